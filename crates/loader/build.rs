@@ -9,7 +9,7 @@ use std::process::Command;
 fn main() {
     let folder = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(variable("OUT_DIR"));
-    for watched in ["guest", "vdso", "src/abi.rs", "src/abi", "build.rs"] {
+    for watched in ["guest", "vdso", "src/abi.rs", "src/abi", "src/calls", "build.rs"] {
         println!("cargo:rerun-if-changed={}", folder.join(watched).display());
     }
     let target = variable("TARGET");

@@ -3,11 +3,12 @@
 //! time, before anything else happens. Whatever is not sure is left to the controller at once.
 
 use crate::abi::{self, ADDRESS_BYTES, Entry, LOG_BYTES, Logged, Mirror, kind};
+use crate::calls::number as nr;
 use crate::channel::{header, mirror};
 use crate::descriptor;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::entry;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 

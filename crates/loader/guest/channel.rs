@@ -1,9 +1,11 @@
 //! The way to the controller and back.
 
 use crate::abi::{self, Channel, Files, Header, Mirror, Process};
+use crate::calls::number as nr;
+use crate::calls::Piece;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::{gate, numbers as nr};
+use crate::x86_64::gate;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// The first page of the arena.
@@ -147,6 +149,21 @@ impl<'a> Copies<'a> {
         }
         Copies { channel, used: 0, at: 0 }
     }
+    /// What goes along with the arguments of a call: data last, because it takes all the room that there is.
+    pub fn add_pieces(&mut self, pieces: &[Piece; 6], arguments: &[usize; 6]) {
+        let counted = |at: usize| arguments.get(at + 1).copied().unwrap_or(0);
+        for (at, piece) in pieces.iter().enumerate() {
+            match piece {
+                Piece::Bytes(bytes) => self.add(arguments[at], usize::from(*bytes)),
+                Piece::Counted(most) => self.add(arguments[at], (counted(at) as u32 as usize).min(usize::from(*most))),
+                Piece::None | Piece::Data => {}
+            }
+        }
+        for (at, _) in pieces.iter().enumerate().filter(|(_, piece)| matches!(piece, Piece::Data)) {
+            self.add(arguments[at], counted(at));
+        }
+    }
+
     pub fn add(&mut self, address: usize, bytes: usize) {
         let bytes = bytes.min(abi::DATA_BYTES - self.at);
         let Some(copy) = self.channel.copies.get(self.used) else { return };

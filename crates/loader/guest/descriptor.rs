@@ -1,10 +1,11 @@
 //! What a descriptor is: the kernel's or the controller's, and whether it can block. Remembered per number until it is closed.
 
 use crate::abi::{self, kind};
+use crate::calls;
+use crate::calls::number as nr;
 use crate::channel::{header, post};
 use crate::sys;
 use crate::thread::{FILES, Thread};
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const S_IFMT: u32 = 0o170_000;
@@ -121,41 +122,9 @@ pub fn is_ours(fd: i32) -> bool {
     (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd) || crate::strict::is_hidden(fd)
 }
 
-/// Which arguments of a call are descriptors, a bit each.
-const fn arguments(number: usize) -> u8 {
-    use nr::*;
-    match number {
-        READ | WRITE | READV | WRITEV | PREAD64 | PWRITE64 | PREADV | PWRITEV | PREADV2 | PWRITEV2 | LSEEK | FSTAT | FSTATFS | FSYNC
-        | FDATASYNC | FTRUNCATE | FALLOCATE | FADVISE64 | READAHEAD | SYNCFS | SYNC_FILE_RANGE | FCHDIR | FCHMOD | FCHOWN | FLOCK
-        | FCNTL | IOCTL | GETDENTS | GETDENTS64 | FSETXATTR | FGETXATTR | FLISTXATTR | FREMOVEXATTR | OPENAT | MKDIRAT | MKNODAT
-        | FCHOWNAT | UNLINKAT | READLINKAT | FCHMODAT | FCHMODAT2 | FACCESSAT | FACCESSAT2 | FUTIMESAT | UTIMENSAT | NEWFSTATAT | STATX
-        | NAME_TO_HANDLE_AT | EXECVEAT | CONNECT | ACCEPT | ACCEPT4 | SENDTO | RECVFROM | SENDMSG | RECVMSG | SENDMMSG | RECVMMSG
-        | SHUTDOWN | BIND | LISTEN | GETSOCKNAME | GETPEERNAME | SETSOCKOPT | GETSOCKOPT | VMSPLICE | DUP | CLOSE | EPOLL_WAIT
-        | EPOLL_PWAIT | EPOLL_PWAIT2 | TIMERFD_SETTIME | TIMERFD_GETTIME | SIGNALFD | SIGNALFD4 | INOTIFY_ADD_WATCH | INOTIFY_RM_WATCH
-        | PIDFD_SEND_SIGNAL => 1,
-        TEE | SENDFILE | DUP2 | DUP3 => 0b11,
-        SPLICE | COPY_FILE_RANGE | EPOLL_CTL | RENAMEAT | RENAMEAT2 | LINKAT => 0b101,
-        SYMLINKAT => 0b10,
-        MMAP => 0b1_0000,
-        _ => 0,
-    }
-}
-
-/// [`arguments`] of every call.
-static DESCRIPTORS: [u8; CALLS] = {
-    let mut table = [0; CALLS];
-    let mut number = 0;
-    while number < CALLS {
-        table[number] = arguments(number);
-        number += 1;
-    }
-    table
-};
-const CALLS: usize = 512;
-
 /// Does a call name a descriptor of ours? It is none for the program. The one place where all calls are checked.
 pub fn names_ours(number: usize, a: &[usize; 6]) -> bool {
-    let mut named = DESCRIPTORS.get(number).copied().unwrap_or(0);
+    let mut named = calls::DESCRIPTORS.get(number).copied().unwrap_or(0);
     while named != 0 {
         if is_ours(a[named.trailing_zeros() as usize % 6] as i32) {
             return true;
@@ -241,49 +210,4 @@ pub fn closed(t: &mut Thread, was: u64) {
         kind::NATIVE => crate::native::touched(),
         _ => {}
     }
-}
-
-/// dup2(2) and dup3(2): what was there before is closed.
-pub fn duplicate_onto(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
-    let (old, new) = (a[0] as u32 as usize, a[1] as u32 as usize);
-    if is_ours(old as i32) || is_ours(new as i32) {
-        return sys::EBADF;
-    }
-    let (from, was) = (word(t, old), if old == new { 0 } else { word(t, new) });
-    let result = sys::call(number, &[a[0], a[1], a[2]]);
-    if result >= 0 && old != new {
-        remember(t, new, from);
-        closed(t, was);
-    }
-    result
-}
-
-/// close_range(2), around our own.
-pub fn close_range(t: &mut Thread, a: &[usize; 6]) -> isize {
-    const UNSHARE: usize = 2;
-    const CLOEXEC: usize = 4;
-    let (first, last, flags) = (a[0] as u32 as usize, a[1] as u32 as usize, a[2]);
-    if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
-        return sys::EINVAL;
-    }
-    if t.strict.on {
-        return crate::strict::call::close_range(t, first, last, flags);
-    }
-    let (low, high) = (abi::DESCRIPTOR_LOADER as usize, abi::DESCRIPTOR_CONTROL as usize);
-    if flags & CLOEXEC == 0 {
-        forget_range(t, first, last);
-    }
-    let mut result = 0;
-    if first < low {
-        result = sys::call(nr::CLOSE_RANGE, &[first, last.min(low - 1), flags]);
-    }
-    if result == 0 && last > high {
-        result = sys::call(nr::CLOSE_RANGE, &[first.max(high + 1), last, flags]);
-    }
-    if flags & CLOEXEC == 0 {
-        t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
-        post(t, abi::CLOSED, &[]);
-        crate::native::touched();
-    }
-    result
 }

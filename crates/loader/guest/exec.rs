@@ -1,12 +1,12 @@
 //! execve: everything that can fail is decided first; then the loader is executed in the program's place.
 
 use crate::abi;
+use crate::calls::number as nr;
 use crate::channel::{header, post};
 use crate::descriptor;
 use crate::elf;
 use crate::sys;
 use crate::thread::{self, Thread};
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Scripts whose interpreter is a script, and so on (fs/exec.c: "This allows 4 levels of binfmt rewrites before failing hard").
@@ -218,21 +218,4 @@ fn parse_script(line: &[u8]) -> Result<(&[u8], Option<&[u8]>), isize> {
     let rest = &line[split..];
     let argument = rest.iter().position(|byte| !blank(byte) && *byte != 0).map(|at| &rest[at..]);
     if split == 0 { Err(sys::ENOEXEC) } else { Ok((&line[..split], argument)) }
-}
-
-/// execveat(2): of a descriptor, or relative to the working directory.
-pub fn execveat(t: &mut Thread, a: &[usize; 6]) -> isize {
-    const AT_EMPTY_PATH: usize = 0x1000;
-    let mut first = [0_u8];
-    if let Err(errno) = sys::copy_in(a[1], &mut first) {
-        return errno;
-    }
-    if first[0] == 0 && a[4] & AT_EMPTY_PATH != 0 {
-        return execve(t, descriptor::link(a[0]).as_ptr() as usize, a[2], a[3]);
-    }
-    if a[0] as i32 == sys::AT_FDCWD as i32 || first[0] == b'/' {
-        return execve(t, a[1], a[2], a[3]);
-    }
-    post(t, abi::UNSUPPORTED, &[nr::EXECVEAT as u64, 0, -sys::ENOSYS as u64]);
-    sys::ENOSYS
 }

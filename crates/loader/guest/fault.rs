@@ -7,7 +7,7 @@ use crate::signal;
 use crate::sys;
 use crate::thread;
 use crate::x86_64::context::*;
-use crate::x86_64::{entry, gate, numbers as nr};
+use crate::x86_64::{entry, gate};
 use core::sync::atomic::Ordering::Relaxed;
 
 const SI_KERNEL: i32 = 0x80;

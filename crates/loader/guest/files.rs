@@ -33,7 +33,7 @@ pub fn is_now(number: u64, inode: u64, device: u64) {
 /// The number of what a path names, or a descriptor with an empty one.
 pub fn number_of(folder: usize, path: usize, flags: usize) -> Option<u64> {
     let mut stat = [0_u64; 18];
-    let found = sys::call(crate::x86_64::numbers::NEWFSTATAT, &[folder, path, stat.as_mut_ptr() as usize, flags]);
+    let found = sys::call(crate::calls::number::NEWFSTATAT, &[folder, path, stat.as_mut_ptr() as usize, flags]);
     (found == 0).then(|| number(stat[1], stat[0]))
 }
 
@@ -97,7 +97,7 @@ pub fn plain_statfs(at: usize) -> Result<(), isize> {
 /// Entries of a folder: d_ino of each, which is first in `struct linux_dirent64` and its elder; the length is the u16 at 16.
 pub fn plain_entries(folder: usize, at: usize, bytes: usize) -> Result<(), isize> {
     let mut stat = [0_u64; 18];
-    let device = if sys::call(crate::x86_64::numbers::FSTAT, &[folder, stat.as_mut_ptr() as usize]) == 0 { stat[0] } else { 0 };
+    let device = if sys::call(crate::calls::number::FSTAT, &[folder, stat.as_mut_ptr() as usize]) == 0 { stat[0] } else { 0 };
     let mut offset = 0;
     while offset + 19 <= bytes {
         let inode = sys::read_u64(at + offset)?;

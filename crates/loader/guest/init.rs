@@ -2,12 +2,12 @@
 //! process of the node.
 
 use crate::abi;
+use crate::calls::number as nr;
 use crate::channel::{channel, header};
-use crate::memory;
 use crate::nursery;
 use crate::sys;
 use crate::thread;
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::entry;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SIGCHLD: usize = 17;

@@ -2,12 +2,12 @@
 //! the node's own files over them; whatever leads to what lies below then (working directory, open folders) is led to what lies above.
 
 use crate::abi;
+use crate::calls::number as nr;
 use crate::channel::{header, post};
 use crate::descriptor;
 use crate::plain;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const O_DIRECTORY: usize = 0o200_000;
@@ -32,17 +32,23 @@ pub fn look(t: &mut Thread) {
 }
 
 /// Before a folder is watched, locked or becomes a program's root, it is what it will be: what changes in a layer is seen only there.
-pub fn wanted(t: &mut Thread, number: usize, a: &[usize; 6]) {
-    let wanted = match number {
-        nr::INOTIFY_ADD_WATCH | nr::CHROOT => true,
-        nr::FLOCK => folder(nr::FSTAT, a[0]).is_some(),
-        _ => false,
-    };
-    while wanted && header().closed.load(Relaxed) == abi::UNLAID_LATE && post(t, abi::LAYERS, &[]) >= 0 {
+pub fn lay_late(t: &mut Thread) {
+    while header().closed.load(Relaxed) == abi::UNLAID_LATE && post(t, abi::LAYERS, &[]) >= 0 {
         look(t);
     }
-    // What is watched in a folder of the host's is seen by everybody who opens it.
-    while number == nr::INOTIFY_ADD_WATCH && header().closed.load(Relaxed) != 0 && is_hosts(nr::STATFS, a[1]) && post(t, abi::LAYERS, &[]) >= 0 {
+}
+
+/// Before something is locked: only folders have layers.
+pub fn before_lock(t: &mut Thread, fd: usize) {
+    if folder(nr::FSTAT, fd).is_some() {
+        lay_late(t);
+    }
+}
+
+/// Before something is watched: what is watched in a folder of the host's is seen by everybody who opens it.
+pub fn before_watch(t: &mut Thread, path: usize) {
+    lay_late(t);
+    while header().closed.load(Relaxed) != 0 && is_hosts(nr::STATFS, path) && post(t, abi::LAYERS, &[]) >= 0 {
         look(t);
     }
 }

@@ -14,28 +14,33 @@
 #[allow(dead_code)]
 mod abi;
 mod ahead;
+mod call;
+#[path = "../src/calls/mod.rs"]
+#[allow(dead_code)]
+mod calls;
 mod channel;
+mod clocks;
 mod descriptor;
 mod dispatch;
 mod elf;
 mod exec;
 mod fault;
 mod files;
-mod futex;
+mod forward;
 mod identity;
 mod init;
 mod layer;
-mod local;
+mod limits;
 mod locks;
 mod memory;
+mod names;
 mod native;
 mod neighbour;
 mod nursery;
 mod own;
 mod plain;
-mod poll;
-mod position;
 mod proc;
+mod random;
 mod sheet;
 mod signal;
 mod stack;
@@ -44,11 +49,13 @@ mod sys;
 mod terminal;
 mod thread;
 mod times;
+mod trace;
 mod unix;
 mod x86_64;
 
+use crate::calls::number as nr;
+use x86_64::{entry, gate};
 use core::sync::atomic::Ordering::Relaxed;
-use x86_64::{entry, gate, numbers as nr};
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -86,7 +93,7 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         thread::set_up(t);
         signal::after_exec(t);
         identity::after_exec(t.process);
-        local::name_thread(t);
+        names::name_thread(t);
         let image = elf::load_program(t);
         memory::set_break(image.program.end);
         memory::unmap_kernels(from_kernel.vdso());

@@ -1,18 +1,14 @@
 //! The program's break, and keeping its mappings off ours.
 
-use crate::channel::header;
 use crate::abi;
-use crate::sheet;
+use crate::calls::number as nr;
+use crate::channel::header;
 use crate::signal;
 use crate::sys;
-use crate::x86_64::{entry, gate, numbers as nr};
+use crate::x86_64::{entry, gate};
 use core::sync::atomic::Ordering::Relaxed;
 
 const PAGE: usize = 4096;
-const MAP_TYPE: usize = 0xf;
-const MAP_SHARED: usize = 1;
-const MAP_SHARED_VALIDATE: usize = 3;
-const MAP_ANONYMOUS: usize = 0x20;
 /// Room for the break: 4 GiB of addresses.
 const BREAK_BYTES: usize = abi::BREAK_BYTES as usize;
 
@@ -85,60 +81,12 @@ pub fn is_ours(start: usize, bytes: usize) -> bool {
         || start < end && (signal::is_ours(start) || signal::is_ours(end - 1))
 }
 
-/// Does a memory call touch what is ours?
-pub fn touches_ours(number: usize, a: &[usize; 6]) -> bool {
-    const MAP_FIXED: usize = 0x10;
-    const MREMAP_FIXED: usize = 2;
-    match number {
-        nr::MMAP => a[3] & MAP_FIXED != 0 && is_ours(a[0], a[1]),
-        nr::MREMAP => is_ours(a[0], a[1]) || a[3] & MREMAP_FIXED != 0 && is_ours(a[4], a[2]),
-        nr::SHMAT => a[1] != 0 && is_ours(a[1], shared_bytes(a[0])),
-        _ => is_ours(a[0], a[1]),
-    }
-}
-
-/// Memory calls, kept off what is ours.
-pub fn map(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
-    if touches_ours(number, a) {
-        return Err(sys::EINVAL);
-    }
-    if number == nr::MMAP && a[3] & MAP_ANONYMOUS == 0 && matches!(a[3] & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE) && sheet::is(a[4]) {
-        return Err(sys::EACCES);
-    }
-    let result = sys::call(number, a);
-    if result >= 0 {
-        mapped(number, a, result as usize);
-    }
-    Ok(result)
-}
-
 /// How long a segment of shared memory is.
 pub fn shared_bytes(segment: usize) -> usize {
     const IPC_STAT: usize = 2;
     // struct shmid64_ds: shm_segsz behind 48 bytes of permissions.
     let mut state = [0_usize; 14];
     if sys::call(nr::SHMCTL, &[segment, IPC_STAT, state.as_mut_ptr() as usize]) == 0 { state[6] } else { 4096 }
-}
-
-/// Which text is a file's (see `gate`).
-fn mapped(number: usize, a: &[usize; 6], result: usize) {
-    const MAP_PRIVATE: usize = 2;
-    const READ_EXECUTE: usize = 5;
-    match number {
-        nr::MMAP => {
-            gate::forget(result, a[1]);
-            if a[2] == READ_EXECUTE && a[3] & (MAP_PRIVATE | MAP_ANONYMOUS) == MAP_PRIVATE {
-                gate::note(result, a[1]);
-            }
-        }
-        nr::MREMAP => {
-            gate::forget(a[0], a[1]);
-            gate::forget(result, a[2]);
-        }
-        nr::MADVISE => {}
-        nr::SHMAT => gate::forget(result, shared_bytes(a[0])),
-        _ => gate::forget(a[0], a[1]),
-    }
 }
 
 /// Takes the kernel's vDSO and the pages that it reads out of the process: they tell the host's time and processor to whoever finds them.

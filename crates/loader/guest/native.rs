@@ -1,13 +1,12 @@
 //! Reading and writing descriptors of the kernel's that may block. They never block here: each attempt is made with O_NONBLOCK, and a
 //! thread that has to wait tells the controller, which lets it try again when something may have changed.
 
-use crate::abi::{self, kind};
+use crate::abi;
+use crate::calls::number as nr;
 use crate::channel::{header, post};
 use crate::descriptor;
-use crate::dispatch;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SIGPIPE: u64 = 13;
@@ -118,11 +117,6 @@ fn other_at(number: usize) -> Option<usize> {
     }
 }
 
-/// The descriptors between which such a call moves data.
-pub fn ends(number: usize, a: &[usize; 6]) -> impl Iterator<Item = usize> {
-    [Some(a[0]), other_at(number).map(|at| a[at])].into_iter().flatten()
-}
-
 /// splice, tee, vmsplice and sendfile between descriptors of the kernel's, neither of which blocks.
 pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     const SPLICE_F_NONBLOCK: usize = 2;
@@ -171,44 +165,6 @@ pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
             return if done > 0 { done } else { abi::RESTART as isize };
         }
     }
-}
-
-/// sendfile(2) from a file to a socket, or to standard output: read here, sent as write(2) sends.
-pub fn send_file(t: &mut Thread, a: &[usize; 6]) -> dispatch::Answer {
-    const SEEK_SET: usize = 0;
-    const SEEK_CUR: usize = 1;
-    const PIECE_BYTES: usize = 16 * 1024;
-    let word = descriptor::word(t, a[0]);
-    let began = if a[2] != 0 { sys::read_u64(a[2])? as usize } else { sys::call(nr::LSEEK, &[a[1], 0, SEEK_CUR]) as usize };
-    let mut piece = [0_u8; PIECE_BYTES];
-    let mut done = 0;
-    let mut last = 0;
-    while done < a[3] {
-        let wanted = (a[3] - done).min(PIECE_BYTES);
-        let read = sys::call(nr::PREAD64, &[a[1], piece.as_mut_ptr() as usize, wanted, began + done]);
-        let write = [a[0], piece.as_ptr() as usize, read as usize, 0, 0, 0];
-        last = match descriptor::kind_of(word) {
-            _ if read <= 0 => read,
-            kind::VIRTUAL => dispatch::forward(t, nr::WRITE, &write, word),
-            _ => dispatch::whichever(dispatch::data(t, nr::WRITE, &write)) as isize,
-        };
-        if last <= 0 {
-            break;
-        }
-        done += last as usize;
-        if last < read {
-            break;
-        }
-    }
-    if done == 0 {
-        return Ok(last);
-    }
-    if a[2] != 0 {
-        sys::write_u64(a[2], (began + done) as u64)?;
-    } else {
-        sys::call(nr::LSEEK, &[a[1], began + done, SEEK_SET]);
-    }
-    Ok(done as isize)
 }
 
 pub fn after(t: &mut Thread, result: isize, writes: bool) -> isize {

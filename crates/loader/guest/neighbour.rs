@@ -1,6 +1,7 @@
 //! What AF_UNIX sockets do, in the kernel's names (see `unix`): what blocks is tried until all of it is done or its time limit is over, by the node's clock; who somebody is, and
 //! what the kernel draws by chance, are the node's.
 
+use crate::calls::number as nr;
 use crate::channel::header;
 use crate::descriptor;
 use crate::identity;
@@ -9,7 +10,6 @@ use crate::plain;
 use crate::sys;
 use crate::thread::Thread;
 use crate::unix;
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SO_TYPE: usize = 3;

@@ -5,12 +5,12 @@
 //! socket of orders.
 
 use crate::abi::{self, Order};
+use crate::calls::number as nr;
 use crate::channel;
 use crate::init;
 use crate::memory;
 use crate::stack::Kernel;
 use crate::sys;
-use crate::x86_64::numbers as nr;
 
 const SIGCHLD: usize = 17;
 const CLONE_PARENT: usize = 0x8000;

@@ -4,10 +4,10 @@
 //! What is refused: files that nobody may read (their contents are not known; under /var, where they are logs and states, the copy is empty), and files in folders that are not the
 //! node's (`process::root` says which are).
 
+use crate::calls::number as nr;
 use crate::files;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const O_CLOEXEC: usize = 0o2_000_000;
@@ -20,7 +20,7 @@ const PATH_BYTES: usize = 1024;
 const COPY: &[u8] = b".weft-copy\0";
 
 /// Makes a call that changes what a path names; when the host forbids it, once more with a copy of the file.
-pub fn changing(t: &Thread, folder: usize, path: usize, follow: bool, call: impl Fn() -> isize) -> isize {
+pub fn changing(t: &Thread, folder: usize, path: usize, follow: bool, call: &dyn Fn() -> isize) -> isize {
     let result = call();
     if !matches!(result, sys::EACCES | sys::EPERM | EOVERFLOW) || !crate::plain::wanted() {
         return result;
@@ -33,7 +33,7 @@ pub fn changing(t: &Thread, folder: usize, path: usize, follow: bool, call: impl
 }
 
 /// The same for a descriptor: what it leads to is found by /proc.
-pub fn changing_open(t: &Thread, fd: usize, call: impl Fn() -> isize, by_path: impl Fn(usize) -> isize) -> isize {
+pub fn changing_open(t: &Thread, fd: usize, call: &dyn Fn() -> isize, by_path: &dyn Fn(usize) -> isize) -> isize {
     let result = call();
     if !matches!(result, sys::EACCES | sys::EPERM | EOVERFLOW) || !crate::plain::wanted() {
         return result;

@@ -1,11 +1,11 @@
 //! Files under /proc that are served otherwise than by the kernel: they tell of the host, or are never the same twice.
 
 use crate::abi;
+use crate::calls::number as nr;
 use crate::channel::{Copies, exchange, header};
-use crate::local;
+use crate::random;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -74,7 +74,7 @@ fn ask(t: &mut Thread, path: &[u8], flags: usize, there: bool) -> Option<isize> 
     let [close_on_exec, writes] = [flags & O_CLOEXEC != 0, flags & O_ACCMODE != 0].map(u64::from);
     let result = exchange(t, abi::SAID, &[from as u64, path.len() as u64, close_on_exec, u64::from(there), writes]);
     match t.channel.answer.load(Relaxed) {
-        abi::DESCRIPTOR => Some(crate::dispatch::receive_descriptor(t, result == 1)),
+        abi::DESCRIPTOR => Some(crate::forward::receive_descriptor(t, result == 1)),
         _ => (result < 0).then_some(result as isize),
     }
 }
@@ -198,35 +198,32 @@ fn device_of(kind: &[u8], example: &CStr) -> u64 {
 }
 
 /// readlink(2) has found something, by whatever path: "pipe:[4711]" and "socket:[4711]" under /proc say the host's numbers. Returns the length that it has now.
-pub fn plain_link(number: usize, a: &[usize; 6], at: usize, length: usize) -> Result<usize, isize> {
+/// `[buf, bufsiz]`: where it was written; `read`: the call with others of these.
+pub fn plain_link(folder: usize, path: usize, [buf, bufsiz]: [usize; 2], length: usize, read: &dyn Fn(usize, usize) -> isize) -> Result<usize, isize> {
     const NOFOLLOW_EMPTY_PATH: usize = 0x1100;
     let mut start = [0_u8; 8];
     if header().real_start.load(Relaxed) == 0 || length < 2 {
         return Ok(length);
     }
-    sys::copy_in(a[at + 1], &mut start[..length.min(8)])?;
+    sys::copy_in(buf, &mut start[..length.min(8)])?;
     // Nearly all links are paths.
     if start[0] == b'/' || !start[0].is_ascii_lowercase() {
         return Ok(length);
     }
     // All of it, however little the program asked for.
     let mut text = [0_u8; 64];
-    let mut whole = *a;
-    whole[at + 1] = text.as_mut_ptr() as usize;
-    whole[at + 2] = 40;
-    let bytes = sys::call(number, &whole).max(0) as usize;
+    let bytes = read(text.as_mut_ptr() as usize, 40).max(0) as usize;
     let Some((kind, example)) = NUMBERED.iter().find(|(kind, _)| text[..bytes].starts_with(kind)) else { return Ok(length) };
     let mut stat = [0_u64; 18];
-    let folder = if number == nr::READLINKAT { a[0] } else { sys::AT_FDCWD };
-    let found = sys::call(nr::NEWFSTATAT, &[folder, a[at], stat.as_mut_ptr() as usize, NOFOLLOW_EMPTY_PATH]);
+    let found = sys::call(nr::NEWFSTATAT, &[folder, path, stat.as_mut_ptr() as usize, NOFOLLOW_EMPTY_PATH]);
     let digits = &text[kind.len()..bytes];
     let Some((b']', digits)) = digits.split_last() else { return Ok(length) };
     let Some(inode) = sys::number(digits).filter(|_| found == 0 && stat[0] == device()) else { return Ok(length) };
     let digits = sys::decimal(crate::files::number(inode, device_of(kind, example)), &mut text[kind.len()..]);
     let end = kind.len() + digits;
     text[end] = b']';
-    let length = (end + 1).min(a[at + 2]);
-    sys::copy_out(a[at + 1], &text[..length]).map(|()| length)
+    let length = (end + 1).min(bufsiz);
+    sys::copy_out(buf, &text[..length]).map(|()| length)
 }
 
 pub fn is_uuid(at: usize) -> bool {
@@ -236,7 +233,7 @@ pub fn is_uuid(at: usize) -> bool {
 /// A file with a new UUID (RFC 9562, version 4) of the program's own randomness.
 pub fn uuid(t: &mut Thread) -> Result<isize, isize> {
     let mut random = [0_u8; 16];
-    local::random_bytes(t, &mut random);
+    random::bytes(t, &mut random);
     random[6] = random[6] & 0x0f | 0x40;
     random[8] = random[8] & 0x3f | 0x80;
     let mut text = [b'-'; 37];

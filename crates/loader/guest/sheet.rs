@@ -4,9 +4,9 @@
 //! Refused as at a pipe: ftruncate(2), fallocate(2), mapping them shared. O_TRUNC has no effect, and O_APPEND cannot be taken away.
 
 use crate::abi;
+use crate::calls::number as nr;
 use crate::descriptor;
 use crate::sys;
-use crate::x86_64::numbers as nr;
 
 const F_SETFL: usize = 4;
 const F_GET_SEALS: usize = 1034;
@@ -60,14 +60,12 @@ pub fn is_at(folder: usize, path: usize) -> bool {
     is
 }
 
-/// open(2) of a path that leads to a file in memory, its flags in argument `at`; None: it is not one of these, or would not be changed.
-pub fn open(number: usize, a: &[usize; 6], at: usize) -> Option<isize> {
-    if a[at] & (O_ACCMODE | O_TRUNC) == 0 {
+/// What opens a path that leads to a file in memory, with other flags; None: it is not one of these, or would not be changed.
+pub fn open(flags: usize, open: &dyn Fn(usize) -> isize) -> Option<isize> {
+    if flags & (O_ACCMODE | O_TRUNC) == 0 {
         return None;
     }
-    let mut arguments = *a;
-    arguments[at] &= !O_TRUNC;
-    let fd = sys::call(number, &arguments);
+    let fd = open(flags & !O_TRUNC);
     if fd < 0 {
         return None;
     }
@@ -75,7 +73,7 @@ pub fn open(number: usize, a: &[usize; 6], at: usize) -> Option<isize> {
         sys::call(nr::CLOSE, &[fd as usize]);
         return None;
     }
-    set_flags(fd as usize, a[at]);
+    set_flags(fd as usize, flags);
     Some(fd)
 }
 

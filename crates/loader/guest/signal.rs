@@ -2,19 +2,19 @@
 //! channel, what is pending is the controller's; frames are built here by hand.
 
 use crate::abi;
+use crate::calls::number as nr;
 use crate::channel::post;
 use crate::fault;
 use crate::sys;
 use crate::thread::{self, BLOCK, BLOCKS_ADDRESS, Thread};
 use crate::x86_64::context::*;
-use crate::x86_64::{entry, gate, numbers as nr};
+use crate::x86_64::{entry, gate};
 use core::sync::atomic::Ordering::Relaxed;
 
 pub const SIGKILL: usize = 9;
 pub const SIGSTOP: usize = 19;
 pub const SIGSYS: usize = 31;
 const SIGPIPE: usize = 13;
-const SIGCHLD: usize = 17;
 pub const SA_NOCLDWAIT: u64 = 2;
 pub const SA_SIGINFO: u64 = 4;
 pub const SA_RESTORER: u64 = 0x0400_0000;
@@ -22,7 +22,6 @@ pub const SA_ONSTACK: u64 = 0x0800_0000;
 pub const SA_RESTART: u64 = 0x1000_0000;
 pub const SA_NODEFER: u64 = 0x4000_0000;
 pub const SA_RESETHAND: u64 = 0x8000_0000;
-const SS_ONSTACK: i32 = 1;
 pub const SS_DISABLE: i32 = 2;
 pub const SS_AUTODISARM: u32 = 1 << 31;
 /// Faults of the program's own instructions: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
@@ -223,97 +222,6 @@ pub fn sigreturn(t: &mut Thread, context: &mut Context) {
             entry::copy(context.floating as usize, saved.floating as usize, bytes);
         }
     }
-}
-
-/// rt_sigaction(2)
-pub fn action(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
-    let signal = a[0];
-    if a[3] != 8 || !(1..=64).contains(&signal) {
-        return Err(sys::EINVAL);
-    }
-    let slot = &t.process.actions[signal];
-    let old = [slot.handler.load(Relaxed), slot.flags.load(Relaxed), slot.restorer.load(Relaxed), slot.mask.load(Relaxed)];
-    if a[1] != 0 {
-        if signal == SIGKILL || signal == SIGSTOP {
-            return Err(sys::EINVAL);
-        }
-        let (handler, flags) = (sys::read_u64(a[1])?, sys::read_u64(a[1] + 8)?);
-        let (restorer, mask) = (sys::read_u64(a[1] + 16)?, sys::read_u64(a[1] + 24)?);
-        slot.handler.store(handler, Relaxed);
-        slot.flags.store(flags, Relaxed);
-        slot.restorer.store(restorer, Relaxed);
-        slot.mask.store(mask & !NEVER_BLOCKED, Relaxed);
-        if signal == SIGCHLD {
-            // The kernel reaps by itself where the program will not: it is the kernel's zombie, too.
-            let ignored = u64::from(handler == 1 || flags & SA_NOCLDWAIT != 0);
-            native(signal, &KernelAction { handler: ignored, ..KernelAction::default() });
-        }
-        if handler <= 1 && t.channel.pending.load(Relaxed) & 1 << (signal - 1) != 0 {
-            // "Setting a signal action to SIG_IGN for a signal that is pending shall cause the pending signal to be discarded."
-            post(t, abi::SIGNALS, &[signal as u64]);
-        }
-    }
-    if a[2] != 0 {
-        for (index, word) in old.into_iter().enumerate() {
-            sys::write_u64(a[2] + 8 * index, word)?;
-        }
-    }
-    Ok(0)
-}
-
-/// rt_sigprocmask(2)
-pub fn mask(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
-    if a[3] != 8 {
-        return Err(sys::EINVAL);
-    }
-    let old = t.channel.mask.load(Relaxed);
-    if a[1] != 0 {
-        let set = sys::read_u64(a[1])?;
-        let new = match a[0] {
-            0 => old | set,
-            1 => old & !set,
-            2 => set,
-            _ => return Err(sys::EINVAL),
-        };
-        t.channel.mask.store(new & !NEVER_BLOCKED, Relaxed);
-    }
-    if a[2] != 0 {
-        sys::write_u64(a[2], old)?;
-    }
-    Ok(0)
-}
-
-/// sigaltstack(2)
-pub fn alternate(t: &mut Thread, context: &Context, a: &[usize; 6]) -> Result<isize, isize> {
-    let old = t.alternate;
-    let stack_pointer = context.registers[RSP];
-    let on_it = old.bytes > 0 && stack_pointer > old.start && stack_pointer <= old.start + old.bytes;
-    if a[0] != 0 {
-        let new = [sys::read_u64(a[0])?, sys::read_u64(a[0] + 8)?, sys::read_u64(a[0] + 16)?];
-        let flags = new[1] as i32;
-        if on_it {
-            return Err(sys::EPERM);
-        }
-        match flags & !(SS_AUTODISARM as i32) {
-            SS_DISABLE => t.alternate = Stack { start: 0, flags, padding: 0, bytes: 0 },
-            0 | SS_ONSTACK if new[2] < 2048 => return Err(sys::ENOMEM),
-            0 | SS_ONSTACK => t.alternate = Stack { start: new[0], flags: flags & SS_AUTODISARM as i32, padding: 0, bytes: new[2] },
-            _ => return Err(sys::EINVAL),
-        }
-    }
-    if a[1] != 0 {
-        let state = if old.bytes == 0 {
-            SS_DISABLE
-        } else if on_it {
-            SS_ONSTACK
-        } else {
-            0
-        };
-        sys::write_u64(a[1], old.start)?;
-        sys::write_u64(a[1] + 8, u64::from((state | old.flags & SS_AUTODISARM as i32) as u32))?;
-        sys::write_u64(a[1] + 16, old.bytes)?;
-    }
-    Ok(0)
 }
 
 /// A mask for the time of one call: pselect6, ppoll, epoll_pwait, rt_sigsuspend.

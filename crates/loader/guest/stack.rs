@@ -1,7 +1,8 @@
 //! The stack that the kernel gave to the loader, and the one that the program gets.
 
 use crate::elf::Loaded;
-use crate::local;
+use crate::names;
+use crate::random;
 use crate::sys;
 use crate::thread::Thread;
 
@@ -60,7 +61,7 @@ pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize
     let real = t.strict.on;
     let mut random = [0_u8; 16];
     if !real {
-        local::random_bytes(t, &mut random);
+        random::bytes(t, &mut random);
     }
     // SAFETY: the stack grows down to its limit by itself; the kernel's pointers are good.
     unsafe {
@@ -69,7 +70,7 @@ pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize
             count += 1;
         }
         let file_name = ((kernel.stack & !4095) - 4096) as *mut u8;
-        let length = local::file_name(t, core::slice::from_raw_parts_mut(file_name, 4000));
+        let length = names::file_name(t, core::slice::from_raw_parts_mut(file_name, 4000));
         file_name.add(length).write(0);
         let random_at = file_name.sub(16);
         random_at.copy_from(random.as_ptr(), 16);

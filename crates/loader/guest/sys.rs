@@ -1,6 +1,7 @@
 //! System calls of the loader itself, and small things that a standard library would have.
 
-use crate::x86_64::{entry, numbers as nr};
+use crate::calls::number as nr;
+use crate::x86_64::entry;
 
 pub const EPERM: isize = -1;
 pub const ENOENT: isize = -2;

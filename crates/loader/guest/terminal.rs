@@ -3,14 +3,14 @@
 //! reading in the background) are sent by the model: the kernel's own are ignored by all programs.
 
 use crate::abi::{self, kind};
+use crate::calls::number as nr;
 use crate::channel::{header, post};
 use crate::descriptor;
 use crate::signal;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 const TCGETS: usize = 0x5401;
 const TIOCGPGRP: usize = 0x540f;

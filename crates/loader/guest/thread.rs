@@ -1,11 +1,12 @@
 //! Threads and processes: a thread's own block, clone and its relatives, exit.
 
 use crate::abi::{self, Channel, Process};
+use crate::calls::number as nr;
 use crate::channel::{self, post};
 use crate::signal;
 use crate::sys;
-use crate::x86_64::context::{Context, Info, R8, RAX, RSP, Stack};
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::context::{Context, Info, RAX, RSP, Stack};
+use crate::x86_64::entry;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -59,7 +60,7 @@ static USED: [AtomicU64; BLOCKS / 64] = [const { AtomicU64::new(0) }; BLOCKS / 6
 pub const CLONE_VM: usize = 0x100;
 const CLONE_FILES: usize = 0x400;
 const CLONE_PIDFD: usize = 0x1000;
-const CLONE_VFORK: usize = 0x4000;
+pub const CLONE_VFORK: usize = 0x4000;
 const CLONE_THREAD: usize = 0x1_0000;
 const CLONE_PARENT_SETTID: usize = 0x10_0000;
 const CLONE_CHILD_CLEARTID: usize = 0x20_0000;
@@ -326,15 +327,7 @@ fn started(t: &mut Thread) {
     post(t, abi::CHILD, &[sys::call(nr::GETPID, &[]) as u64, sys::call(nr::GETTID, &[]) as u64]);
 }
 
-/// clone3(2): as clone, with the arguments in memory.
-pub fn clone3(t: &mut Thread, context: &mut Context, at: usize, bytes: usize) -> isize {
-    match clone3_arguments(at, bytes) {
-        Ok(arguments) => clone(t, context, arguments),
-        Err(errno) => errno,
-    }
-}
-
-/// What clone would be called with.
+/// What clone(2) would be called with, of the arguments of clone3(2) in memory.
 pub fn clone3_arguments(at: usize, bytes: usize) -> Result<[usize; 5], isize> {
     let mut words = [0_u8; 88];
     if bytes < 64 || bytes > 88 {
@@ -436,19 +429,6 @@ fn robust_list(t: &mut Thread, tid: u32) {
     if pending != 0 {
         died(pending);
     }
-}
-
-/// fork(2) and vfork(2) as clone(2).
-pub fn fork(t: &mut Thread, context: &mut Context) -> isize {
-    clone(t, context, [17, 0, 0, 0, 0])
-}
-pub fn vfork(t: &mut Thread, context: &mut Context) -> isize {
-    clone(t, context, [17 | CLONE_VM | CLONE_VFORK, 0, 0, 0, 0])
-}
-
-/// Registers of a call: clone's fifth argument is in R8.
-pub fn clone_arguments(context: &Context, a: &[usize; 6]) -> [usize; 5] {
-    [a[0], a[1], a[2], a[3], context.registers[R8] as usize]
 }
 
 const _: () = assert!(size_of::<Info>() == 128);

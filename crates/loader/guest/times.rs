@@ -2,9 +2,9 @@
 //! sets is kept as far ahead on the disk (all that can be written is in memory, where times have 64 bits) that no clock of a host comes
 //! there; so it is told apart for certain, whatever the host's date is. Files that nobody has touched since the node began have their own times.
 
+use crate::calls::number as nr;
 use crate::channel::header;
 use crate::sys;
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// How far ahead, in seconds: more than thirty thousand years.
@@ -15,38 +15,32 @@ const UTIME_NOW: i64 = 0x3fff_ffff;
 const UTIME_OMIT: i64 = 0x3fff_fffe;
 const NANOS: i64 = 1_000_000_000;
 
-/// utime(2), utimes(2), futimesat(2), utimensat(2)
-pub fn set(number: usize, a: &[usize; 6]) -> Result<isize, isize> {
-    let (folder, path, from, flags) = match number {
-        nr::UTIME | nr::UTIMES => (sys::AT_FDCWD, a[0], a[1], 0),
-        nr::FUTIMESAT => (a[0], a[1], a[2], 0),
-        _ => (a[0], a[1], a[2], a[3]),
-    };
-    if crate::descriptor::is_ours(folder as i32) {
-        return Err(sys::EBADF);
+/// Four words at an address: seconds and fractions of the times of reading and writing.
+pub fn words(at: usize) -> Result<[i64; 4], isize> {
+    let word = |index: usize| sys::read_u64(at + 8 * index).map(|word| word as i64);
+    Ok([word(0)?, word(1)?, word(2)?, word(3)?])
+}
+
+/// The same with microseconds.
+pub fn micros(at: usize) -> Result<[i64; 4], isize> {
+    let mut times = words(at)?;
+    // fs/utimes.c: "This test is needed to catch all invalid values."
+    if [times[1], times[3]].iter().any(|micros| !(0..1_000_000).contains(micros)) {
+        return Err(sys::EINVAL);
     }
-    if from == 0 || !crate::plain::wanted() {
-        return Ok(sys::call(number, a));
-    }
-    let word = |index: usize| sys::read_u64(from + 8 * index).map(|word| word as i64);
-    let mut times = match number {
-        nr::UTIME => [word(0)?, 0, word(1)?, 0],
-        _ => [word(0)?, word(1)?, word(2)?, word(3)?],
-    };
-    if matches!(number, nr::UTIMES | nr::FUTIMESAT) {
-        // fs/utimes.c: "This test is needed to catch all invalid values."
-        if [times[1], times[3]].iter().any(|micros| !(0..1_000_000).contains(micros)) {
-            return Err(sys::EINVAL);
-        }
-        times[1] *= 1000;
-        times[3] *= 1000;
-    }
+    times[1] *= 1000;
+    times[3] *= 1000;
+    Ok(times)
+}
+
+/// Sets the times of a file, in seconds and nanoseconds.
+pub fn set(folder: usize, path: usize, mut times: [i64; 4], flags: usize) -> isize {
     for at in [0, 2] {
         if !matches!(times[at + 1], UTIME_NOW | UTIME_OMIT) {
             times[at] = times[at].clamp(1 - SET, SET - 1) + AHEAD;
         }
     }
-    Ok(sys::call(nr::UTIMENSAT, &[folder, path, times.as_ptr() as usize, flags]))
+    sys::call(nr::UTIMENSAT, &[folder, path, times.as_ptr() as usize, flags])
 }
 
 /// A time as the kernel has it, in seconds and nanoseconds.

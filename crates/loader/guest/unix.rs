@@ -1,11 +1,11 @@
 //! Calls on AF_UNIX sockets, which are the kernel's. Abstract names belong to the network namespace, and all nodes share an empty one: in the kernel a
 //! node's names begin with a mark of its own, which programs do not see.
 
+use crate::calls::number as nr;
 use crate::channel::header;
 use crate::neighbour;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const AF_UNIX: u8 = 1;

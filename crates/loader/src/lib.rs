@@ -8,6 +8,8 @@
 //! This crate does nothing with the image: it holds it, and the layout of the shared memory.
 
 pub mod abi;
+#[macro_use]
+pub mod calls;
 
 /// The loader as an ELF file, to be executed from a memfd.
 pub static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weft-loader"));

@@ -1,12 +1,12 @@
 //! The way to the controller in real time.
 
-use super::{close_hidden, hide, unhide};
 use crate::abi::{self, kind, strict};
+use crate::calls::number as nr;
 use crate::channel::{self, header};
 use crate::descriptor;
 use crate::sys;
 use crate::thread::{FILES, Thread};
-use crate::x86_64::numbers as nr;
+use super::{close_hidden, hide, unhide};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 

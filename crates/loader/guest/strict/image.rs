@@ -1,17 +1,18 @@
 //! A new image in real time: what it has to know comes in a memory file, since many may begin at once.
 
-use super::{call, signal, thread as strict_thread};
 use crate::abi::{self, Channel, PATH_BYTES, Process, strict};
+use crate::calls::number as nr;
 use crate::channel::header;
 use crate::elf;
 use crate::exec;
-use crate::local;
+use crate::names;
 use crate::memory;
 use crate::stack::{self, Kernel};
 use crate::sys;
 use crate::thread::{self, BLOCK, BLOCKS_ADDRESS, Thread};
 use crate::x86_64::context::{Context, EFLAGS, RIP, RSP, Stack};
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::entry;
+use super::{call, signal, thread as strict_thread};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// What is the process's own, where in virtual time it is the arena's.
@@ -56,7 +57,7 @@ unsafe fn begin(t: &mut Thread, kernel: &Kernel, next: &strict::Next) -> ! {
     unsafe {
         thread::alternate_stack(t);
         strict_thread::point(t);
-        local::name_thread(t);
+        names::name_thread(t);
         // PR_SET_PTRACER: the controller may copy large pieces of our memory by itself.
         sys::call(nr::PRCTL, &[0x5961_6d61, header().controller_pid.load(Relaxed) as usize]);
         let image = elf::load_program(t);

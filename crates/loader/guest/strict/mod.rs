@@ -11,8 +11,10 @@
 //! [`entry::native`]: crate::x86_64::entry::native
 
 pub mod call;
+pub mod calls;
 pub mod dispatch;
 pub mod image;
+pub mod memory;
 pub mod poll;
 pub mod signal;
 pub mod thread;
@@ -76,7 +78,7 @@ pub fn close_hidden() {
         let mut bits = word.swap(0, Relaxed);
         while bits != 0 {
             let fd = 64 * index + bits.trailing_zeros() as usize;
-            crate::sys::call(crate::x86_64::numbers::CLOSE, &[fd]);
+            crate::sys::call(crate::calls::number::CLOSE, &[fd]);
             bits &= bits - 1;
         }
     }
@@ -92,7 +94,7 @@ impl Lock {
     pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
         use core::sync::atomic::Ordering::{Acquire, Release};
         while self.0.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
-            crate::sys::call(crate::x86_64::numbers::SCHED_YIELD, &[]);
+            crate::sys::call(crate::calls::number::SCHED_YIELD, &[]);
         }
         let result = f();
         self.0.store(0, Release);

@@ -1,15 +1,15 @@
 //! poll, select and epoll in real time. Sets without a socket of the node's are the kernel's. Others wait at both sides; an epoll is the kernel's, and
 //! learns by an eventfd of the controller's that some of its sockets are ready.
 
-use super::call::{self, Came, PollFd};
 use crate::abi::{self, kind, strict};
+use crate::call::poll::{Limit, entry, look, milliseconds, poll_set, select_sets, set_entry, timespec, timeval, watch};
+use crate::calls::{EpollCtl, EpollPwait, EpollPwait2, EpollWait, Int, Poll, Ppoll, Pselect6, Select, number as nr};
 use crate::channel::header;
 use crate::descriptor;
-use crate::dispatch::{Answer, forward, unsupported};
-use crate::poll::{Limit, entry, look, milliseconds, poll_set, select_sets, set_entry, timespec};
+use crate::forward::Answer;
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
+use super::call::{self, Came, PollFd};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Descriptors of the kernel's that are waited for without asking for memory.
@@ -100,11 +100,11 @@ fn has_socket(t: &mut Thread, at: usize, count: usize) -> bool {
     })
 }
 
-fn sets_have_socket(t: &mut Thread, a: &[usize; 6]) -> bool {
-    let highest = (a[0] as i32).max(0) as usize;
+fn sets_have_socket(t: &mut Thread, n: Int, sets: [usize; 3]) -> bool {
+    let highest = n.get().max(0) as usize;
     for word in 0..highest.min(16 * FD_SETSIZE).div_ceil(64) {
         let mut any = 0;
-        for at in a[1..4].iter().filter(|at| **at != 0) {
+        for at in sets.iter().filter(|at| **at != 0) {
             any |= sys::read_u64(at.wrapping_add(8 * word)).unwrap_or(0);
         }
         while any != 0 {
@@ -126,46 +126,51 @@ fn with_mask(t: &mut Thread, at: usize) -> Result<(), isize> {
     Ok(())
 }
 
-/// poll, ppoll, select, pselect6. None: it is the kernel's.
-pub fn poll(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
-    let ours = match number {
-        nr::POLL | nr::PPOLL => has_socket(t, a[0], (a[1] as u32 as usize).min(1 << 20)),
-        _ => sets_have_socket(t, a),
-    };
-    ours.then(|| {
+/// Most entries of a set that are looked at.
+const LOOKED_MAX: usize = 1 << 20;
+
+/// poll(2)
+pub fn poll(t: &mut Thread, call: Poll) -> Option<Answer> {
+    let count = call.nfds.get() as usize;
+    has_socket(t, call.ufds.0, count.min(LOOKED_MAX)).then(|| {
         call::join(t, false)?;
-        match number {
-            nr::POLL => poll_set(t, a[0], a[1] as u32 as usize, milliseconds(a[2])),
-            nr::PPOLL => {
-                let limit = timespec(a[2])?;
-                with_mask(t, a[3])?;
-                timed(a[2], 1, limit, || poll_set(t, a[0], a[1] as u32 as usize, limit))
-            }
-            nr::SELECT => {
-                let limit = timeval(a[4])?;
-                timed(a[4], 1000, limit, || select_sets(t, a, limit))
-            }
-            _ => {
-                let limit = timespec(a[4])?;
-                if a[5] != 0 {
-                    let mask = sys::read_u64(a[5])? as usize;
-                    with_mask(t, mask)?;
-                }
-                timed(a[4], 1, limit, || select_sets(t, a, limit))
-            }
-        }
+        poll_set(t, call.ufds.0, count, milliseconds(call.timeout))
     })
 }
 
-fn timeval(at: usize) -> Result<Limit, isize> {
-    if at == 0 {
-        return Ok(None);
-    }
-    let (seconds, micros) = (sys::read_u64(at)? as i64, sys::read_u64(at + 8)? as i64);
-    if seconds < 0 || micros < 0 {
-        return Err(sys::EINVAL);
-    }
-    Ok(Some((seconds as u64).saturating_mul(1_000_000_000).saturating_add(micros as u64 * 1000)))
+/// ppoll(2)
+pub fn ppoll(t: &mut Thread, call: Ppoll) -> Option<Answer> {
+    let count = call.nfds.get() as usize;
+    has_socket(t, call.ufds.0, count.min(LOOKED_MAX)).then(|| {
+        call::join(t, false)?;
+        let limit = timespec(call.tsp.0)?;
+        with_mask(t, call.sigmask.0)?;
+        timed(call.tsp.0, 1, limit, || poll_set(t, call.ufds.0, count, limit))
+    })
+}
+
+/// select(2)
+pub fn select(t: &mut Thread, call: Select) -> Option<Answer> {
+    let sets = [call.inp.0, call.outp.0, call.exp.0];
+    sets_have_socket(t, call.n, sets).then(|| {
+        call::join(t, false)?;
+        let limit = timeval(call.tvp.0)?;
+        timed(call.tvp.0, 1000, limit, || select_sets(t, call.n, sets, limit))
+    })
+}
+
+/// pselect6(2)
+pub fn pselect6(t: &mut Thread, call: Pselect6) -> Option<Answer> {
+    let sets = [call.inp.0, call.outp.0, call.exp.0];
+    sets_have_socket(t, call.n, sets).then(|| {
+        call::join(t, false)?;
+        let limit = timespec(call.tsp.0)?;
+        if call.sig.0 != 0 {
+            let mask = sys::read_u64(call.sig.0)? as usize;
+            with_mask(t, mask)?;
+        }
+        timed(call.tsp.0, 1, limit, || select_sets(t, call.n, sets, limit))
+    })
 }
 
 /// What is left of the time is written back, as Linux does; `unit` nanoseconds are one of what stands behind the seconds.
@@ -180,8 +185,9 @@ fn timed(at: usize, unit: u64, limit: Limit, f: impl FnOnce() -> Answer) -> Answ
 }
 
 /// epoll_ctl(2) of a socket of the node's. None: the kernel's.
-pub fn epoll_ctl(t: &mut Thread, a: &[usize; 6]) -> Option<Answer> {
-    let watched = descriptor::word(t, a[2]);
+pub fn epoll_ctl(t: &mut Thread, call: EpollCtl) -> Option<Answer> {
+    let fd = call.epfd.0;
+    let watched = descriptor::word(t, call.fd.0);
     if descriptor::kind_of(watched) != kind::VIRTUAL {
         return None;
     }
@@ -189,21 +195,19 @@ pub fn epoll_ctl(t: &mut Thread, a: &[usize; 6]) -> Option<Answer> {
     const DEL: usize = 2;
     const ENOENT: isize = -2;
     let mut inner = || -> Answer {
-        let mut epoll = descriptor::word(t, a[0]);
+        let mut epoll = descriptor::word(t, fd);
         if epoll == 0 {
             return Err(sys::EBADF);
         }
         if descriptor::kind_of(epoll) != kind::EPOLL {
-            if a[1] != ADD {
+            if call.op.0 != ADD {
                 // Says whether it is an epoll at all: none of them watches this.
-                let found = sys::call(nr::EPOLL_CTL, &[a[0], DEL, abi::DESCRIPTOR_LOADER as usize, 0]);
+                let found = sys::call(nr::EPOLL_CTL, &[fd, DEL, abi::DESCRIPTOR_LOADER as usize, 0]);
                 return Err(if found == sys::EPERM { ENOENT } else { found });
             }
-            epoll = adopt(t, a[0])?;
+            epoll = adopt(t, fd)?;
         }
-        let mut more = *a;
-        more[4] = watched as usize;
-        Ok(forward(t, nr::EPOLL_CTL, &more, epoll))
+        Ok(watch(t, &call, watched, epoll))
     };
     Some(inner())
 }
@@ -233,30 +237,45 @@ fn adopt(t: &mut Thread, epoll: usize) -> Result<u64, isize> {
     Ok(word)
 }
 
-/// epoll_wait(2), epoll_pwait(2), epoll_pwait2(2)
-pub fn epoll_wait(t: &mut Thread, number: usize, a: &[usize; 6]) -> Answer {
-    let limit = if number == nr::EPOLL_PWAIT2 { timespec(a[3])? } else { milliseconds(a[3]) };
-    if number != nr::EPOLL_WAIT {
-        with_mask(t, a[4])?;
-    }
-    let room = a[2] as i32;
+/// epoll_wait(2)
+pub fn epoll_wait(t: &mut Thread, call: EpollWait) -> Answer {
+    epoll(t, &call, milliseconds(call.timeout))
+}
+
+/// epoll_pwait(2)
+pub fn epoll_pwait(t: &mut Thread, call: EpollPwait) -> Answer {
+    with_mask(t, call.sigmask.0)?;
+    let EpollPwait { epfd, events, maxevents, timeout, .. } = call;
+    epoll(t, &EpollWait { epfd, events, maxevents, timeout }, milliseconds(timeout))
+}
+
+/// epoll_pwait2(2)
+pub fn epoll_pwait2(t: &mut Thread, call: EpollPwait2) -> Answer {
+    let limit = timespec(call.timeout.0)?;
+    with_mask(t, call.sigmask.0)?;
+    let EpollPwait2 { epfd, events, maxevents, .. } = call;
+    epoll(t, &EpollWait { epfd, events, maxevents, timeout: Int(0) }, limit)
+}
+
+fn epoll(t: &mut Thread, call: &EpollWait, limit: Limit) -> Answer {
+    let (fd, events, room) = (call.epfd.0, call.events.0, call.maxevents.get());
     let deadline = limit.map(|limit| now().saturating_add(limit));
     let mut left = limit;
     loop {
         let time = left.map_or([0; 2], |left| [left / 1_000_000_000, left % 1_000_000_000]);
         let time_at = if left.is_some() { time.as_ptr() as usize } else { 0 };
         let mask = t.strict.mask;
-        let found = call::waiting(t, nr::EPOLL_PWAIT2, &[a[0], a[1], a[2], time_at, &raw const mask as usize, 8]);
+        let found = call::waiting(t, nr::EPOLL_PWAIT2, &[fd, events, call.maxevents.0, time_at, &raw const mask as usize, 8]);
         if found <= 0 {
             return Ok(found);
         }
-        let (natives, epoll) = without_ours(a[1], found as usize)?;
+        let (natives, epoll) = without_ours(events, found as usize)?;
         let Some(epoll) = epoll else { return Ok(found) };
         let word = kind::EPOLL << 56 | epoll;
-        descriptor::remember(t, a[0], word);
+        descriptor::remember(t, fd, word);
         call::join(t, false)?;
         t.channel.descriptor.store(word, Relaxed);
-        let at = a[1] + EVENT * natives;
+        let at = events + EVENT * natives;
         let sockets = crate::channel::post(t, strict::COLLECT, &[at as u64, (room as usize - natives) as u64]);
         let total = natives as i64 + sockets.max(0);
         if total > 0 || sockets < 0 {
@@ -289,10 +308,4 @@ fn without_ours(at: usize, count: usize) -> Result<(usize, Option<u64>), isize> 
         kept += 1;
     }
     Ok((kept, epoll))
-}
-
-/// splice(2), tee(2): between the kernel's descriptors only.
-pub fn between(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<Answer> {
-    let ours = crate::native::ends(number, a).any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL);
-    ours.then(|| unsupported(t, number, 0, sys::EINVAL))
 }

@@ -1,11 +1,14 @@
 //! Signals in real time: the kernel's, with frames that are built here.
 
 use crate::abi;
+use crate::call::signals::SIGSET_BYTES;
+use crate::calls::{RtSigaction, RtSigprocmask, number as nr};
+use crate::forward::Answer;
 use crate::signal::*;
 use crate::sys;
 use crate::thread::{self, Thread};
 use crate::x86_64::context::*;
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::entry;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SA_NOCLDSTOP: u64 = 1;
@@ -51,26 +54,26 @@ pub fn begin(t: &Thread) {
 }
 
 /// rt_sigaction(2)
-pub fn action(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
-    let signal = a[0];
-    if a[3] != 8 || !(1..=64).contains(&signal) {
+pub fn rt_sigaction(t: &mut Thread, call: RtSigaction) -> Answer {
+    let (signal, act, oact) = (call.sig.0, call.act.0, call.oact.0);
+    if call.sigsetsize.0 != SIGSET_BYTES || !(1..=64).contains(&signal) {
         return Err(sys::EINVAL);
     }
     let slot = &t.process.actions[signal];
     let words = [&slot.handler, &slot.flags, &slot.restorer, &slot.mask];
     let mut new = [0_u64; 4];
-    if a[1] != 0 {
+    if act != 0 {
         if signal == SIGKILL || signal == SIGSTOP {
             return Err(sys::EINVAL);
         }
         for (index, word) in new.iter_mut().enumerate() {
-            *word = sys::read_u64(a[1] + 8 * index)?;
+            *word = sys::read_u64(act + 8 * index)?;
         }
         new[3] &= !NEVER_BLOCKED;
     }
     let old = super::ACTIONS.with(|| {
         let old = words.map(|word| word.load(Relaxed));
-        if a[1] != 0 {
+        if act != 0 {
             let handled = new[0] > 1;
             // Whoever may come meanwhile finds a handler.
             if handled {
@@ -88,23 +91,23 @@ pub fn action(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
         }
         old
     });
-    if a[2] != 0 {
+    if oact != 0 {
         for (index, word) in old.into_iter().enumerate() {
-            sys::write_u64(a[2] + 8 * index, word)?;
+            sys::write_u64(oact + 8 * index, word)?;
         }
     }
     Ok(0)
 }
 
 /// rt_sigprocmask(2): what is blocked when the handler returns.
-pub fn mask(t: &mut Thread, context: &mut Context, a: &[usize; 6]) -> Result<isize, isize> {
-    if a[3] != 8 {
+pub fn rt_sigprocmask(t: &mut Thread, context: &mut Context, call: RtSigprocmask) -> Answer {
+    if call.sigsetsize.0 != SIGSET_BYTES {
         return Err(sys::EINVAL);
     }
     let old = context.mask | t.strict.pretended;
-    if a[1] != 0 {
-        let set = sys::read_u64(a[1])?;
-        let new = match a[0] {
+    if call.nset.0 != 0 {
+        let set = sys::read_u64(call.nset.0)?;
+        let new = match call.how.0 {
             0 => old | set,
             1 => old & !set,
             2 => set,
@@ -112,8 +115,8 @@ pub fn mask(t: &mut Thread, context: &mut Context, a: &[usize; 6]) -> Result<isi
         };
         block(t, context, new);
     }
-    if a[2] != 0 {
-        sys::write_u64(a[2], old)?;
+    if call.oset.0 != 0 {
+        sys::write_u64(call.oset.0, old)?;
     }
     Ok(0)
 }

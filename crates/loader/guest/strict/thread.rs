@@ -1,12 +1,15 @@
 //! clone(2) and its relatives in real time: the kernel's, with a block and a handler for whoever begins.
 
-use super::{ACTIONS, BREAK, call};
 use crate::abi::Process;
+use crate::call::threads::{FORK, VFORK};
+use crate::calls::{Clone, Clone3, Fork, Vfork, number as nr};
+use crate::forward::Answer;
 use crate::signal;
 use crate::sys;
 use crate::thread::{BLOCK, BLOCKS_ADDRESS, CLONE_VM, Thread, allocate, only, put, release, used};
 use crate::x86_64::context::{Context, RAX, RSP, Stack};
-use crate::x86_64::{entry, numbers as nr};
+use crate::x86_64::entry;
+use super::{ACTIONS, BREAK, call};
 
 const CLONE_FILES: usize = 0x400;
 const CLONE_VFORK: usize = 0x4000;
@@ -27,14 +30,35 @@ pub fn begins(t: &mut Thread) -> ! {
 }
 
 /// clone(2)
-pub fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
+pub fn clone_call(t: &mut Thread, context: &mut Context, call: Clone) -> isize {
+    let Clone { flags, newsp, parent_tid, child_tid, tls } = call;
+    clone(t, context, [flags.0, newsp.0, parent_tid.0, child_tid.0, tls.0])
+}
+
+/// clone3(2)
+pub fn clone3_call(t: &mut Thread, context: &mut Context, call: Clone3) -> Answer {
+    let arguments = crate::thread::clone3_arguments(call.uargs.0, call.size.0)?;
+    Ok(clone(t, context, arguments))
+}
+
+/// fork(2)
+pub fn fork_call(t: &mut Thread, context: &mut Context, _: Fork) -> isize {
+    clone(t, context, [FORK, 0, 0, 0, 0])
+}
+
+/// vfork(2)
+pub fn vfork_call(t: &mut Thread, context: &mut Context, _: Vfork) -> isize {
+    clone(t, context, [VFORK, 0, 0, 0, 0])
+}
+
+fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
     let [flags, stack, parent_tid, child_tid, tls] = a;
     if flags & CLONE_VM != 0 {
         return share(t, context, a);
     }
     if flags & CLONE_FILES != 0 {
         // What is remembered about descriptors could not follow.
-        return crate::dispatch::unsupported(t, nr::CLONE, flags, sys::EINVAL).unwrap_or_else(|errno| errno);
+        return crate::forward::unsupported(t, nr::CLONE, flags, sys::EINVAL).unwrap_or_else(|errno| errno);
     }
     let pid = sys::call(nr::CLONE, &[flags, 0, parent_tid, child_tid, tls]);
     if pid == 0 {

@@ -196,7 +196,7 @@ pub unsafe fn enter(stack: usize, at: usize) -> ! {
             "xor eax, eax", "xor ecx, ecx", "xor edx, edx", "xor ebx, ebx", "xor ebp, ebp", "xor esi, esi", "xor edi, edi", "xor r8d, r8d",
             "xor r9d, r9d", "xor r10d, r10d", "xor r11d, r11d", "xor r12d, r12d", "xor r13d, r13d", "xor r14d, r14d", "xor r15d, r15d",
             "jmp qword ptr [rsp - 8]",
-            in("rax") super::numbers::MADVISE, in("rdi") &raw mut FIRST_STACK, in("rsi") crate::abi::FIRST_STACK_BYTES, in("rdx") MADV_DONTNEED,
+            in("rax") crate::calls::number::MADVISE, in("rdi") &raw mut FIRST_STACK, in("rsi") crate::abi::FIRST_STACK_BYTES, in("rdx") MADV_DONTNEED,
             in("r12") stack, in("r13") at,
             options(noreturn)
         )

@@ -14,11 +14,11 @@
 //! own ([`FINISH`]), with the call's result kept in the thread.
 
 use crate::abi;
+use crate::calls::number as nr;
 use crate::channel::header;
 use crate::dispatch;
 use crate::sys;
 use crate::thread::{BLOCK, BLOCKS_ADDRESS, Thread};
-use crate::x86_64::numbers as nr;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
 

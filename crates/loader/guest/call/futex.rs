@@ -1,10 +1,10 @@
 //! futex(2), as far as it is the program's side's.
 
+use crate::calls::{Call, Futex, number as nr};
 use crate::channel::{header, post};
-use crate::dispatch::{Answer, forward, unsupported};
+use crate::forward::{Answer, forward, unsupported};
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const FUTEX_WAIT: usize = 0;
@@ -27,85 +27,87 @@ const OWNER_DIED: u32 = 0x4000_0000;
 
 /// futex(2). Who waits is the controller's affair, and so is what becomes of a lock for which somebody waits (PI); other words are compared and changed
 /// here, where nobody else runs meanwhile.
-pub fn call(t: &mut Thread, a: &[usize; 6]) -> Answer {
-    let operation = a[1] & 0x7f;
+pub fn futex(t: &mut Thread, call: Futex) -> Answer {
+    let operation = call.op.0 & 0x7f;
     let nobody = header().futex_waiters.load(Relaxed) == 0;
     // do_futex: "if (cmd != FUTEX_WAIT_BITSET && cmd != FUTEX_WAIT_REQUEUE_PI && cmd != FUTEX_LOCK_PI2) return -ENOSYS;"
-    if a[1] & FUTEX_CLOCK_REALTIME != 0 && !matches!(operation, FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2) {
+    if call.op.0 & FUTEX_CLOCK_REALTIME != 0 && !matches!(operation, FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2) {
         return Err(sys::ENOSYS);
     }
     // get_futex_key, of either word; unlocking reads its word before, and what is no operation looks at none.
     let two = matches!(operation, FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_WAKE_OP | FUTEX_CMP_REQUEUE_PI | FUTEX_WAIT_REQUEUE_PI);
-    let aligned = a[0] % 4 == 0 && (!two || a[4] % 4 == 0);
+    let aligned = call.uaddr.0 % 4 == 0 && (!two || call.uaddr2.0 % 4 == 0);
     if !aligned && !matches!(operation, FUTEX_FD | FUTEX_UNLOCK_PI) && operation <= FUTEX_LOCK_PI2 {
         return Err(sys::EINVAL);
     }
     // __futex_wait, futex_wake: "if (!bitset) return -EINVAL;", futex_requeue: "if (nr_wake < 0 || nr_requeue < 0) return -EINVAL;"
-    let (wakes, moves) = (a[2] as i32, a[3] as i32);
+    let (wakes, moves) = (call.val.get(), call.utime.0 as i32);
     match operation {
-        FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET if a[5] as u32 == 0 => return Err(sys::EINVAL),
+        FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET if call.val3.get() == 0 => return Err(sys::EINVAL),
         FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_CMP_REQUEUE_PI if wakes < 0 || moves < 0 => return Err(sys::EINVAL),
         _ => {}
     }
     match operation {
         FUTEX_WAIT | FUTEX_WAIT_BITSET => {
-            if sys::read_u32(a[0])? != a[2] as u32 {
+            if sys::read_u32(call.uaddr.0)? != call.val.get() as u32 {
                 return Err(sys::EAGAIN);
             }
-            Ok(forward(t, nr::FUTEX, a, 0))
+            Ok(forward(t, &call, 0))
         }
         FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE if nobody => Ok(0),
-        FUTEX_CMP_REQUEUE if sys::read_u32(a[0])? != a[5] as u32 => Err(sys::EAGAIN),
+        FUTEX_CMP_REQUEUE if sys::read_u32(call.uaddr.0)? != call.val3.get() => Err(sys::EAGAIN),
         FUTEX_CMP_REQUEUE if nobody => Ok(0),
         FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_CMP_REQUEUE_PI => {
-            // The fourth argument is a number, not a time.
-            let arguments = a.map(|word| word as u64);
-            Ok(post(t, nr::FUTEX as u64, &arguments) as isize)
+            Ok(posted(t, &call))
         }
-        FUTEX_WAKE_OP => wake_op(t, a),
-        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => lock(t, a, nobody),
+        FUTEX_WAKE_OP => wake_op(t, &call),
+        FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => lock(t, &call, nobody),
         FUTEX_UNLOCK_PI => {
-            if sys::read_u32(a[0])? & TID != sys::call(nr::GETTID, &[]) as u32 {
+            if sys::read_u32(call.uaddr.0)? & TID != sys::call(nr::GETTID, &[]) as u32 {
                 return Err(sys::EPERM);
             }
             if !aligned {
                 return Err(sys::EINVAL);
             }
             if nobody {
-                return sys::write_u32(a[0], 0).map(|()| 0);
+                return sys::write_u32(call.uaddr.0, 0).map(|()| 0);
             }
-            let arguments = a.map(|word| word as u64);
-            Ok(post(t, nr::FUTEX as u64, &arguments) as isize)
+            Ok(posted(t, &call))
         }
-        FUTEX_WAIT_REQUEUE_PI => Ok(forward(t, nr::FUTEX, a, 0)),
+        FUTEX_WAIT_REQUEUE_PI => Ok(forward(t, &call, 0)),
         _ => unsupported(t, nr::FUTEX, operation, sys::ENOSYS),
     }
 }
 
+/// Hands it on without a copy of a time: the fourth argument is a number.
+fn posted(t: &mut Thread, call: &Futex) -> isize {
+    post(t, nr::FUTEX as u64, &call.words().map(|word| word as u64)) as isize
+}
+
 /// FUTEX_LOCK_PI and what is like it. A lock that nobody has and for which nobody waits is taken at once.
-fn lock(t: &mut Thread, a: &[usize; 6], nobody: bool) -> Answer {
+fn lock(t: &mut Thread, call: &Futex, nobody: bool) -> Answer {
     const EDEADLK: isize = -35;
-    let word = sys::read_u32(a[0])?;
+    let word = sys::read_u32(call.uaddr.0)?;
     let tid = sys::call(nr::GETTID, &[]) as u32;
     if word & TID == tid {
         return Err(EDEADLK);
     }
     if word & TID == 0 && nobody {
-        return sys::write_u32(a[0], tid | word & OWNER_DIED).map(|()| 0);
+        return sys::write_u32(call.uaddr.0, tid | word & OWNER_DIED).map(|()| 0);
     }
-    Ok(forward(t, nr::FUTEX, a, 0))
+    Ok(forward(t, call, 0))
 }
 
 /// FUTEX_WAKE_OP: changes the second word, wakes at the first, and at the second if its old value compares.
-fn wake_op(t: &mut Thread, a: &[usize; 6]) -> Answer {
-    let code = a[5] as u32;
+fn wake_op(t: &mut Thread, call: &Futex) -> Answer {
+    let code = call.val3.get();
     let (operation, compare) = (code >> 28 & 7, code >> 24 & 15);
     let mut operand = code << 8 >> 20;
     let against = (code << 20) as i32 >> 20;
     if code >> 31 != 0 {
         operand = 1 << (operand & 31);
     }
-    let old = sys::read_u32(a[4])?;
+    let old = sys::read_u32(call.uaddr2.0)?;
     let new = match operation {
         0 => operand,
         1 => old.wrapping_add(operand),
@@ -114,7 +116,7 @@ fn wake_op(t: &mut Thread, a: &[usize; 6]) -> Answer {
         4 => old ^ operand,
         _ => return Err(sys::ENOSYS),
     };
-    sys::write_u32(a[4], new)?;
+    sys::write_u32(call.uaddr2.0, new)?;
     let old = old as i32;
     let second = match compare {
         0 => old == against,
@@ -125,10 +127,10 @@ fn wake_op(t: &mut Thread, a: &[usize; 6]) -> Answer {
         5 => old >= against,
         _ => return Err(sys::ENOSYS),
     };
-    let wake = (FUTEX_WAKE | a[1] & 128) as u64;
-    let mut woken = post(t, nr::FUTEX as u64, &[a[0] as u64, wake, a[2] as u64]);
+    let wake = (FUTEX_WAKE | call.op.0 & 128) as u64;
+    let mut woken = post(t, nr::FUTEX as u64, &[call.uaddr.0 as u64, wake, call.val.0 as u64]);
     if second && woken >= 0 {
-        let more = post(t, nr::FUTEX as u64, &[a[4] as u64, wake, a[3] as u64]);
+        let more = post(t, nr::FUTEX as u64, &[call.uaddr2.0 as u64, wake, call.utime.0 as u64]);
         woken = if more < 0 { more } else { woken + more };
     }
     Ok(woken as isize)

@@ -2,11 +2,12 @@
 //! keeps the time.
 
 use crate::abi::{self, Entry, kind};
+use crate::calls::{Call, EpollCtl, EpollPwait, EpollPwait2, EpollWait, Int, Poll, Ppoll, Pselect6, Select, number as nr};
 use crate::channel::exchange;
 use crate::descriptor;
+use crate::forward::{Answer, forward_words};
 use crate::sys;
 use crate::thread::Thread;
-use crate::x86_64::numbers as nr;
 use core::sync::atomic::Ordering::Relaxed;
 
 const POLLIN: u32 = 1;
@@ -100,25 +101,25 @@ pub fn timespec(at: usize) -> Result<Limit, isize> {
     Ok(Some(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)))
 }
 
-pub fn milliseconds(value: usize) -> Limit {
-    let value = value as i32;
+pub fn milliseconds(timeout: Int) -> Limit {
+    let value = timeout.get();
     (value >= 0).then_some(value as u64 * 1_000_000)
 }
 
 /// poll(2)
-pub fn poll(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
-    poll_set(t, a[0], a[1], milliseconds(a[2]))
+pub fn poll(t: &mut Thread, call: Poll) -> Answer {
+    poll_set(t, call.ufds.0, call.nfds.0, milliseconds(call.timeout))
 }
 /// ppoll(2)
-pub fn ppoll(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
-    let limit = timespec(a[2])?;
-    crate::signal::swap_mask(t, a[3])?;
-    timed(a[2], 1, limit, || poll_set(t, a[0], a[1], limit))
+pub fn ppoll(t: &mut Thread, call: Ppoll) -> Answer {
+    let limit = timespec(call.tsp.0)?;
+    crate::signal::swap_mask(t, call.sigmask.0)?;
+    timed(call.tsp.0, 1, limit, || poll_set(t, call.ufds.0, call.nfds.0, limit))
 }
 
 /// Linux leaves what is left of the time, whatever the call comes to (poll_select_finish, fs/select.c); `unit`: nanoseconds of the second word. C libraries
 /// make select(2) of pselect6.
-fn timed(at: usize, unit: u64, limit: Limit, call: impl FnOnce() -> Result<isize, isize>) -> Result<isize, isize> {
+fn timed(at: usize, unit: u64, limit: Limit, call: impl FnOnce() -> Answer) -> Answer {
     let began = crate::channel::header().now.load(Relaxed);
     let result = call();
     if let Some(limit) = limit {
@@ -128,7 +129,7 @@ fn timed(at: usize, unit: u64, limit: Limit, call: impl FnOnce() -> Result<isize
     result
 }
 
-pub fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Result<isize, isize> {
+pub fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Answer {
     if count > abi::ENTRIES_MAX {
         crate::channel::post(t, abi::UNSUPPORTED, &[nr::POLL as u64, count as u64, -sys::EINVAL as u64]);
         return Err(sys::EINVAL);
@@ -160,32 +161,37 @@ const SETS: [(u32, u32); 3] = [
     (POLLPRI, POLLPRI),
 ];
 
-pub fn select(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
-    let limit = match a[4] {
-        0 => None,
-        at => {
-            let (seconds, micros) = (sys::read_u64(at)? as i64, sys::read_u64(at + 8)? as i64);
-            if seconds < 0 || micros < 0 {
-                return Err(sys::EINVAL);
-            }
-            Some((seconds as u64).saturating_mul(1_000_000_000).saturating_add(micros as u64 * 1000))
-        }
-    };
-    timed(a[4], 1000, limit, || select_sets(t, a, limit))
+/// select(2)
+pub fn select(t: &mut Thread, call: Select) -> Answer {
+    let limit = timeval(call.tvp.0)?;
+    timed(call.tvp.0, 1000, limit, || select_sets(t, call.n, [call.inp.0, call.outp.0, call.exp.0], limit))
+}
+
+/// A struct timeval at an address.
+pub fn timeval(at: usize) -> Result<Limit, isize> {
+    if at == 0 {
+        return Ok(None);
+    }
+    let (seconds, micros) = (sys::read_u64(at)? as i64, sys::read_u64(at + 8)? as i64);
+    if seconds < 0 || micros < 0 {
+        return Err(sys::EINVAL);
+    }
+    Ok(Some((seconds as u64).saturating_mul(1_000_000_000).saturating_add(micros as u64 * 1000)))
 }
 
 /// pselect6(2)
-pub fn pselect(t: &mut Thread, a: &[usize; 6]) -> Result<isize, isize> {
-    let limit = timespec(a[4])?;
-    if a[5] != 0 {
-        let mask = sys::read_u64(a[5])? as usize;
+pub fn pselect6(t: &mut Thread, call: Pselect6) -> Answer {
+    let limit = timespec(call.tsp.0)?;
+    if call.sig.0 != 0 {
+        let mask = sys::read_u64(call.sig.0)? as usize;
         crate::signal::swap_mask(t, mask)?;
     }
-    timed(a[4], 1, limit, || select_sets(t, a, limit))
+    timed(call.tsp.0, 1, limit, || select_sets(t, call.n, [call.inp.0, call.outp.0, call.exp.0], limit))
 }
 
-pub fn select_sets(t: &mut Thread, a: &[usize; 6], limit: Limit) -> Result<isize, isize> {
-    let highest = a[0] as i32;
+/// The sets of select(2), 0 where there is none.
+pub fn select_sets(t: &mut Thread, n: Int, given: [usize; 3], limit: Limit) -> Answer {
+    let highest = n.get();
     if highest < 0 {
         return Err(sys::EINVAL);
     }
@@ -193,7 +199,7 @@ pub fn select_sets(t: &mut Thread, a: &[usize; 6], limit: Limit) -> Result<isize
     let mut count = 0;
     for word in 0..highest.div_ceil(64) {
         let mut sets = [0_u64; 3];
-        for (set, at) in sets.iter_mut().zip(&a[1..4]) {
+        for (set, at) in sets.iter_mut().zip(&given) {
             if *at != 0 {
                 *set = sys::read_u64(at + 8 * word)?;
             }
@@ -221,7 +227,7 @@ pub fn select_sets(t: &mut Thread, a: &[usize; 6], limit: Limit) -> Result<isize
     }
     let mut total = 0;
     for word in 0..highest.div_ceil(64) {
-        for (set, at) in a[1..4].iter().enumerate() {
+        for (set, at) in given.iter().enumerate() {
             if *at == 0 {
                 continue;
             }
@@ -241,26 +247,59 @@ pub fn select_sets(t: &mut Thread, a: &[usize; 6], limit: Limit) -> Result<isize
     Ok(total)
 }
 
-/// epoll_wait(2), epoll_pwait(2), epoll_pwait2(2): the interest list is the controller's; what of it is the kernel's it asks us to look at.
-pub fn epoll(t: &mut Thread, number: usize, a: &[usize; 6]) -> Result<isize, isize> {
-    let limit = if number == nr::EPOLL_PWAIT2 { timespec(a[3])? } else { milliseconds(a[3]) };
-    if number != nr::EPOLL_WAIT {
-        crate::signal::swap_mask(t, a[4])?;
+/// epoll_ctl(2)
+pub fn epoll_ctl(t: &mut Thread, call: EpollCtl) -> Answer {
+    let watched = descriptor::word(t, call.fd.0);
+    let word = descriptor::word(t, call.epfd.0);
+    if watched == 0 || word == 0 {
+        return Err(sys::EBADF);
     }
-    let what = descriptor::word(t, a[0]);
+    Ok(watch(t, &call, watched, word))
+}
+
+/// Hands epoll_ctl(2) on. Argument 5 goes along as what the watched descriptor is.
+pub fn watch(t: &mut Thread, call: &EpollCtl, watched: u64, word: u64) -> isize {
+    let mut words = call.words();
+    words[4] = watched as usize;
+    forward_words(t, EpollCtl::NUMBER, &words, word)
+}
+
+/// epoll_wait(2)
+pub fn epoll_wait(t: &mut Thread, call: EpollWait) -> Answer {
+    epoll(t, &call, milliseconds(call.timeout))
+}
+
+/// epoll_pwait(2)
+pub fn epoll_pwait(t: &mut Thread, call: EpollPwait) -> Answer {
+    crate::signal::swap_mask(t, call.sigmask.0)?;
+    let EpollPwait { epfd, events, maxevents, timeout, .. } = call;
+    epoll(t, &EpollWait { epfd, events, maxevents, timeout }, milliseconds(timeout))
+}
+
+/// epoll_pwait2(2)
+pub fn epoll_pwait2(t: &mut Thread, call: EpollPwait2) -> Answer {
+    let limit = timespec(call.timeout.0)?;
+    crate::signal::swap_mask(t, call.sigmask.0)?;
+    let EpollPwait2 { epfd, events, maxevents, .. } = call;
+    epoll(t, &EpollWait { epfd, events, maxevents, timeout: Int(0) }, limit)
+}
+
+/// The interest list is the controller's; what of it is the kernel's it asks us to look at.
+fn epoll(t: &mut Thread, call: &EpollWait, limit: Limit) -> Answer {
+    let what = descriptor::word(t, call.epfd.0);
     if what == 0 {
         return Err(sys::EBADF);
     }
-    if descriptor::kind_of(what) != kind::VIRTUAL || a[2] as i32 <= 0 {
+    if descriptor::kind_of(what) != kind::VIRTUAL || call.maxevents.get() <= 0 {
         return Err(sys::EINVAL);
     }
     t.channel.descriptor.store(what, Relaxed);
     let mut looked = 0;
     let mut first = 1;
     loop {
-        let arguments =
-            [a[0] as u64, a[1] as u64, a[2] as u32 as u64 | u64::from(limit.is_some()) << 32, limit.unwrap_or(0), first, looked as u64];
-        let result = exchange_entries(t, nr::EPOLL_WAIT as u64, &arguments);
+        let most = call.maxevents.get() as u64 | u64::from(limit.is_some()) << 32;
+        let arguments = [call.epfd.0 as u64, call.events.0 as u64, most, limit.unwrap_or(0), first, looked as u64];
+        let result = exchange_entries(t, EpollWait::NUMBER as u64, &arguments);
         if t.channel.answer.load(Relaxed) != abi::PROBE {
             return Ok(result as isize);
         }

@@ -1,0 +1,420 @@
+//! Calls on files, by path and by descriptor: who answers for what is not as the kernel has it.
+
+use crate::abi::{self, kind};
+use crate::calls::*;
+use crate::calls::number as nr;
+use crate::channel::post;
+use crate::descriptor;
+use crate::files;
+use crate::forward::{Answer, forward, kernel as by_kernel, unsupported};
+use crate::identity::{self, SAME};
+use crate::layer;
+use crate::native;
+use crate::own;
+use crate::plain;
+use crate::proc;
+use crate::sheet;
+use crate::sys;
+use crate::terminal;
+use crate::thread::Thread;
+use crate::times::{self, Places};
+
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+const AT_EMPTY_PATH: usize = 0x1000;
+const ESPIPE: isize = -29;
+
+/// Where a path argument is, or where what it names really is.
+pub fn path_of(t: &Thread, path: Path) -> Path {
+    proc::instead(t, path.0).map_or(path, Path)
+}
+
+/// open(2)
+pub fn open(t: &mut Thread, call: Open) -> Answer {
+    let open = |path, flags| by_kernel(&Open { filename: Path(path), flags: OpenFlags(flags), ..call });
+    opening(t, Open::NUMBER, sys::AT_FDCWD, call.filename, call.flags.0, &open)
+}
+
+/// creat(2): of a named pipe it waits as open(2) does.
+pub fn creat(t: &mut Thread, call: Creat) -> Answer {
+    const O_WRONLY_CREAT_TRUNC: usize = 0o1101;
+    open(t, Open { filename: call.pathname, flags: OpenFlags(O_WRONLY_CREAT_TRUNC), mode: call.mode })
+}
+
+/// openat(2)
+pub fn openat(t: &mut Thread, call: Openat) -> Answer {
+    let open = |path, flags| by_kernel(&Openat { filename: Path(path), flags: OpenFlags(flags), ..call });
+    opening(t, Openat::NUMBER, call.dfd.0, call.filename, call.flags.0, &open)
+}
+
+/// What opens a file. `open`: the call with another path and other flags.
+fn opening(t: &mut Thread, number: usize, folder: usize, path: Path, flags: usize, open: &dyn Fn(usize, usize) -> isize) -> Answer {
+    const O_ACCMODE: usize = 3;
+    const O_CREAT: usize = 0o100;
+    const O_NONBLOCK: usize = 0o4000;
+    const O_PATH: usize = 0o10_000_000;
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFIFO: u32 = 0o010_000;
+    if proc::is_uuid(path.0) {
+        return proc::uuid(t);
+    }
+    if let Some(fd) = proc::said(t, path.0, flags) {
+        return Ok(fd);
+    }
+    let path = path_of(t, path).0;
+    let mut stat = [0_u32; 36];
+    let found = flags & O_PATH == 0 && sys::call(nr::NEWFSTATAT, &[folder, path, stat.as_mut_ptr() as usize, 0]) == 0;
+    if found
+        && sheet::may_be_on(u64::from(stat[1]) << 32 | u64::from(stat[0]))
+        && let Some(fd) = sheet::open(flags, &|flags| open(path, flags))
+    {
+        return Ok(fd);
+    }
+    // Opening a named pipe waits for the other side.
+    if found && flags & O_NONBLOCK == 0 && stat[6] & S_IFMT == S_IFIFO {
+        return Ok(open_pipe(t, number, flags & O_ACCMODE == 0, &|| open(path, flags | O_NONBLOCK)));
+    }
+    let fd = if flags & (O_CREAT | O_ACCMODE) == 0 {
+        open(path, flags)
+    } else {
+        let make = || identity::creating(t, folder, path, &|| open(path, flags));
+        own::changing(t, folder, path, true, &make)
+    };
+    let whole = fd >= 0 && flags & O_PATH == 0;
+    if whole {
+        terminal::opened(fd as usize);
+    }
+    Ok(if whole { proc::opened(t, fd as usize, flags) } else { fd })
+}
+
+/// A named pipe, whose other side is waited for.
+fn open_pipe(t: &mut Thread, number: usize, reads: bool, open: &dyn Fn() -> isize) -> isize {
+    const ENXIO: isize = -6;
+    native::touched();
+    loop {
+        let fd = open();
+        if fd >= 0 {
+            while reads && !has_writer(fd as usize) {
+                if post(t, abi::BLOCKED, &[u64::MAX, 0, number as u64]) < 0 {
+                    sys::call(nr::CLOSE, &[fd as usize]);
+                    return abi::RESTART as isize;
+                }
+            }
+            descriptor::set_flags(fd as usize, descriptor::flags(fd as usize) & !descriptor::NONBLOCK);
+        }
+        if fd != ENXIO {
+            return fd;
+        }
+        if post(t, abi::BLOCKED, &[u64::MAX, 0, number as u64]) < 0 {
+            return abi::RESTART as isize;
+        }
+    }
+}
+
+/// Has a named pipe that was opened with O_NONBLOCK for reading a writer, or had it one since?
+fn has_writer(fd: usize) -> bool {
+    // struct pollfd: events POLLIN. A pipe whose writer has gone again says POLLHUP, one that never had one says nothing.
+    let mut set = [fd as u32, 1];
+    if sys::call(nr::POLL, &[set.as_mut_ptr() as usize, 1, 0]) > 0 {
+        return true;
+    }
+    // Without a writer it is at its end; with one there is nothing to read yet.
+    let mut byte = [0_u8];
+    sys::call(nr::READ, &[fd, byte.as_mut_ptr() as usize, 1]) == sys::EAGAIN
+}
+
+/// readlink(2)
+pub fn readlink(t: &mut Thread, call: Readlink) -> Answer {
+    let read = |buf, bufsiz| by_kernel(&Readlink { buf: Address(buf), bufsiz: Int(bufsiz), ..call });
+    link(t, sys::AT_FDCWD, call.path, call.buf, call.bufsiz, &read)
+}
+
+/// readlinkat(2)
+pub fn readlinkat(t: &mut Thread, call: Readlinkat) -> Answer {
+    let read = |buf, bufsiz| by_kernel(&Readlinkat { buf: Address(buf), bufsiz: Int(bufsiz), ..call });
+    link(t, call.dfd.0, call.pathname, call.buf, call.bufsiz, &read)
+}
+
+fn link(t: &Thread, folder: usize, path: Path, buf: Address, bufsiz: Int, read: &dyn Fn(usize, usize) -> isize) -> Answer {
+    let Some(process) = proc::whose_executable(t, path.0) else {
+        let result = read(buf.0, bufsiz.0);
+        return if result > 0 {
+            proc::plain_link(folder, path.0, [buf.0, bufsiz.0], result as usize, read).map(|length| length as isize)
+        } else {
+            Ok(result)
+        };
+    };
+    let mut name = [0_u8; abi::PATH_BYTES];
+    process.executable.get(0, &mut name);
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(0).min(bufsiz.0);
+    sys::copy_out(buf.0, &name[..length])?;
+    Ok(length as isize)
+}
+
+/// Of what a process executes, where a path names that.
+fn or_executable(t: &Thread, path: Path) -> Path {
+    proc::whose_executable(t, path.0).map_or(path, |process| Path(process.executable.pointer() as usize))
+}
+
+/// stat(2)
+pub fn stat(t: &mut Thread, call: Stat) -> Answer {
+    told(by_kernel(&Stat { filename: or_executable(t, call.filename), ..call }), call.statbuf.0)
+}
+
+/// fstat(2)
+pub fn fstat(_: &mut Thread, call: Fstat) -> Answer {
+    told(by_kernel(&call), call.statbuf.0)
+}
+
+/// lstat(2)
+pub fn lstat(_: &mut Thread, call: Lstat) -> Answer {
+    told(by_kernel(&call), call.statbuf.0)
+}
+
+/// newfstatat(2)
+pub fn newfstatat(t: &mut Thread, call: Newfstatat) -> Answer {
+    let filename = if call.flag.0 & AT_SYMLINK_NOFOLLOW == 0 { or_executable(t, call.filename) } else { call.filename };
+    told(by_kernel(&Newfstatat { filename, ..call }), call.statbuf.0)
+}
+
+/// What `struct stat` at an address says that depends on the host: whose a file is, and when it was written (see `times`).
+fn told(result: isize, at: usize) -> Answer {
+    if result < 0 || !plain::wanted() {
+        return Ok(result);
+    }
+    // atime, mtime, ctime
+    files::plain_stat(at)?;
+    let places = Places { accessed: at + 72, written: at + 88, changed: at + 104, made: 0 };
+    times::show(&places, sys::read_u32(at + 24)?).map(|()| result)
+}
+
+/// statx(2)
+pub fn statx(t: &mut Thread, call: Statx) -> Answer {
+    let filename = if call.flags.0 & AT_SYMLINK_NOFOLLOW == 0 { or_executable(t, call.filename) } else { call.filename };
+    let result = by_kernel(&Statx { filename, ..call });
+    if result < 0 || !plain::wanted() {
+        return Ok(result);
+    }
+    let at = call.buffer.0;
+    // atime, btime, ctime, mtime
+    files::plain_statx(at)?;
+    let places = Places { accessed: at + 0x40, written: at + 0x70, changed: at + 0x60, made: at + 0x50 };
+    times::show(&places, sys::read_u32(at + 28)?).map(|()| result)
+}
+
+/// statfs(2)
+pub fn statfs(_: &mut Thread, call: Statfs) -> Answer {
+    told_of_system(by_kernel(&call), call.buf.0)
+}
+
+/// fstatfs(2)
+pub fn fstatfs(_: &mut Thread, call: Fstatfs) -> Answer {
+    told_of_system(by_kernel(&call), call.buf.0)
+}
+
+fn told_of_system(result: isize, at: usize) -> Answer {
+    if result >= 0 && plain::wanted() {
+        files::plain_statfs(at)?;
+    }
+    Ok(result)
+}
+
+/// getdents(2)
+pub fn getdents(_: &mut Thread, call: Getdents) -> Answer {
+    told_entries(by_kernel(&call), call.fd, call.dirent)
+}
+
+/// getdents64(2)
+pub fn getdents64(_: &mut Thread, call: Getdents64) -> Answer {
+    told_entries(by_kernel(&call), call.fd, call.dirent)
+}
+
+fn told_entries(result: isize, fd: Fd, at: Address) -> Answer {
+    if result >= 0 && plain::wanted() {
+        files::plain_entries(fd.0, at.0, result as usize)?;
+    }
+    Ok(result)
+}
+
+macro_rules! making {
+    ($($name:ident $call:ident $page:literal $([$folder:ident])? $path:ident;)*) => { $(
+        #[doc = $page]
+        pub fn $name(t: &mut Thread, call: $call) -> isize {
+            let folder = [$(call.$folder.0,)? sys::AT_FDCWD][0];
+            identity::creating(t, folder, call.$path.0, &|| by_kernel(&call))
+        }
+    )* };
+}
+
+making! {
+    mkdir Mkdir "mkdir(2)" pathname;
+    mkdirat Mkdirat "mkdirat(2)" [dfd] pathname;
+    mknod Mknod "mknod(2)" filename;
+    mknodat Mknodat "mknodat(2)" [dfd] filename;
+    symlink Symlink "symlink(2)" newname;
+    symlinkat Symlinkat "symlinkat(2)" [newdfd] newname;
+}
+
+macro_rules! changing {
+    ($($name:ident $call:ident $page:literal $([$folder:ident])? $path:ident $follow:literal;)*) => { $(
+        #[doc = $page]
+        pub fn $name(t: &mut Thread, call: $call) -> isize {
+            let folder = [$(call.$folder.0,)? sys::AT_FDCWD][0];
+            own::changing(t, folder, call.$path.0, $follow, &|| by_kernel(&call))
+        }
+    )* };
+}
+
+// Calls that change what a path names; whether a link at its end is followed.
+changing! {
+    chmod Chmod "chmod(2)" filename true;
+    fchmodat Fchmodat "fchmodat(2)" [dfd] filename true;
+    fchmodat2 Fchmodat2 "fchmodat2(2)" [dfd] filename true;
+    hard_link Link "link(2)" oldname false;
+    linkat Linkat "linkat(2)" [olddfd] oldname false;
+    rename Rename "rename(2)" oldname false;
+    renameat Renameat "renameat(2)" [olddfd] oldname false;
+    renameat2 Renameat2 "renameat2(2)" [olddfd] oldname false;
+}
+
+/// truncate(2)
+pub fn truncate(t: &mut Thread, call: Truncate) -> Answer {
+    if sheet::is_at(sys::AT_FDCWD, call.path.0) {
+        return Err(sys::EINVAL);
+    }
+    Ok(own::changing(t, sys::AT_FDCWD, call.path.0, true, &|| by_kernel(&call)))
+}
+
+/// ftruncate(2)
+pub fn ftruncate(_: &mut Thread, call: Ftruncate) -> isize {
+    if sheet::is(call.fd.0) { sys::EINVAL } else { by_kernel(&call) }
+}
+
+/// fallocate(2)
+pub fn fallocate(_: &mut Thread, call: Fallocate) -> isize {
+    if sheet::is(call.fd.0) { ESPIPE } else { by_kernel(&call) }
+}
+
+/// lseek(2): the node's settings are files, too.
+pub fn lseek(t: &mut Thread, call: Lseek) -> isize {
+    let word = descriptor::word(t, call.fd.0);
+    if descriptor::kind_of(word) == kind::VIRTUAL { forward(t, &call, word) } else { by_kernel(&call) }
+}
+
+/// fchmod(2)
+pub fn fchmod(t: &mut Thread, call: Fchmod) -> isize {
+    let by_path = |path| by_kernel(&Chmod { filename: Path(path), mode: call.mode });
+    own::changing_open(t, call.fd.0, &|| by_kernel(&call), &by_path)
+}
+
+const NOBODY: Id = Id(SAME as usize);
+
+/// chown(2): checked as far as the kernel does without anything becoming somebody else's; whose it is now is our own knowledge. The next three do the same.
+pub fn chown(t: &mut Thread, call: Chown) -> isize {
+    let checked = Chown { user: NOBODY, group: NOBODY, ..call };
+    given_away(t, sys::AT_FDCWD, call.filename, 0, [call.user, call.group], &|| by_kernel(&checked))
+}
+
+/// lchown(2)
+pub fn lchown(t: &mut Thread, call: Lchown) -> isize {
+    let checked = Lchown { user: NOBODY, group: NOBODY, ..call };
+    given_away(t, sys::AT_FDCWD, call.filename, AT_SYMLINK_NOFOLLOW, [call.user, call.group], &|| by_kernel(&checked))
+}
+
+/// fchown(2)
+pub fn fchown(t: &mut Thread, call: Fchown) -> isize {
+    let checked = Fchown { user: NOBODY, group: NOBODY, ..call };
+    let empty = Path(c"".as_ptr() as usize);
+    given_away(t, call.fd.0, empty, AT_EMPTY_PATH, [call.user, call.group], &|| by_kernel(&checked))
+}
+
+/// fchownat(2)
+pub fn fchownat(t: &mut Thread, call: Fchownat) -> isize {
+    let checked = Fchownat { user: NOBODY, group: NOBODY, ..call };
+    given_away(t, call.dfd.0, call.filename, call.flag.0, [call.user, call.group], &|| by_kernel(&checked))
+}
+
+fn given_away(t: &Thread, folder: usize, path: Path, flags: usize, to: [Id; 2], check: &dyn Fn() -> isize) -> isize {
+    let result = if flags & AT_EMPTY_PATH != 0 {
+        own::changing_open(t, folder, check, &|path| by_kernel(&Lchown { filename: Path(path), user: NOBODY, group: NOBODY }))
+    } else {
+        own::changing(t, folder, path.0, flags & AT_SYMLINK_NOFOLLOW == 0, check)
+    };
+    if result < 0 {
+        return result;
+    }
+    if let Some(number) = files::number_of(folder, path.0, flags) {
+        files::give(number, to.map(Id::get));
+    }
+    result
+}
+
+/// utime(2): seconds.
+pub fn utime(t: &mut Thread, call: Utime) -> isize {
+    let times = || {
+        let [accessed, written] = [0, 8].map(|offset| sys::read_u64(call.times.0 + offset).map(|word| word as i64));
+        Ok([accessed?, 0, written?, 0])
+    };
+    own::changing(t, sys::AT_FDCWD, call.filename.0, true, &|| dated(&call, sys::AT_FDCWD, call.filename, call.times, 0, &times))
+}
+
+/// utimes(2): microseconds.
+pub fn utimes(t: &mut Thread, call: Utimes) -> isize {
+    let times = || times::micros(call.utimes.0);
+    own::changing(t, sys::AT_FDCWD, call.filename.0, true, &|| dated(&call, sys::AT_FDCWD, call.filename, call.utimes, 0, &times))
+}
+
+/// futimesat(2): microseconds.
+pub fn futimesat(t: &mut Thread, call: Futimesat) -> isize {
+    let times = || times::micros(call.utimes.0);
+    own::changing(t, call.dfd.0, call.filename.0, true, &|| dated(&call, call.dfd.0, call.filename, call.utimes, 0, &times))
+}
+
+/// utimensat(2): nanoseconds.
+pub fn utimensat(t: &mut Thread, call: Utimensat) -> isize {
+    let times = || times::words(call.utimes.0);
+    let set = |call: &Utimensat| dated(call, call.dfd.0, call.filename, call.utimes, call.flags.0, &times);
+    if call.filename.0 == 0 {
+        let by_path = |path| set(&Utimensat { dfd: Dir(sys::AT_FDCWD), filename: Path(path), flags: Flags(0), ..call });
+        return own::changing_open(t, call.dfd.0, &|| set(&call), &by_path);
+    }
+    own::changing(t, call.dfd.0, call.filename.0, call.flags.0 & AT_SYMLINK_NOFOLLOW == 0, &|| set(&call))
+}
+
+/// Sets the times of a file. `times`: seconds and nanoseconds of each.
+fn dated<C: Call>(call: &C, folder: usize, path: Path, from: Address, flags: usize, times: &dyn Fn() -> Result<[i64; 4], isize>) -> isize {
+    if from.0 == 0 || !plain::wanted() {
+        return by_kernel(call);
+    }
+    times().map_or_else(|errno| errno, |times| times::set(folder, path.0, times, flags))
+}
+
+/// name_to_handle_at(2): handles hold the host's numbers.
+pub fn name_to_handle_at(t: &mut Thread, call: NameToHandleAt) -> Answer {
+    if plain::wanted() { unsupported(t, NameToHandleAt::NUMBER, 0, sys::EOPNOTSUPP) } else { Ok(by_kernel(&call)) }
+}
+
+/// inotify_init(2)
+pub fn inotify_init(t: &mut Thread, call: InotifyInit) -> isize {
+    watching(t, &call)
+}
+
+/// inotify_init1(2)
+pub fn inotify_init1(t: &mut Thread, call: InotifyInit1) -> isize {
+    watching(t, &call)
+}
+
+/// inotify_add_watch(2)
+pub fn inotify_add_watch(t: &mut Thread, mut call: InotifyAddWatch) -> isize {
+    layer::before_watch(t, call.pathname.0);
+    if plain::wanted() && layer::is_device(call.pathname.0) {
+        // Who opens the host's devices is not the node's business. The kernel's own of this file is opened by nobody (see `proc::said`).
+        call.pathname = Path(c"/proc/version".as_ptr() as usize);
+    }
+    watching(t, &call)
+}
+
+fn watching<C: Call>(t: &mut Thread, call: &C) -> isize {
+    let result = by_kernel(call);
+    plain::shared_limit(t, C::NUMBER, result);
+    result
+}

@@ -1,0 +1,156 @@
+//! Memory, kept off what is ours.
+
+use crate::calls::*;
+use crate::channel::header;
+use crate::forward::{Answer, kernel};
+use crate::memory::{self, is_ours, shared_bytes};
+use crate::plain;
+use crate::sheet;
+use crate::sys;
+use crate::thread::Thread;
+use crate::x86_64::gate;
+use core::sync::atomic::Ordering::Relaxed;
+
+const MAP_PRIVATE: usize = 2;
+const MAP_ANONYMOUS: usize = 0x20;
+
+/// Does the call touch what is ours?
+pub trait Touches: Call {
+    fn touches_ours(&self) -> bool;
+}
+
+impl Touches for Mmap {
+    fn touches_ours(&self) -> bool {
+        const MAP_FIXED: usize = 0x10;
+        self.flags.0 & MAP_FIXED != 0 && is_ours(self.addr.0, self.len.0)
+    }
+}
+
+impl Touches for Mremap {
+    fn touches_ours(&self) -> bool {
+        const MREMAP_FIXED: usize = 2;
+        is_ours(self.addr.0, self.old_len.0) || self.flags.0 & MREMAP_FIXED != 0 && is_ours(self.new_addr.0, self.new_len.0)
+    }
+}
+
+impl Touches for Shmat {
+    fn touches_ours(&self) -> bool {
+        self.shmaddr.0 != 0 && is_ours(self.shmaddr.0, shared_bytes(self.shmid.0))
+    }
+}
+
+macro_rules! ranges {
+    ($($name:ident $start:ident;)*) => { $(
+        impl Touches for $name {
+            fn touches_ours(&self) -> bool {
+                is_ours(self.$start.0, self.len.0)
+            }
+        }
+    )* };
+}
+ranges! {
+    Madvise start;
+    Mprotect start;
+    Munmap addr;
+    PkeyMprotect start;
+}
+
+/// The kernel's, when it touches nothing of ours. Then, where it succeeded, what is known of the text there is put right (see `gate`).
+fn off_ours<C: Touches>(call: &C, then: impl FnOnce(usize)) -> Answer {
+    if call.touches_ours() {
+        return Err(sys::EINVAL);
+    }
+    let result = kernel(call);
+    if result >= 0 {
+        then(result as usize);
+    }
+    Ok(result)
+}
+
+/// brk(2)
+pub fn brk(_: &mut Thread, call: Brk) -> isize {
+    memory::set(call.brk.0)
+}
+
+/// mmap(2)
+pub fn mmap(_: &mut Thread, call: Mmap) -> Answer {
+    const MAP_TYPE: usize = 0xf;
+    const MAP_SHARED: usize = 1;
+    const MAP_SHARED_VALIDATE: usize = 3;
+    const READ_EXECUTE: usize = 5;
+    let (len, flags) = (call.len.0, call.flags.0);
+    let shared = flags & MAP_ANONYMOUS == 0 && matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
+    if shared && !call.touches_ours() && sheet::is(call.fd.0) {
+        return Err(sys::EACCES);
+    }
+    off_ours(&call, |at| {
+        gate::forget(at, len);
+        if call.prot.0 == READ_EXECUTE && flags & (MAP_PRIVATE | MAP_ANONYMOUS) == MAP_PRIVATE {
+            gate::note(at, len);
+        }
+    })
+}
+
+/// munmap(2)
+pub fn munmap(_: &mut Thread, call: Munmap) -> Answer {
+    off_ours(&call, |_| gate::forget(call.addr.0, call.len.0))
+}
+
+/// mprotect(2)
+pub fn mprotect(_: &mut Thread, call: Mprotect) -> Answer {
+    off_ours(&call, |_| gate::forget(call.start.0, call.len.0))
+}
+
+/// pkey_mprotect(2)
+pub fn pkey_mprotect(_: &mut Thread, call: PkeyMprotect) -> Answer {
+    off_ours(&call, |_| gate::forget(call.start.0, call.len.0))
+}
+
+/// mremap(2)
+pub fn mremap(_: &mut Thread, call: Mremap) -> Answer {
+    off_ours(&call, |at| {
+        gate::forget(call.addr.0, call.old_len.0);
+        gate::forget(at, call.new_len.0);
+    })
+}
+
+/// madvise(2)
+pub fn madvise(_: &mut Thread, call: Madvise) -> Answer {
+    off_ours(&call, |_| {})
+}
+
+/// shmat(2)
+pub fn shmat(_: &mut Thread, call: Shmat) -> Answer {
+    off_ours(&call, |at| gate::forget(at, shared_bytes(call.shmid.0)))
+}
+
+/// shmctl(2): when a segment was used. Real seconds become the node's start, as times of files do.
+pub fn shmctl(_: &mut Thread, call: Shmctl) -> Answer {
+    const IPC_STAT: usize = 2;
+    const SHM_STAT: usize = 13;
+    const SHM_STAT_ANY: usize = 15;
+    let result = kernel(&call);
+    // IPC_64 is a flag.
+    if result >= 0 && plain::wanted() && matches!(call.cmd.0 & 0xff, IPC_STAT | SHM_STAT | SHM_STAT_ANY) {
+        // struct shmid64_ds: shm_atime, shm_dtime, shm_ctime behind 48 bytes of permissions and the size. 0: never.
+        for at in [56, 64, 72].map(|offset| call.buf.0 + offset) {
+            if sys::read_u64(at)? != 0 {
+                sys::write_u64(at, header().epoch.load(Relaxed) / 1_000_000_000)?;
+            }
+        }
+    }
+    Ok(result)
+}
+
+/// mincore(2): what of a file is in memory is the host's affair; what is mapped is there.
+pub fn mincore(_: &mut Thread, call: Mincore) -> Answer {
+    const PAGE_BYTES: usize = 4096;
+    let result = kernel(&call);
+    if result == 0 && plain::wanted() {
+        let pages = call.len.0.div_ceil(PAGE_BYTES);
+        for at in (0..pages).step_by(64) {
+            sys::copy_out(call.vec.0 + at, &[1; 64][..(pages - at).min(64)])?;
+        }
+    }
+    Ok(result)
+}

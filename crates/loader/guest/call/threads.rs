@@ -1,0 +1,59 @@
+//! Threads: how they begin and end, and what they tell the kernel.
+
+use crate::calls::*;
+use crate::forward::{Answer, kernel as by_kernel};
+use crate::calls::number as nr;
+use crate::sys;
+use crate::thread::{self, Thread};
+use crate::x86_64::context::Context;
+
+/// Flags of fork(2) and vfork(2) as clone(2): SIGCHLD.
+pub const FORK: usize = 17;
+pub const VFORK: usize = FORK | thread::CLONE_VM | thread::CLONE_VFORK;
+
+/// clone(2)
+pub fn clone(t: &mut Thread, context: &mut Context, call: Clone) -> isize {
+    let Clone { flags, newsp, parent_tid, child_tid, tls } = call;
+    thread::clone(t, context, [flags.0, newsp.0, parent_tid.0, child_tid.0, tls.0])
+}
+
+/// clone3(2)
+pub fn clone3(t: &mut Thread, context: &mut Context, call: Clone3) -> Answer {
+    let arguments = thread::clone3_arguments(call.uargs.0, call.size.0)?;
+    Ok(thread::clone(t, context, arguments))
+}
+
+/// fork(2)
+pub fn fork(t: &mut Thread, context: &mut Context, _: Fork) -> isize {
+    thread::clone(t, context, [FORK, 0, 0, 0, 0])
+}
+
+/// vfork(2)
+pub fn vfork(t: &mut Thread, context: &mut Context, _: Vfork) -> isize {
+    thread::clone(t, context, [VFORK, 0, 0, 0, 0])
+}
+
+/// exit(2)
+pub fn exit(t: &mut Thread, call: Exit) -> isize {
+    thread::exit(t, call.error_code.0)
+}
+
+/// exit_group(2)
+pub fn exit_group(t: &mut Thread, call: ExitGroup) -> isize {
+    thread::exit_group(t, call.error_code.0)
+}
+
+/// set_tid_address(2)
+pub fn set_tid_address(t: &mut Thread, call: SetTidAddress) -> isize {
+    t.clear_tid = call.tidptr.0;
+    sys::call(nr::GETTID, &[])
+}
+
+/// set_robust_list(2): the kernel's own walk is for a process that is killed.
+pub fn set_robust_list(t: &mut Thread, call: SetRobustList) -> isize {
+    let result = by_kernel(&call);
+    if result == 0 {
+        t.robust = call.head.0;
+    }
+    result
+}

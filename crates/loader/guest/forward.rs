@@ -1,0 +1,92 @@
+//! The three ways on for a call: to the kernel, to the controller, or nowhere.
+
+use crate::abi::{self, kind};
+use crate::calls::{self, Call, number as nr};
+use crate::channel::{Copies, exchange, post};
+use crate::descriptor;
+use crate::sys;
+use crate::thread::Thread;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// What a call comes to: a value, or an errno as the kernel returns it.
+pub type Answer = Result<isize, isize>;
+
+/// What handlers return: an [`Answer`], or the word of it where it came from the kernel or the controller whole.
+pub trait Answered {
+    fn word(self) -> isize;
+}
+
+impl Answered for isize {
+    fn word(self) -> isize {
+        self
+    }
+}
+
+impl Answered for Answer {
+    fn word(self) -> isize {
+        match self {
+            Ok(value) | Err(value) => value,
+        }
+    }
+}
+
+/// The kernel answers.
+pub fn kernel<C: Call>(call: &C) -> isize {
+    sys::call(C::NUMBER, &call.words())
+}
+
+/// The controller answers. `word`: what the descriptor is that the call is about, 0 where there is none.
+pub fn forward<C: Call>(t: &mut Thread, call: &C, word: u64) -> isize {
+    forward_words(t, C::NUMBER, &call.words(), word)
+}
+
+/// The same, of a call by its words.
+#[inline(never)]
+pub fn forward_words(t: &mut Thread, number: usize, words: &[usize; 6], word: u64) -> isize {
+    if t.strict.on
+        && let Err(errno) = crate::strict::call::join(t, false)
+    {
+        return errno;
+    }
+    let channel = t.channel;
+    let nonblocking = descriptor::kind_of(word) == kind::VIRTUAL && descriptor::is_nonblocking(words[0], word);
+    channel.descriptor.store(word | if nonblocking { abi::NONBLOCKING } else { 0 }, Relaxed);
+    let mut copies = Copies::new(channel);
+    copies.add_pieces(calls::pieces(number), words);
+    let arguments = words.map(|word| word as u64);
+    let result = exchange(t, number as u64, &arguments);
+    if channel.answer.load(Relaxed) == abi::DESCRIPTOR { receive_descriptor(t, result == 1) } else { result as isize }
+}
+
+/// Takes a new descriptor from the control socket.
+pub fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
+    const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
+    const EMFILE: isize = -24;
+    let mut byte = [0_u8];
+    let vector = [byte.as_mut_ptr() as usize, 1];
+    let mut control = [0_u32; 6];
+    let mut message = [0, 0, vector.as_ptr() as usize, 1, control.as_mut_ptr() as usize, 24, 0];
+    let flags = if close_on_exec { MSG_CMSG_CLOEXEC } else { 0 };
+    let bytes = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_mut_ptr() as usize, flags]);
+    if bytes <= 0 || control[0] < 20 || control[2] != 1 {
+        t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
+        post(t, abi::CLOSED, &[]);
+        return EMFILE;
+    }
+    let fd = control[4] as usize;
+    let word = t.channel.descriptor.load(Relaxed) & !abi::NONBLOCKING;
+    descriptor::remember(t, fd, word);
+    fd as isize
+}
+
+/// Nobody answers: the program gets this error, and the controller notes what it asked for. `detail` tells one kind of the call from another.
+#[inline(never)]
+pub fn unsupported(t: &mut Thread, number: usize, detail: usize, errno: isize) -> Answer {
+    post(t, abi::UNSUPPORTED, &[number as u64, detail as u64, -errno as u64]);
+    Err(errno)
+}
+
+/// As [`unsupported`], with the call's first argument for its kind.
+pub fn refused<C: Call>(t: &mut Thread, call: &C, errno: isize) -> Answer {
+    unsupported(t, C::NUMBER, call.words()[0], errno)
+}

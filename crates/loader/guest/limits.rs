@@ -1,0 +1,84 @@
+//! Limits of resources, which belong to the node (`abi::LIMITS`).
+
+use crate::abi;
+use crate::calls::number as nr;
+use crate::forward::Answer;
+use crate::identity;
+use crate::plain::wanted;
+use crate::sys;
+use crate::thread::Thread;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Tells the limit of a process's resource at `old`, and sets what is at `new`; 0: neither.
+pub fn change(t: &Thread, who: usize, resource: usize, new: usize, old: usize) -> Answer {
+    // One's own number is 0 for the kernel, too; others are whoever they are in the node.
+    let own = who as u32 == 0 || who as u32 == t.process.pid.load(Relaxed);
+    if !wanted() {
+        return sys_limit(if own { 0 } else { who }, resource, new, old);
+    }
+    let process = if own { t.process } else { identity::process_of(t, who as u32).ok_or(sys::ESRCH)? };
+    if !own && !identity::may_limit(t, process) {
+        return Err(sys::EPERM);
+    }
+    let limits = process.limits.get(resource).ok_or(sys::EINVAL)?;
+    let was = [limits[0].load(Relaxed), limits[1].load(Relaxed)];
+    if new != 0 {
+        let [soft, hard] = [sys::read_u64(new)?, sys::read_u64(new + 8)?];
+        if soft > hard {
+            return Err(sys::EINVAL);
+        }
+        // What the node's descriptors and memory are is not the programs' to say.
+        let bounded = matches!(resource, abi::LIMIT_DATA | abi::LIMIT_DESCRIPTORS);
+        if hard > was[1] && (bounded || !identity::manages_resources(t)) {
+            return Err(sys::EPERM);
+        }
+        limits[0].store(soft, Relaxed);
+        limits[1].store(hard, Relaxed);
+        let who = if own { 0 } else { who };
+        follow(who, resource, soft);
+    }
+    if old != 0 {
+        sys::write_u64(old, was[0])?;
+        sys::write_u64(old + 8, was[1])?;
+    }
+    Ok(0)
+}
+
+/// What a program has set its limit to becomes the kernel's, as far as the host allows. The hard one stays: the program's own is kept here.
+fn follow(who: usize, resource: usize, soft: u64) {
+    const FSIZE: usize = 1;
+    const STACK: usize = 3;
+    const AS: usize = 9;
+    // CPU time is virtual, core files are not made, and the others count what the user has elsewhere.
+    if !matches!(resource, FSIZE | abi::LIMIT_DATA | STACK | abi::LIMIT_DESCRIPTORS | AS) {
+        return;
+    }
+    let share = abi::own_share(resource);
+    let mut real = [0_u64; 2];
+    if sys::call(nr::PRLIMIT64, &[who, resource, 0, real.as_mut_ptr() as usize]) == 0 {
+        // RLIM_INFINITY stays.
+        real[0] = soft.saturating_add(share).min(real[1]);
+        sys::call(nr::PRLIMIT64, &[who, resource, real.as_ptr() as usize, 0]);
+    }
+}
+
+/// The kernel's own limits, less what the loader takes.
+fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Answer {
+    let share = abi::own_share(resource);
+    let mut wanted_limits = [0_u64; 2];
+    if new != 0 {
+        for (index, word) in wanted_limits.iter_mut().enumerate() {
+            // RLIM_INFINITY stays.
+            *word = sys::read_u64(new + 8 * index)?.saturating_add(share);
+        }
+    }
+    let mut found = [0_u64; 2];
+    let given = if new == 0 { 0 } else { wanted_limits.as_ptr() as usize };
+    let result = sys::call(nr::PRLIMIT64, &[who, resource, given, found.as_mut_ptr() as usize]);
+    if result == 0 && old != 0 {
+        for (index, word) in found.into_iter().enumerate() {
+            sys::write_u64(old + 8 * index, if word == u64::MAX { word } else { word.saturating_sub(share) })?;
+        }
+    }
+    Ok(result)
+}

@@ -1,0 +1,33 @@
+//! Memory calls in real time, kept off what is ours. None: the kernel is to answer.
+
+use super::BREAK;
+use crate::call::memory::Touches;
+use crate::calls::*;
+use crate::forward::Answer;
+use crate::memory;
+use crate::sys;
+use crate::thread::Thread;
+
+/// brk(2)
+pub fn brk(_: &mut Thread, call: Brk) -> isize {
+    BREAK.with(|| memory::set(call.brk.0))
+}
+
+macro_rules! keep_off {
+    ($($name:ident $call:ident $page:literal;)*) => { $(
+        #[doc = $page]
+        pub fn $name(_: &mut Thread, call: $call) -> Option<Answer> {
+            call.touches_ours().then_some(Err(sys::EINVAL))
+        }
+    )* };
+}
+
+keep_off! {
+    madvise Madvise "madvise(2)";
+    mmap Mmap "mmap(2)";
+    mprotect Mprotect "mprotect(2)";
+    mremap Mremap "mremap(2)";
+    munmap Munmap "munmap(2)";
+    pkey_mprotect PkeyMprotect "pkey_mprotect(2)";
+    shmat Shmat "shmat(2)";
+}
