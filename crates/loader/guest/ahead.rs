@@ -3,11 +3,11 @@
 //! time, before anything else happens. Whatever is not sure is left to the controller at once.
 
 use crate::abi::{self, ADDRESS_BYTES, Entry, LOG_BYTES, Logged, Mirror, kind};
+use crate::arena::{header, mirror};
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{header, mirror};
 use crate::descriptor;
 use crate::sys;
-use crate::thread::Thread;
 use crate::x86_64::entry;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -176,8 +176,14 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
         if waits {
             return wait_for_bytes(t, m, number, a, word);
         }
-        let call =
-            Call { number: number as u64, arguments, descriptor: word | abi::NONBLOCKING, copies, began: now(), result: sys::EAGAIN as i64 };
+        let call = Call {
+            number: number as u64,
+            arguments,
+            descriptor: word | abi::NONBLOCKING,
+            copies,
+            began: now(),
+            result: sys::EAGAIN as i64,
+        };
         return log(t, &call).then_some(sys::EAGAIN);
     }
     if stream {
@@ -368,14 +374,7 @@ pub fn sleep(t: &Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
         return None;
     }
     let before = (deadline > began).then(|| go_on(deadline, header.arrival.load(Relaxed)));
-    let call = Call {
-        number: number as u64,
-        arguments: a.map(|word| word as u64),
-        descriptor: 0,
-        copies: &[(at, 16)],
-        began,
-        result: 0,
-    };
+    let call = Call { number: number as u64, arguments: a.map(|word| word as u64), descriptor: 0, copies: &[(at, 16)], began, result: 0 };
     if !log(t, &call) {
         before.iter().for_each(set);
         return None;

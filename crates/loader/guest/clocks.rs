@@ -1,9 +1,10 @@
 //! The node's clocks, as they stand in the arena.
 
 use crate::abi;
+use crate::arena::header;
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{header, post};
-use crate::thread::Thread;
+use crate::channel::post;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Moves the clock on by the price of a call; at the grant, others run first.

@@ -1,11 +1,16 @@
 //! What a descriptor is: the kernel's or the controller's, and whether it can block. Remembered per number until it is closed.
 
+pub use crate::terminals::kind_of;
+
 use crate::abi::{self, kind};
+use crate::arena::{header, is_own_machine, touched};
+use crate::block::{FILES, Thread};
 use crate::calls;
 use crate::calls::number as nr;
-use crate::channel::{header, post};
+use crate::channel::post;
+use crate::hidden::is_hidden;
 use crate::sys;
-use crate::thread::{FILES, Thread};
+use crate::terminals;
 use core::sync::atomic::Ordering::Relaxed;
 
 const S_IFMT: u32 = 0o170_000;
@@ -55,13 +60,13 @@ pub fn word(t: &mut Thread, fd: usize) -> u64 {
         S_IFCHR if RANDOM_DEVICES.contains(&stat.node) => kind::RANDOM,
         _ => kind::NATIVE,
     };
-    let terminal = if what == kind::NATIVE && stat.mode & S_IFMT == S_IFCHR { crate::terminal::of_device(fd, stat.node) } else { 0 };
-    let inotify = stat.mode & S_IFMT == 0 && crate::plain::wanted() && crate::plain::is_inotify(fd);
+    let terminal = if what == kind::NATIVE && stat.mode & S_IFMT == S_IFCHR { terminals::of_device(fd, stat.node) } else { 0 };
+    let inotify = stat.mode & S_IFMT == 0 && is_own_machine() && is_inotify(fd);
     let word = what << 56
         | match () {
             () if inotify => abi::INOTIFY,
             () if terminal != 0 => terminal,
-        () if what == kind::NATIVE => inode & !(abi::MASTER | abi::SLAVE),
+            () if what == kind::NATIVE => inode & !(abi::MASTER | abi::SLAVE),
             () => inode,
         };
     remember(t, fd, word);
@@ -97,10 +102,6 @@ pub fn is_socket(fd: usize) -> bool {
     sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) == 0 && stat.mode & S_IFMT == S_IFSOCK
 }
 
-pub fn kind_of(word: u64) -> u64 {
-    word >> 56 & 0x7f
-}
-
 pub fn remember(t: &mut Thread, fd: usize, word: u64) {
     if fd < FILES {
         // SAFETY: as above.
@@ -119,7 +120,7 @@ pub fn forget_range(t: &mut Thread, first: usize, last: usize) {
 
 /// Descriptors of the loader, which do not exist for the program.
 pub fn is_ours(fd: i32) -> bool {
-    (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd) || crate::strict::is_hidden(fd)
+    (abi::DESCRIPTOR_LOADER..=abi::DESCRIPTOR_CONTROL).contains(&fd) || is_hidden(fd)
 }
 
 /// Does a call name a descriptor of ours? It is none for the program. The one place where all calls are checked.
@@ -200,14 +201,42 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
 /// A descriptor is gone: perhaps the last of its object.
 pub fn closed(t: &mut Thread, was: u64) {
     if t.strict.on {
-        return crate::strict::call::closed(t, was);
+        return closed_in_real_time(t, was);
     }
     match kind_of(was) {
         kind::VIRTUAL => {
             t.channel.descriptor.store(was, Relaxed);
             post(t, abi::CLOSED, &[]);
         }
-        kind::NATIVE => crate::native::touched(),
+        kind::NATIVE => touched(),
         _ => {}
     }
+}
+
+/// A descriptor is gone. What follows is done when close(2) returns, where the thread has a channel; else a moment later.
+fn closed_in_real_time(t: &mut Thread, was: u64) {
+    if !t.strict.joined {
+        return;
+    }
+    match kind_of(was) {
+        kind::VIRTUAL => {
+            t.channel.descriptor.store(was, Relaxed);
+            post(t, abi::CLOSED, &[]);
+        }
+        kind::EPOLL => {
+            // SAFETY: the table is this process's; words are written whole.
+            let another = unsafe { (*t.files).contains(&was) };
+            if !another {
+                t.channel.descriptor.store(was, Relaxed);
+                post(t, abi::strict::FORGET, &[]);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Is a descriptor without a type of file (struct stat's mode says 0) one of inotify?
+fn is_inotify(fd: usize) -> bool {
+    let mut name = [0_u8; 32];
+    target(fd, &mut name) > 0 && name.starts_with(b"anon_inode:inotify")
 }

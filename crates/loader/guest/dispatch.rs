@@ -1,18 +1,22 @@
 //! The handler of system calls: who answers which.
 
 use crate::abi;
+use crate::arena::header;
+use crate::arena::is_own_machine;
+use crate::block;
+use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::calls::{self, Call as _};
-use crate::channel::{header, post};
+use crate::channel::post;
 use crate::clocks;
 use crate::descriptor;
 use crate::elf;
 use crate::forward::{Answered as _, forward, refused, unsupported};
+use crate::frames;
 use crate::layer;
 use crate::plain;
 use crate::signal;
 use crate::sys;
-use crate::thread::{self, Thread};
 use crate::trace;
 use crate::x86_64::context::*;
 use crate::x86_64::{entry, gate};
@@ -28,7 +32,7 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
     crate::x86_64::entry::unaligned_again();
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
-    let t = thread::current();
+    let t = block::current();
     if info.code != SYS_USER_DISPATCH && info.code != SYS_SECCOMP {
         preempted(t, context);
         return;
@@ -63,8 +67,8 @@ fn preempted(t: &mut Thread, context: &mut Context) {
     let running = gate::running();
     if running != t.index {
         // The kernel has chosen one of those that sleep at a gate.
-        let tid = thread::by_index(running).channel.tid.load(Relaxed) as usize;
-        sys::call(nr::TGKILL, &[sys::call(nr::GETPID, &[]) as usize, tid, signal::SIGSYS]);
+        let tid = block::by_index(running).channel.tid.load(Relaxed) as usize;
+        sys::call(nr::TGKILL, &[sys::call(nr::GETPID, &[]) as usize, tid, frames::SIGSYS]);
         return;
     }
     let (text, bytes) = entry::text();
@@ -97,7 +101,7 @@ pub fn trapped(t: &mut Thread, context: &mut Context, number: usize, after: u64)
 
 /// A call that came through a gate: its result. None: there is more to be done, which needs the kernel's frame; see [`gate::FINISH`].
 pub fn through_gate(registers: &gate::Registers) -> Option<i64> {
-    let t = thread::current();
+    let t = block::current();
     let number = registers.number as usize;
     let a = registers.arguments.map(|word| word as usize);
     clocks::tick(t);
@@ -117,7 +121,7 @@ fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[u
     while result < 0 && layer::was_missing(t, number, a, result) {
         result = answer(t, context.as_deref_mut(), number, a);
     }
-    if result as isize == sys::EROFS && plain::wanted() {
+    if result as isize == sys::EROFS && is_own_machine() {
         // Whose files they are is what forbids it: that they cannot be written at all is the host's affair.
         result = sys::EACCES as i64;
     }
@@ -127,14 +131,15 @@ fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[u
     if !signal::restarts(result) {
         trace::fold(t, number, result);
         let wanted = header().flags.load(Relaxed) & (abi::TELL_CALLS | abi::TELL_WRITES);
-        if wanted != 0 && (wanted & abi::TELL_CALLS != 0 || (matches!(number, nr::WRITE | nr::WRITEV) && matches!(a[0], 1 | 2) && result > 0)) {
+        if wanted != 0
+            && (wanted & abi::TELL_CALLS != 0 || (matches!(number, nr::WRITE | nr::WRITEV) && matches!(a[0], 1 | 2) && result > 0))
+        {
             t.channel.descriptor.store(a[4] as u64, Relaxed);
             post(t, abi::TELL, &[number as u64, a[0] as u64, a[1] as u64, a[2] as u64, result as u64, a[3] as u64]);
         }
     }
     result
 }
-
 
 macro_rules! answers {
     (
@@ -187,4 +192,4 @@ macro_rules! answered {
     };
 }
 
-crate::for_each_call!(answers);
+for_each_call!(answers);

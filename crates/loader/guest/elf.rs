@@ -1,9 +1,9 @@
 //! Mapping ELF images: the program, its interpreter, the vDSO. Fixed addresses, or the program would see another layout every time.
 
 use crate::abi;
+use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::sys;
-use crate::thread::Thread;
 use crate::x86_64::gate;
 
 /// Where interpreters go.

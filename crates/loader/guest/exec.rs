@@ -1,12 +1,14 @@
 //! execve: everything that can fail is decided first; then the loader is executed in the program's place.
 
 use crate::abi;
+use crate::arena::header;
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{header, post};
+use crate::channel::post;
 use crate::descriptor;
 use crate::elf;
 use crate::sys;
-use crate::thread::{self, Thread};
+use crate::thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Scripts whose interpreter is a script, and so on (fs/exec.c: "This allows 4 levels of binfmt rewrites before failing hard").
@@ -129,7 +131,7 @@ fn prepare_and_go(t: &mut Thread, path: usize, arguments: usize, environment: us
 /// Puts what the new image must know where it finds it, and executes the loader.
 fn go(t: &mut Thread, target: &[u8], name: &[u8], arguments: usize, environment: usize) -> isize {
     if t.strict.on {
-        return crate::strict::image::execute(t, target, name, arguments, environment);
+        return crate::strict::next::execute(t, target, name, arguments, environment);
     }
     thread::leave_memory(t);
     let result = post(t, abi::EXEC, &[]);

@@ -1,11 +1,13 @@
 //! Faults: of our own copies of the program's memory, of instructions that would tell real time or chance, and of the program.
 
 use crate::abi;
-use crate::channel::{header, post};
+use crate::arena::header;
+use crate::block;
+use crate::channel::post;
 use crate::dispatch;
+use crate::frames;
 use crate::signal;
 use crate::sys;
-use crate::thread;
 use crate::x86_64::context::*;
 use crate::x86_64::{entry, gate};
 use core::sync::atomic::Ordering::Relaxed;
@@ -31,7 +33,7 @@ pub unsafe extern "C" fn on_fault(number: i32, info: *const Info, context: *mut 
     if number == 11 && info.code == SI_KERNEL && emulate(context) {
         return;
     }
-    let t = thread::current();
+    let t = block::current();
     if number == SIGILL && gate::site_before(at + 2).is_some() {
         // Where the syscall instruction was.
         let number = context.registers[RAX] as usize;
@@ -46,7 +48,7 @@ pub unsafe extern "C" fn on_fault(number: i32, info: *const Info, context: *mut 
     } else {
         // force_sig: a blocked or ignored fault kills.
         post(t, abi::FATAL, &[signal as u64]);
-        signal::die_of(signal);
+        frames::die_of(signal);
     }
 }
 
@@ -87,7 +89,7 @@ fn time_stamp(context: &mut Context) {
     let now = header.now.load(Relaxed) + header.per_call.load(Relaxed);
     header.now.store(now, Relaxed);
     if now >= header.grant.load(Relaxed) {
-        post(thread::current(), abi::YIELD, &[]);
+        post(block::current(), abi::YIELD, &[]);
     }
     let now = header.now.load(Relaxed);
     context.registers[RAX] = now & 0xffff_ffff;

@@ -1,13 +1,14 @@
 //! Numbers of files and devices: the host's are another on every host, and some in every run. A program sees the numbers 1, 2, 3 … in the order in which the node's
 //! programs first asked about a file.
 
-use crate::channel::files;
+use crate::arena::files;
 use crate::sys;
 
 /// Device number of everything: "0:1".
 pub const DEVICE: u64 = 1;
 /// What statfs(2) says: 4 GiB of 4 KiB, half of it free, and as many files.
-const STATFS: [(usize, u64); 8] = [(8, 4096), (16, 1 << 20), (24, 1 << 19), (32, 1 << 19), (40, 1 << 20), (48, 1 << 19), (56, 0), (72, 4096)];
+const STATFS: [(usize, u64); 8] =
+    [(8, 4096), (16, 1 << 20), (24, 1 << 19), (32, 1 << 19), (40, 1 << 20), (48, 1 << 19), (56, 0), (72, 4096)];
 
 /// The number of a file by what the host calls it. One thread of a node runs at a time, so nobody else is here.
 pub fn number(inode: u64, device: u64) -> u64 {
@@ -85,7 +86,7 @@ pub fn plain_statfs(at: usize) -> Result<(), isize> {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     const FLAGS: usize = 80;
     const ST_RDONLY: u64 = 1;
-    let unlaid = crate::channel::header().closed.load(core::sync::atomic::Ordering::Relaxed) == crate::abi::UNLAID_LATE;
+    let unlaid = crate::arena::header().closed.load(core::sync::atomic::Ordering::Relaxed) == crate::abi::UNLAID_LATE;
     let kind = sys::read_u64(at)?;
     if kind == OVERLAYFS_SUPER_MAGIC || kind == TMPFS_MAGIC && unlaid {
         // A layer that programs can write to is there, or laid as soon as one writes.

@@ -1,11 +1,11 @@
 //! The three ways on for a call: to the kernel, to the controller, or nowhere.
 
 use crate::abi::{self, kind};
+use crate::block::Thread;
 use crate::calls::{self, Call, number as nr};
-use crate::channel::{Copies, exchange, post};
+use crate::channel::{Copies, exchange, post, real};
 use crate::descriptor;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// What a call comes to: a value, or an errno as the kernel returns it.
@@ -44,7 +44,7 @@ pub fn forward<C: Call>(t: &mut Thread, call: &C, word: u64) -> isize {
 #[inline(never)]
 pub fn forward_words(t: &mut Thread, number: usize, words: &[usize; 6], word: u64) -> isize {
     if t.strict.on
-        && let Err(errno) = crate::strict::call::join(t, false)
+        && let Err(errno) = real::join(t, false)
     {
         return errno;
     }

@@ -2,9 +2,9 @@
 //! are root's, and nobody else's: what the host calls a user has no name here.
 
 use crate::abi::{self, CAPABILITIES, Process};
+use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -47,7 +47,8 @@ pub fn manages_resources(t: &Thread) -> bool {
 
 /// kernel/sys.c, check_prlimit_permission: all of the other's users and groups are the caller's real ones, or it manages resources.
 pub fn may_limit(t: &Thread, other: &Process) -> bool {
-    let own = |own: &[AtomicU32; 4], others: &[AtomicU32; 4]| [REAL, EFFECTIVE, SAVED].iter().all(|place| get(others, *place) == get(own, REAL));
+    let own =
+        |own: &[AtomicU32; 4], others: &[AtomicU32; 4]| [REAL, EFFECTIVE, SAVED].iter().all(|place| get(others, *place) == get(own, REAL));
     own(&t.process.users, &other.users) && own(&t.process.groups, &other.groups) || manages_resources(t)
 }
 
@@ -127,7 +128,7 @@ pub fn process_of(t: &Thread, pid: u32) -> Option<&'static Process> {
     if t.process.pid.load(Relaxed) == pid {
         return Some(t.process);
     }
-    (0..abi::PROCESSES_MAX).map(crate::channel::process).find(|one| pid != 0 && one.pid.load(Relaxed) == pid)
+    (0..abi::PROCESSES_MAX).map(crate::arena::process).find(|one| pid != 0 && one.pid.load(Relaxed) == pid)
 }
 
 /// Effective user and group of a process: what SO_PEERCRED tells.
@@ -157,7 +158,7 @@ impl Credentials {
         const ENOBUFS: isize = -105;
         // struct msghdr: msg_control at 32, msg_controllen at 40.
         let (control, bytes) = (sys::read_u64(at + 32)? as usize, sys::read_u64(at + 40)? as usize);
-        if control == 0 || bytes < 28 || !crate::plain::wanted() {
+        if control == 0 || bytes < 28 || !crate::arena::is_own_machine() {
             return Ok(None);
         }
         if bytes > CONTROL_BYTES {

@@ -2,9 +2,9 @@
 //! process of the node.
 
 use crate::abi;
+use crate::arena::{channel, header};
 use crate::calls::number as nr;
-use crate::channel::{channel, header};
-use crate::nursery;
+use crate::steps;
 use crate::sys;
 use crate::thread;
 use crate::x86_64::entry;
@@ -46,7 +46,7 @@ pub unsafe fn run(inherited: &Inherited) -> ! {
         match receive(&mut descriptors) {
             Some(abi::COMMAND_SPAWN) => spawn(descriptors),
             Some(abi::COMMAND_STEPS) => {
-                nursery::do_list(descriptors[0]);
+                steps::do_list(descriptors[0]);
                 sys::call(nr::WRITE, &[abi::DESCRIPTOR_CONTROL as usize, ready.as_ptr() as usize, 1]);
             }
             Some(_) => {}

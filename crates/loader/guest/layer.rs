@@ -2,12 +2,13 @@
 //! the node's own files over them; whatever leads to what lies below then (working directory, open folders) is led to what lies above.
 
 use crate::abi;
+use crate::arena::header;
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{header, post};
+use crate::channel::post;
 use crate::descriptor;
 use crate::plain;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 const O_DIRECTORY: usize = 0o200_000;

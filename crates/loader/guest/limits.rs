@@ -1,19 +1,19 @@
 //! Limits of resources, which belong to the node (`abi::LIMITS`).
 
 use crate::abi;
+use crate::arena::is_own_machine;
+use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::forward::Answer;
 use crate::identity;
-use crate::plain::wanted;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Tells the limit of a process's resource at `old`, and sets what is at `new`; 0: neither.
 pub fn change(t: &Thread, who: usize, resource: usize, new: usize, old: usize) -> Answer {
     // One's own number is 0 for the kernel, too; others are whoever they are in the node.
     let own = who as u32 == 0 || who as u32 == t.process.pid.load(Relaxed);
-    if !wanted() {
+    if !is_own_machine() {
         return sys_limit(if own { 0 } else { who }, resource, new, old);
     }
     let process = if own { t.process } else { identity::process_of(t, who as u32).ok_or(sys::ESRCH)? };

@@ -1,12 +1,13 @@
 //! Locks of files: flock(2), and those of fcntl(2) that wait.
 
 use crate::abi;
+use crate::arena::header;
+use crate::arena::touched;
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{header, post};
+use crate::channel::post;
 use crate::layer;
-use crate::native::touched;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 const F_RDLCK: u16 = 0;

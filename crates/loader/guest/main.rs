@@ -10,14 +10,18 @@
 #![no_std]
 #![no_main]
 
+#[path = "../src/calls/mod.rs"]
+#[allow(dead_code)]
+#[macro_use]
+mod calls;
+
 #[path = "../src/abi.rs"]
 #[allow(dead_code)]
 mod abi;
 mod ahead;
+mod arena;
+mod block;
 mod call;
-#[path = "../src/calls/mod.rs"]
-#[allow(dead_code)]
-mod calls;
 mod channel;
 mod clocks;
 mod descriptor;
@@ -27,15 +31,17 @@ mod exec;
 mod fault;
 mod files;
 mod forward;
+mod frames;
+mod hidden;
 mod identity;
 mod init;
 mod layer;
 mod limits;
+mod lock;
 mod locks;
 mod memory;
 mod names;
 mod native;
-mod neighbour;
 mod nursery;
 mod own;
 mod plain;
@@ -44,18 +50,22 @@ mod random;
 mod sheet;
 mod signal;
 mod stack;
+mod start;
+mod steps;
 mod strict;
 mod sys;
 mod terminal;
+mod terminals;
 mod thread;
 mod times;
 mod trace;
 mod unix;
+mod waits;
 mod x86_64;
 
-use crate::calls::number as nr;
-use x86_64::{entry, gate};
+use calls::number as nr;
 use core::sync::atomic::Ordering::Relaxed;
+use x86_64::{entry, gate};
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -63,21 +73,22 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 }
 
 /// Comes from `_start` with the kernel's stack.
-pub unsafe extern "C" fn start(stack: *const usize) -> ! {
+#[unsafe(no_mangle)]
+unsafe extern "C" fn weft_start(stack: *const usize) -> ! {
     // SAFETY: first thing of all; the kernel's stack is as execve(2) leaves it.
     unsafe {
         entry::relocate();
         let from_kernel = stack::Kernel::parse(stack);
-        if !channel::map_arena() {
+        if !arena::map_arena() {
             if nursery::is_here() {
                 nursery::run(&from_kernel);
             }
             sys::die("this program is a part of weft and cannot be run by itself; see `weft help`", 0);
         }
-        if channel::header().flags.load(Relaxed) & abi::STRICT != 0 {
+        if arena::header().flags.load(Relaxed) & abi::STRICT != 0 {
             strict::image::start(&from_kernel);
         }
-        if channel::header().exec_channel.load(Relaxed) == u32::MAX {
+        if arena::header().exec_channel.load(Relaxed) == u32::MAX {
             init::run(&init::Inherited::by_itself());
         }
         program(&from_kernel)
@@ -88,7 +99,7 @@ pub unsafe extern "C" fn start(stack: *const usize) -> ! {
 unsafe fn program(from_kernel: &stack::Kernel) -> ! {
     // SAFETY: the only thread of a process that has just been executed.
     unsafe {
-        let index = channel::header().exec_channel.load(Relaxed) as usize;
+        let index = arena::header().exec_channel.load(Relaxed) as usize;
         let t = thread::first(index);
         thread::set_up(t);
         signal::after_exec(t);
@@ -101,9 +112,9 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         let vdso = elf::map_vdso();
         gate::prepare();
         let begin = stack::build(t, from_kernel, &image, vdso);
-        signal::install_handlers();
+        start::install_handlers();
         t.restart = false;
-        if channel::header().flags.load(Relaxed) & abi::DEBUGGED != 0 {
+        if arena::header().flags.load(Relaxed) & abi::DEBUGGED != 0 {
             // PR_SET_PTRACER, PR_SET_PTRACER_ANY (Yama); without Yama it fails and is not needed.
             sys::call(nr::PRCTL, &[0x5961_6d61, usize::MAX]);
         }

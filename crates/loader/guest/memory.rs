@@ -1,9 +1,9 @@
 //! The program's break, and keeping its mappings off ours.
 
 use crate::abi;
+use crate::arena::header;
+use crate::block;
 use crate::calls::number as nr;
-use crate::channel::header;
-use crate::signal;
 use crate::sys;
 use crate::x86_64::{entry, gate};
 use core::sync::atomic::Ordering::Relaxed;
@@ -78,7 +78,7 @@ pub fn is_ours(start: usize, bytes: usize) -> bool {
     overlaps(abi::ARENA_ADDRESS, abi::ARENA_ADDRESS + abi::ARENA_BYTES)
         || overlaps(image, entry::image_end().next_multiple_of(PAGE))
         || gate::is_ours(start, end)
-        || start < end && (signal::is_ours(start) || signal::is_ours(end - 1))
+        || start < end && (block::is_ours(start) || block::is_ours(end - 1))
 }
 
 /// How long a segment of shared memory is.

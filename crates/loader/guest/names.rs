@@ -1,9 +1,9 @@
 //! What a program is called.
 
 use crate::abi;
+use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::sys;
-use crate::thread::Thread;
 
 /// What the program was called by: behind the target in the process's slot.
 pub fn file_name(t: &Thread, into: &mut [u8]) -> usize {

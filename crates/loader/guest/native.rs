@@ -2,11 +2,13 @@
 //! thread that has to wait tells the controller, which lets it try again when something may have changed.
 
 use crate::abi;
+use crate::arena::header;
+use crate::arena::touched;
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{header, post};
+use crate::channel::post;
 use crate::descriptor;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SIGPIPE: u64 = 13;
@@ -53,11 +55,6 @@ impl Patience {
     }
 }
 
-/// Something that others may wait for has been done with a descriptor of the kernel's.
-pub fn touched() {
-    header().activity.fetch_add(1, Relaxed);
-}
-
 /// A call that blocks in the kernel, as attempts that do not. `writes`: it writes.
 pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> isize {
     let fd = a[0];
@@ -65,7 +62,7 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     let look = |t: &mut Thread| {
         if !writes && header().terminals.load(Relaxed) != 0 {
             let word = descriptor::word(t, fd);
-            crate::terminal::look(fd, word);
+            crate::terminals::look(fd, word);
         }
     };
     if flags & descriptor::NONBLOCK != 0 {

@@ -4,10 +4,10 @@
 //! What is refused: files that nobody may read (their contents are not known; under /var, where they are logs and states, the copy is empty), and files in folders that are not the
 //! node's (`process::root` says which are).
 
+use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::files;
 use crate::sys;
-use crate::thread::Thread;
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const O_CLOEXEC: usize = 0o2_000_000;
@@ -22,7 +22,7 @@ const COPY: &[u8] = b".weft-copy\0";
 /// Makes a call that changes what a path names; when the host forbids it, once more with a copy of the file.
 pub fn changing(t: &Thread, folder: usize, path: usize, follow: bool, call: &dyn Fn() -> isize) -> isize {
     let result = call();
-    if !matches!(result, sys::EACCES | sys::EPERM | EOVERFLOW) || !crate::plain::wanted() {
+    if !matches!(result, sys::EACCES | sys::EPERM | EOVERFLOW) || !crate::arena::is_own_machine() {
         return result;
     }
     if crate::identity::overrides_rights(t) && copy(folder, path, follow) {
@@ -35,7 +35,7 @@ pub fn changing(t: &Thread, folder: usize, path: usize, follow: bool, call: &dyn
 /// The same for a descriptor: what it leads to is found by /proc.
 pub fn changing_open(t: &Thread, fd: usize, call: &dyn Fn() -> isize, by_path: &dyn Fn(usize) -> isize) -> isize {
     let result = call();
-    if !matches!(result, sys::EACCES | sys::EPERM | EOVERFLOW) || !crate::plain::wanted() {
+    if !matches!(result, sys::EACCES | sys::EPERM | EOVERFLOW) || !crate::arena::is_own_machine() {
         return result;
     }
     let mut path = [0_u8; PATH_BYTES];
@@ -47,7 +47,9 @@ pub fn changing_open(t: &Thread, fd: usize, call: &dyn Fn() -> isize, by_path: &
 
 /// What a descriptor leads to, with a zero at the end; its length without.
 fn path_of(fd: usize, path: &mut [u8; PATH_BYTES]) -> Option<usize> {
-    let length = usize::try_from(crate::descriptor::target(fd, &mut path[..PATH_BYTES - COPY.len() - 1])).ok().filter(|length| *length > 1 && *length < PATH_BYTES - COPY.len() - 1 && path[0] == b'/')?;
+    let length = usize::try_from(crate::descriptor::target(fd, &mut path[..PATH_BYTES - COPY.len() - 1]))
+        .ok()
+        .filter(|length| *length > 1 && *length < PATH_BYTES - COPY.len() - 1 && path[0] == b'/')?;
     path[length] = 0;
     Some(length)
 }

@@ -1,18 +1,15 @@
 //! Answers of the kernel that would tell real time, chance or the host, made plain: they come back as they would from a machine that the node has to itself.
 
 use crate::abi;
+use crate::arena::header;
+use crate::arena::is_own_machine;
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{self, header};
+use crate::channel::{self};
 use crate::descriptor;
 use crate::identity;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// Are programs to see a machine of their own?
-pub fn wanted() -> bool {
-    header().real_start.load(Relaxed) != 0
-}
 
 /// The kernel counts some things by user, and all nodes are one. A program that was answered otherwise than it would have been alone is told to the controller.
 pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
@@ -33,7 +30,7 @@ pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
         (nr::SENDMSG, ETOOMANYREFS) => abi::HOST_LIMIT_SENDMSG,
         _ => return,
     };
-    if wanted() {
+    if is_own_machine() {
         channel::post(t, abi::HOST_LIMIT, &[which]);
     }
 }
@@ -48,7 +45,7 @@ pub fn has_file_limit() -> bool {
 
 /// Does a descriptor say what becomes of files (inotify), which is to be made plain?
 pub fn tells_of_files(word: u64) -> bool {
-    word & abi::INOTIFY != 0 && wanted()
+    word & abi::INOTIFY != 0 && is_own_machine()
 }
 
 /// The kernel counts renames for all of the host (fsnotify_get_cookie); a program sees 1, 2, 3 … Last number of the kernel's, and of ours.
@@ -96,7 +93,7 @@ pub fn control(message: usize) -> Result<(), isize> {
         }
         if level == SOL_SOCKET && kind == CREDENTIALS && length >= 28 {
             // struct ucred: pid, uid, gid.
-            if let Some([user, group]) = identity::real_of(crate::thread::current(), sys::read_u32(at + 16)?) {
+            if let Some([user, group]) = identity::real_of(crate::block::current(), sys::read_u32(at + 16)?) {
                 sys::write_u32(at + 20, user)?;
                 sys::write_u32(at + 24, group)?;
             }
@@ -108,12 +105,6 @@ pub fn control(message: usize) -> Result<(), isize> {
         (at, left) = (at + step, left - step);
     }
     Ok(())
-}
-
-/// Is a descriptor without a type of file (struct stat's mode says 0) one of inotify?
-pub fn is_inotify(fd: usize) -> bool {
-    let mut name = [0_u8; 32];
-    descriptor::target(fd, &mut name) > 0 && name.starts_with(b"anon_inode:inotify")
 }
 
 /// The number of the process that a pidfd names (/proc/self/fdinfo, "Pid:"). EBADF: it is none; ESRCH: it has ended and been waited for.
@@ -139,7 +130,7 @@ pub fn hides(request: usize) -> bool {
     // FS_IOC_GETVERSION, FS_IOC_FIEMAP, FIBMAP; and what came after Linux 6.1 with numbers of the host's: FS_IOC_GETFSUUID, FS_IOC_GETFSSYSFSPATH, NS_GET_MNTNS_ID,
     // NS_MNT_GET_INFO and its two neighbours, NS_GET_ID; PIDFD_GET_INFO of any size.
     let of_host = [0x8008_7601, 0xc020_660b, 1, 0x8011_1500, 0x8081_1501, 0x8008_b705, 0x8010_b70a, 0x8010_b70b, 0x8010_b70c, 0x8008_b70d];
-    (of_host.contains(&request) || request & 0xffff == 0xff0b) && wanted()
+    (of_host.contains(&request) || request & 0xffff == 0xff0b) && is_own_machine()
 }
 
 /// Puts a descriptor in another's place; returns that one.

@@ -1,11 +1,12 @@
 //! Files under /proc that are served otherwise than by the kernel: they tell of the host, or are never the same twice.
 
 use crate::abi;
+use crate::arena::header;
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{Copies, exchange, header};
+use crate::channel::{Copies, exchange};
 use crate::random;
 use crate::sys;
-use crate::thread::Thread;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -102,7 +103,11 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
     let close_on_exec = flags & O_CLOEXEC != 0;
     let mut stat = [0_u64; 18];
     let regular = |stat: &[u64; 18]| stat[3] as u32 & S_IFMT == S_IFREG;
-    if header().real_start.load(Relaxed) == 0 || sys::call(nr::FSTAT, &[fd, stat.as_mut_ptr() as usize]) != 0 || !regular(&stat) || stat[0] != device() {
+    if header().real_start.load(Relaxed) == 0
+        || sys::call(nr::FSTAT, &[fd, stat.as_mut_ptr() as usize]) != 0
+        || !regular(&stat)
+        || stat[0] != device()
+    {
         return fd as isize;
     }
     let mut path = [0_u8; PATH_BYTES];
@@ -199,7 +204,13 @@ fn device_of(kind: &[u8], example: &CStr) -> u64 {
 
 /// readlink(2) has found something, by whatever path: "pipe:[4711]" and "socket:[4711]" under /proc say the host's numbers. Returns the length that it has now.
 /// `[buf, bufsiz]`: where it was written; `read`: the call with others of these.
-pub fn plain_link(folder: usize, path: usize, [buf, bufsiz]: [usize; 2], length: usize, read: &dyn Fn(usize, usize) -> isize) -> Result<usize, isize> {
+pub fn plain_link(
+    folder: usize,
+    path: usize,
+    [buf, bufsiz]: [usize; 2],
+    length: usize,
+    read: &dyn Fn(usize, usize) -> isize,
+) -> Result<usize, isize> {
     const NOFOLLOW_EMPTY_PATH: usize = 0x1100;
     let mut start = [0_u8; 8];
     if header().real_start.load(Relaxed) == 0 || length < 2 {

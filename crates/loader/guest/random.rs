@@ -1,8 +1,8 @@
 //! Randomness: a stream of the process's own, from a key of the controller's.
 
+use crate::block::Thread;
 use crate::forward::Answer;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 const VECTORS_MAX: usize = 1024;

@@ -1,10 +1,10 @@
 //! The stack that the kernel gave to the loader, and the one that the program gets.
 
+use crate::block::Thread;
 use crate::elf::Loaded;
 use crate::names;
 use crate::random;
 use crate::sys;
-use crate::thread::Thread;
 
 /// What execve(2) left on the stack.
 pub struct Kernel {

@@ -1,63 +1,20 @@
 //! Threads and processes: a thread's own block, clone and its relatives, exit.
 
 use crate::abi::{self, Channel, Process};
+use crate::arena;
+use crate::block::{BLOCK, BLOCKS_ADDRESS, Thread, allocate, alternate_stack, map_blocks, only, put, release, used};
 use crate::calls::number as nr;
-use crate::channel::{self, post};
-use crate::signal;
+use crate::channel::post;
+use crate::frames;
 use crate::sys;
-use crate::x86_64::context::{Context, Info, RAX, RSP, Stack};
+use crate::x86_64::context::{Context, RAX, RSP, Stack};
 use crate::x86_64::entry;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-/// A thread's block: this struct at its lower end, the stack of its handler at the upper.
-pub const BLOCK: usize = 128 * 1024;
-/// Most threads of a process.
-pub const BLOCKS: usize = 1024;
-const _: () = assert!(BLOCK * BLOCKS == abi::BLOCKS_BYTES as usize);
-/// Where the blocks of a process are.
-pub const BLOCKS_ADDRESS: usize = 0x7ea0_0000_0000;
-
-/// Descriptors whose kind is remembered.
-pub const FILES: usize = 1024;
-
-/// What belongs to one thread.
-#[repr(C)]
-pub struct Thread {
-    /// In real time: where the program goes on after a call that the kernel answers. First, where GS points.
-    pub native_return: u64,
-    /// The program's alternate signal stack.
-    pub alternate: Stack,
-    pub channel: &'static Channel,
-    pub process: &'static Process,
-    /// What its descriptors are, by number; 0: not known. Shared by the threads of a process, not by vfork's child.
-    pub files: *mut [u64; FILES],
-    /// Written with 0 when the thread ends, and its futex woken.
-    pub clear_tid: usize,
-    /// set_robust_list(2)
-    pub robust: usize,
-    /// Where a new thread goes on: a context.
-    pub begins_at: usize,
-    /// Where it writes its number (CLONE_CHILD_SETTID).
-    pub set_tid: usize,
-    /// Mask that holds again after a call that had one of its own.
-    pub saved_mask: Option<u64>,
-    /// A call that came through a gate and is answered, with its number and where the program goes on; see `gate::FINISH`.
-    pub finishing: Option<(usize, u64, i64)>,
-    /// The call is to be made again.
-    pub restart: bool,
-    pub index: usize,
-    /// Of the process of its maker.
-    pub is_thread: bool,
-    /// What only real time needs.
-    pub strict: crate::strict::Own,
-    pub own_files: [u64; FILES],
-}
-
-/// Which blocks are in use.
-static USED: [AtomicU64; BLOCKS / 64] = [const { AtomicU64::new(0) }; BLOCKS / 64];
-
 pub const CLONE_VM: usize = 0x100;
+/// Flags of fork(2) and vfork(2) as clone(2): SIGCHLD.
+pub const FORK: usize = 17;
+pub const VFORK: usize = FORK | CLONE_VM | CLONE_VFORK;
 const CLONE_FILES: usize = 0x400;
 const CLONE_PIDFD: usize = 0x1000;
 pub const CLONE_VFORK: usize = 0x4000;
@@ -68,94 +25,12 @@ const CLONE_CHILD_SETTID: usize = 0x100_0000;
 /// Namespaces, and what else makes no sense in a node: CLONE_PARENT, CLONE_PTRACE, CLONE_NEW*, CLONE_IO.
 const CLONE_REFUSED: usize = 0x2000 | 0x8000 | 0x2_0000 | 0x7e00_0000 | 0x8000_0000;
 
-impl Thread {
-    /// Is there a signal for it, which ends whatever it waits for?
-    pub fn is_signalled(&self) -> bool {
-        let channel = self.channel;
-        channel.signal.load(Relaxed) != 0 || channel.pending.load(Relaxed) & !channel.mask.load(Relaxed) != 0
-    }
-
-    /// Which channel is its.
-    pub fn channel_index(&self) -> usize {
-        (core::ptr::from_ref(self.channel) as usize - abi::ARENA_ADDRESS - abi::channel_at(0)) / size_of::<Channel>()
-    }
-}
-
-/// The calling thread. Only in a handler, on the thread's own block.
-pub fn current() -> &'static mut Thread {
-    // SAFETY: handlers run on the alternate stack, which is the thread's block; its lower end is the struct. Handlers do not nest but for
-    // faults, whose handler does not take this reference while it changes the struct.
-    unsafe { &mut *((entry::stack_pointer() & !(BLOCK - 1)) as *mut Thread) }
-}
-
-/// A thread by the index of its block.
-pub fn by_index(index: usize) -> &'static Thread {
-    // SAFETY: the block of a thread that is there, as `gate::running` says.
-    unsafe { &*((BLOCKS_ADDRESS + index % BLOCKS * BLOCK) as *const Thread) }
-}
-
-pub fn allocate() -> Option<usize> {
-    (0..BLOCKS).find(|index| {
-        let bit = 1_u64 << (index % 64);
-        USED[index / 64].load(Relaxed) & bit == 0 && USED[index / 64].fetch_or(bit, AcqRel) & bit == 0
-    })
-}
-/// In virtual time the stack goes on being used until the thread is gone; no other thread of the node runs until then.
-pub fn release(index: usize) {
-    USED[index / 64].fetch_and(!(1 << (index % 64)), AcqRel);
-}
-/// The word and the bit of a block.
-pub fn used(index: usize) -> (&'static AtomicU64, usize) {
-    (&USED[index / 64], index % 64)
-}
-/// After fork(2): this thread is the only one.
-pub fn only(index: usize) {
-    USED.iter().for_each(|word| word.store(0, Relaxed));
-    USED[index / 64].store(1 << (index % 64), Relaxed);
-}
-
-pub unsafe fn put(index: usize, channel: &'static Channel, process: &'static Process) -> &'static mut Thread {
-    let at = (BLOCKS_ADDRESS + index * BLOCK) as *mut Thread;
-    // SAFETY: the block is mapped and was free.
-    unsafe {
-        at.write(Thread {
-            native_return: 0,
-            alternate: Stack { start: 0, flags: 2, padding: 0, bytes: 0 },
-            channel,
-            process,
-            files: core::ptr::null_mut(),
-            clear_tid: 0,
-            robust: 0,
-            begins_at: 0,
-            set_tid: 0,
-            saved_mask: None,
-            finishing: None,
-            restart: false,
-            index,
-            is_thread: false,
-            strict: crate::strict::Own::default(),
-            own_files: [0; FILES],
-        });
-        (*at).files = &raw mut (*at).own_files;
-        &mut *at
-    }
-}
-
-/// Maps the blocks of a new image.
-pub fn map_blocks() {
-    // MAP_PRIVATE|MAP_ANONYMOUS|MAP_NORESERVE|MAP_FIXED_NOREPLACE
-    let at = sys::call(nr::MMAP, &[BLOCKS_ADDRESS, BLOCK * BLOCKS, 3, 0x10_4022, usize::MAX, 0]);
-    if at != BLOCKS_ADDRESS as isize {
-        sys::die("cannot map the stacks of the handlers", -at as usize);
-    }
-}
-
 /// The thread of a new image.
 pub unsafe fn first(index: usize) -> &'static mut Thread {
     map_blocks();
-    let channel = channel::channel(index);
+    let channel = arena::channel(index);
     channel.alive.store(1, Relaxed);
-    let process = channel::process(channel.process.load(Relaxed) as usize);
+    let process = arena::process(channel.process.load(Relaxed) as usize);
     // SAFETY: the first thread of an image.
     unsafe { put(allocate().unwrap_or(0), channel, process) }
 }
@@ -166,11 +41,6 @@ pub unsafe fn set_up(t: &mut Thread) {
     sys::call(nr::SET_TID_ADDRESS, &[t.channel.alive.as_ptr() as usize]);
 }
 
-pub fn alternate_stack(t: &Thread) {
-    let stack = Stack { start: BLOCKS_ADDRESS as u64 + (t.index * BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
-    sys::call(nr::SIGALTSTACK, &[&raw const stack as usize, 0]);
-}
-
 /// From now on every call of this thread from outside the loader's text comes to our handler, and so does RDTSC.
 pub fn arm() {
     let (start, bytes) = entry::text();
@@ -179,11 +49,11 @@ pub fn arm() {
     if armed != 0 {
         sys::die("this kernel has no Syscall User Dispatch (Linux 5.11, CONFIG_GENERIC_ENTRY)", -armed as usize);
     }
-    if channel::header().flags.load(Relaxed) & abi::TRAP_TSC != 0 {
+    if arena::header().flags.load(Relaxed) & abi::TRAP_TSC != 0 {
         // PR_SET_TSC, PR_TSC_SIGSEGV
         sys::call(nr::PRCTL, &[26, 2]);
     }
-    if channel::header().flags.load(Relaxed) & abi::STRICT == 0 {
+    if arena::header().flags.load(Relaxed) & abi::STRICT == 0 {
         forbid_cpuid();
     }
 }
@@ -206,10 +76,10 @@ pub fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
     if granted < 0 {
         return granted as isize;
     }
-    let child = channel::channel(granted as usize & 0xffff);
+    let child = arena::channel(granted as usize & 0xffff);
     child.mask.store(t.channel.mask.load(Relaxed), Relaxed);
     if !thread {
-        copy_process(t.process, channel::process(child.process.load(Relaxed) as usize));
+        copy_process(t.process, arena::process(child.process.load(Relaxed) as usize));
     }
     let kept = flags & !(CLONE_VFORK | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
     let pid = if shares_memory {
@@ -247,7 +117,7 @@ unsafe fn forked(t: &mut Thread, context: &mut Context, child: &'static Channel,
     t.files = &raw mut t.own_files;
     t.is_thread = false;
     t.channel = child;
-    t.process = channel::process(child.process.load(Relaxed) as usize);
+    t.process = arena::process(child.process.load(Relaxed) as usize);
     t.clear_tid = clear_tid;
     t.robust = 0;
     child.alive.store(1, Relaxed);
@@ -265,7 +135,7 @@ unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [
     // SAFETY: see `allocate`; everything is prepared before the child exists.
     unsafe {
         let Some(index) = allocate() else { return sys::EAGAIN };
-        let new = put(index, child, channel::process(child.process.load(Relaxed) as usize));
+        let new = put(index, child, arena::process(child.process.load(Relaxed) as usize));
         new.is_thread = flags & CLONE_THREAD != 0;
         if flags & CLONE_FILES != 0 {
             new.files = t.files;
@@ -287,7 +157,7 @@ unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [
         }
         let top = BLOCKS_ADDRESS + (index + 1) * BLOCK;
         copy.stack = Stack { start: (top - BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
-        let Ok(frame) = signal::make_frame(top as u64 - 256, &copy, None) else { return sys::EFAULT };
+        let Ok(frame) = frames::make_frame(top as u64 - 256, &copy, None) else { return sys::EFAULT };
         new.begins_at = frame as usize + 8;
         child.alive.store(1, Relaxed);
         let pid =
@@ -299,26 +169,8 @@ unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [
     }
 }
 
-/// First steps of a thread that shares its maker's memory, on its own block.
-pub unsafe extern "C" fn child_starts() -> ! {
-    let t = current();
-    alternate_stack(t);
-    if t.strict.on {
-        crate::strict::thread::begins(t);
-    }
-    arm();
-    if t.set_tid != 0 {
-        let _ = sys::write_u32(t.set_tid, sys::call(nr::GETTID, &[]) as u32);
-    }
-    started(t);
-    // SAFETY: the maker has put the frame there.
-    unsafe {
-        signal::finish(t, &mut *(t.begins_at as *mut Context), None);
-        entry::resume(t.begins_at)
-    }
-}
-
-fn started(t: &mut Thread) {
+/// The first thing that a new thread tells.
+pub fn started(t: &mut Thread) {
     t.saved_mask = None;
     t.restart = false;
     if !t.is_thread {
@@ -378,7 +230,8 @@ pub fn leave_block(t: &Thread) {
 }
 /// Nobody has run since `leave_block`.
 pub fn take_block_again(t: &Thread) {
-    USED[t.index / 64].fetch_or(1 << (t.index % 64), AcqRel);
+    let (word, bit) = used(t.index);
+    word.fetch_or(1 << bit, AcqRel);
 }
 
 /// execve(2) leaves the memory: exec_mm_release. A thread that is not the leader has the leader's number by then, so that locks with its own stay as they are.
@@ -430,5 +283,3 @@ fn robust_list(t: &mut Thread, tid: u32) {
         died(pending);
     }
 }
-
-const _: () = assert!(size_of::<Info>() == 128);

@@ -2,8 +2,8 @@
 //! sets is kept as far ahead on the disk (all that can be written is in memory, where times have 64 bits) that no clock of a host comes
 //! there; so it is told apart for certain, whatever the host's date is. Files that nobody has touched since the node began have their own times.
 
+use crate::arena::header;
 use crate::calls::number as nr;
-use crate::channel::header;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 

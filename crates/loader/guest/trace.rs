@@ -1,9 +1,10 @@
 //! The node's trace: a number that every call of a program changes for good.
 
 use crate::abi;
-use crate::channel::{header, post};
+use crate::arena::header;
+use crate::block::Thread;
+use crate::channel::post;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Folds a finished call into the node's trace: any difference in time, thread, call or result changes it for good.

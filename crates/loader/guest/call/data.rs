@@ -2,6 +2,8 @@
 
 use crate::abi::kind;
 use crate::ahead;
+use crate::arena::touched;
+use crate::block::Thread;
 use crate::calls::{Call, CopyFileRange, Fd, InBytes, Read, Readv, Sendfile, Size, Splice, Tee, Vmsplice, Write, Writev};
 use crate::descriptor;
 use crate::forward::{Answer, Answered, forward, kernel, unsupported};
@@ -11,7 +13,6 @@ use crate::random;
 use crate::sheet;
 use crate::sys;
 use crate::terminal;
-use crate::thread::Thread;
 use crate::trace;
 
 /// read(2)
@@ -216,7 +217,7 @@ fn splice_random(t: &mut Thread, call: Splice) -> Answer {
         let wrote = sys::call(nr::WRITE, &[to, piece.as_ptr() as usize, count]);
         descriptor::set_flags(to, flags);
         if wrote != sys::EAGAIN || flags & descriptor::NONBLOCK != 0 || call.flags.0 & SPLICE_F_NONBLOCK != 0 {
-            native::touched();
+            touched();
             return Ok(native::after(t, wrote, true));
         }
         if post(t, abi::BLOCKED, &[to as u64, 4, Splice::NUMBER as u64]) < 0 {
@@ -241,6 +242,6 @@ pub fn vmsplice(t: &mut Thread, call: Vmsplice) -> isize {
 /// copy_file_range(2)
 pub fn copy_file_range(_: &mut Thread, call: CopyFileRange) -> isize {
     let result = kernel(&call);
-    native::touched();
+    touched();
     result
 }

@@ -1,6 +1,8 @@
 //! What is done with descriptors themselves: fcntl, ioctl, locks, copies, close.
 
 use crate::abi::{self, kind};
+use crate::arena::is_own_machine;
+use crate::block::Thread;
 use crate::calls::{Call, Close, CloseRange, Dup, Dup2, Dup3, Fcntl, Fd, Flock, Ioctl, Pipe, Pipe2, Signalfd, Signalfd4};
 use crate::channel::post;
 use crate::descriptor;
@@ -11,7 +13,6 @@ use crate::plain;
 use crate::sheet;
 use crate::sys;
 use crate::terminal;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// dup(2)
@@ -79,7 +80,7 @@ pub fn close_range(t: &mut Thread, call: CloseRange) -> isize {
     if flags & CLOEXEC == 0 {
         t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
         post(t, abi::CLOSED, &[]);
-        crate::native::touched();
+        crate::arena::touched();
     }
     result
 }
@@ -132,7 +133,7 @@ pub fn fcntl(t: &mut Thread, call: Fcntl) -> Answer {
 /// The kernel's, after which others may find something changed.
 fn settled(call: &Fcntl) -> isize {
     let result = kernel(call);
-    crate::native::touched();
+    crate::arena::touched();
     result
 }
 
@@ -157,7 +158,7 @@ pub fn ioctl(t: &mut Thread, call: Ioctl) -> Answer {
         Err(sys::EBADF)
     } else if plain::hides(what) && matches!(kind, kind::FILE | kind::NATIVE) {
         Err(sys::ENOTTY)
-    } else if what == NS_GET_OWNER_UID && plain::wanted() && kind == kind::FILE {
+    } else if what == NS_GET_OWNER_UID && is_own_machine() && kind == kind::FILE {
         // All namespaces that can be seen are root's.
         match kernel(&call) {
             0 => sys::write_u32(call.arg.0, 0).map(|()| 0),
@@ -207,7 +208,7 @@ fn make_pipe<C: Call>(t: &mut Thread, call: &C, pair: usize) -> isize {
         let fd = sys::read_u32(pair).unwrap_or(0) as usize;
         sys::call(Fcntl::NUMBER, &[fd, F_GETPIPE_SZ]) < BYTES && sys::call(Fcntl::NUMBER, &[fd, F_SETPIPE_SZ, BYTES as usize]) < BYTES
     };
-    if plain::wanted() && (result == ENFILE || result == 0 && is_short()) {
+    if is_own_machine() && (result == ENFILE || result == 0 && is_short()) {
         post(t, abi::HOST_LIMIT, &[abi::HOST_LIMIT_PIPE]);
     }
     result

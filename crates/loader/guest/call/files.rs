@@ -1,22 +1,23 @@
 //! Calls on files, by path and by descriptor: who answers for what is not as the kernel has it.
 
 use crate::abi::{self, kind};
-use crate::calls::*;
+use crate::arena::is_own_machine;
+use crate::arena::touched;
+use crate::block::Thread;
 use crate::calls::number as nr;
+use crate::calls::*;
 use crate::channel::post;
 use crate::descriptor;
 use crate::files;
 use crate::forward::{Answer, forward, kernel as by_kernel, unsupported};
 use crate::identity::{self, SAME};
 use crate::layer;
-use crate::native;
 use crate::own;
 use crate::plain;
 use crate::proc;
 use crate::sheet;
 use crate::sys;
-use crate::terminal;
-use crate::thread::Thread;
+use crate::terminals;
 use crate::times::{self, Places};
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
@@ -81,7 +82,7 @@ fn opening(t: &mut Thread, number: usize, folder: usize, path: Path, flags: usiz
     };
     let whole = fd >= 0 && flags & O_PATH == 0;
     if whole {
-        terminal::opened(fd as usize);
+        terminals::opened(fd as usize);
     }
     Ok(if whole { proc::opened(t, fd as usize, flags) } else { fd })
 }
@@ -89,7 +90,7 @@ fn opening(t: &mut Thread, number: usize, folder: usize, path: Path, flags: usiz
 /// A named pipe, whose other side is waited for.
 fn open_pipe(t: &mut Thread, number: usize, reads: bool, open: &dyn Fn() -> isize) -> isize {
     const ENXIO: isize = -6;
-    native::touched();
+    touched();
     loop {
         let fd = open();
         if fd >= 0 {
@@ -178,7 +179,7 @@ pub fn newfstatat(t: &mut Thread, call: Newfstatat) -> Answer {
 
 /// What `struct stat` at an address says that depends on the host: whose a file is, and when it was written (see `times`).
 fn told(result: isize, at: usize) -> Answer {
-    if result < 0 || !plain::wanted() {
+    if result < 0 || !is_own_machine() {
         return Ok(result);
     }
     // atime, mtime, ctime
@@ -191,7 +192,7 @@ fn told(result: isize, at: usize) -> Answer {
 pub fn statx(t: &mut Thread, call: Statx) -> Answer {
     let filename = if call.flags.0 & AT_SYMLINK_NOFOLLOW == 0 { or_executable(t, call.filename) } else { call.filename };
     let result = by_kernel(&Statx { filename, ..call });
-    if result < 0 || !plain::wanted() {
+    if result < 0 || !is_own_machine() {
         return Ok(result);
     }
     let at = call.buffer.0;
@@ -212,7 +213,7 @@ pub fn fstatfs(_: &mut Thread, call: Fstatfs) -> Answer {
 }
 
 fn told_of_system(result: isize, at: usize) -> Answer {
-    if result >= 0 && plain::wanted() {
+    if result >= 0 && is_own_machine() {
         files::plain_statfs(at)?;
     }
     Ok(result)
@@ -229,7 +230,7 @@ pub fn getdents64(_: &mut Thread, call: Getdents64) -> Answer {
 }
 
 fn told_entries(result: isize, fd: Fd, at: Address) -> Answer {
-    if result >= 0 && plain::wanted() {
+    if result >= 0 && is_own_machine() {
         files::plain_entries(fd.0, at.0, result as usize)?;
     }
     Ok(result)
@@ -382,7 +383,7 @@ pub fn utimensat(t: &mut Thread, call: Utimensat) -> isize {
 
 /// Sets the times of a file. `times`: seconds and nanoseconds of each.
 fn dated<C: Call>(call: &C, folder: usize, path: Path, from: Address, flags: usize, times: &dyn Fn() -> Result<[i64; 4], isize>) -> isize {
-    if from.0 == 0 || !plain::wanted() {
+    if from.0 == 0 || !is_own_machine() {
         return by_kernel(call);
     }
     times().map_or_else(|errno| errno, |times| times::set(folder, path.0, times, flags))
@@ -390,7 +391,7 @@ fn dated<C: Call>(call: &C, folder: usize, path: Path, from: Address, flags: usi
 
 /// name_to_handle_at(2): handles hold the host's numbers.
 pub fn name_to_handle_at(t: &mut Thread, call: NameToHandleAt) -> Answer {
-    if plain::wanted() { unsupported(t, NameToHandleAt::NUMBER, 0, sys::EOPNOTSUPP) } else { Ok(by_kernel(&call)) }
+    if is_own_machine() { unsupported(t, NameToHandleAt::NUMBER, 0, sys::EOPNOTSUPP) } else { Ok(by_kernel(&call)) }
 }
 
 /// inotify_init(2)
@@ -406,7 +407,7 @@ pub fn inotify_init1(t: &mut Thread, call: InotifyInit1) -> isize {
 /// inotify_add_watch(2)
 pub fn inotify_add_watch(t: &mut Thread, mut call: InotifyAddWatch) -> isize {
     layer::before_watch(t, call.pathname.0);
-    if plain::wanted() && layer::is_device(call.pathname.0) {
+    if is_own_machine() && layer::is_device(call.pathname.0) {
         // Who opens the host's devices is not the node's business. The kernel's own of this file is opened by nobody (see `proc::said`).
         call.pathname = Path(c"/proc/version".as_ptr() as usize);
     }

@@ -1,10 +1,11 @@
 //! futex(2), as far as it is the program's side's.
 
+use crate::arena::header;
+use crate::block::Thread;
 use crate::calls::{Call, Futex, number as nr};
-use crate::channel::{header, post};
+use crate::channel::post;
 use crate::forward::{Answer, forward, unsupported};
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 const FUTEX_WAIT: usize = 0;
@@ -57,9 +58,7 @@ pub fn futex(t: &mut Thread, call: Futex) -> Answer {
         FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE if nobody => Ok(0),
         FUTEX_CMP_REQUEUE if sys::read_u32(call.uaddr.0)? != call.val3.get() => Err(sys::EAGAIN),
         FUTEX_CMP_REQUEUE if nobody => Ok(0),
-        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_CMP_REQUEUE_PI => {
-            Ok(posted(t, &call))
-        }
+        FUTEX_WAKE | FUTEX_WAKE_BITSET | FUTEX_REQUEUE | FUTEX_CMP_REQUEUE | FUTEX_CMP_REQUEUE_PI => Ok(posted(t, &call)),
         FUTEX_WAKE_OP => wake_op(t, &call),
         FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => lock(t, &call, nobody),
         FUTEX_UNLOCK_PI => {

@@ -1,11 +1,11 @@
 //! Calls about who a program is: users, groups and capabilities; and whose files are.
 
 use crate::abi::{CAPABILITIES, GROUPS_MAX, Process};
+use crate::block::Thread;
 use crate::calls::*;
 use crate::forward::Answer;
 use crate::identity::{CAP_SETGID, CAP_SETUID, EFFECTIVE, FILES, REAL, SAME, SAVED, effective, get, may, set};
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 

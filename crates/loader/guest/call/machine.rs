@@ -1,14 +1,14 @@
 //! What a program can ask of the machine that its node is, and what it may use of it.
 
+use crate::arena::header;
+use crate::arena::is_own_machine;
+use crate::block::Thread;
 use crate::calls::*;
-use crate::channel::header;
 use crate::clocks::clock;
 use crate::forward::{Answer, kernel as by_kernel};
 use crate::limits;
-use crate::plain::wanted;
 use crate::random;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// getrusage(2): virtual time; everything else is the host's affair and 0.
@@ -112,7 +112,7 @@ fn is_own(t: &Thread, which: Int, who: Int) -> bool {
 
 /// getpriority(2)
 pub fn getpriority(t: &mut Thread, call: Getpriority) -> Answer {
-    if !wanted() {
+    if !is_own_machine() {
         return Ok(by_kernel(&call));
     }
     if call.which.0 > 2 {
@@ -124,7 +124,7 @@ pub fn getpriority(t: &mut Thread, call: Getpriority) -> Answer {
 
 /// setpriority(2)
 pub fn setpriority(t: &mut Thread, call: Setpriority) -> Answer {
-    if !wanted() {
+    if !is_own_machine() {
         return Ok(by_kernel(&call));
     }
     if call.which.0 > 2 {
@@ -139,13 +139,13 @@ pub fn setpriority(t: &mut Thread, call: Setpriority) -> Answer {
 /// sched_getscheduler(2): SCHED_OTHER, whatever weft itself was started with.
 pub fn sched_getscheduler(_: &mut Thread, call: SchedGetscheduler) -> isize {
     let result = by_kernel(&call);
-    if result < 0 || !wanted() { result } else { 0 }
+    if result < 0 || !is_own_machine() { result } else { 0 }
 }
 
 /// sched_getparam(2)
 pub fn sched_getparam(_: &mut Thread, call: SchedGetparam) -> Answer {
     let result = by_kernel(&call);
-    if result >= 0 && wanted() {
+    if result >= 0 && is_own_machine() {
         sys::write_u32(call.param.0, 0)?;
     }
     Ok(result)
@@ -154,7 +154,7 @@ pub fn sched_getparam(_: &mut Thread, call: SchedGetparam) -> Answer {
 /// sched_getattr(2)
 pub fn sched_getattr(t: &mut Thread, call: SchedGetattr) -> Answer {
     let result = by_kernel(&call);
-    if result < 0 || !wanted() {
+    if result < 0 || !is_own_machine() {
         return Ok(result);
     }
     // struct sched_attr: policy, flags, nice, priority, runtime, deadline, period behind its size.
@@ -192,12 +192,12 @@ pub fn sched_yield(t: &mut Thread, _: SchedYield) -> isize {
 
 /// ioprio_get(2): "none", since nobody sets one.
 pub fn ioprio_get(_: &mut Thread, call: IoprioGet) -> isize {
-    if wanted() { 0 } else { by_kernel(&call) }
+    if is_own_machine() { 0 } else { by_kernel(&call) }
 }
 
 /// kcmp(2): which of two things lies first in the kernel's memory is chance; that they differ is not.
 pub fn kcmp(_: &mut Thread, call: Kcmp) -> isize {
     let result = by_kernel(&call);
     // "3: v1 is not equal to v2, but ordering information is unavailable."
-    if wanted() && (result == 1 || result == 2) { 3 } else { result }
+    if is_own_machine() && (result == 1 || result == 2) { 3 } else { result }
 }

@@ -1,13 +1,13 @@
 //! Memory, kept off what is ours.
 
+use crate::arena::header;
+use crate::arena::is_own_machine;
+use crate::block::Thread;
 use crate::calls::*;
-use crate::channel::header;
 use crate::forward::{Answer, kernel};
 use crate::memory::{self, is_ours, shared_bytes};
-use crate::plain;
 use crate::sheet;
 use crate::sys;
-use crate::thread::Thread;
 use crate::x86_64::gate;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -131,7 +131,7 @@ pub fn shmctl(_: &mut Thread, call: Shmctl) -> Answer {
     const SHM_STAT_ANY: usize = 15;
     let result = kernel(&call);
     // IPC_64 is a flag.
-    if result >= 0 && plain::wanted() && matches!(call.cmd.0 & 0xff, IPC_STAT | SHM_STAT | SHM_STAT_ANY) {
+    if result >= 0 && is_own_machine() && matches!(call.cmd.0 & 0xff, IPC_STAT | SHM_STAT | SHM_STAT_ANY) {
         // struct shmid64_ds: shm_atime, shm_dtime, shm_ctime behind 48 bytes of permissions and the size. 0: never.
         for at in [56, 64, 72].map(|offset| call.buf.0 + offset) {
             if sys::read_u64(at)? != 0 {
@@ -146,7 +146,7 @@ pub fn shmctl(_: &mut Thread, call: Shmctl) -> Answer {
 pub fn mincore(_: &mut Thread, call: Mincore) -> Answer {
     const PAGE_BYTES: usize = 4096;
     let result = kernel(&call);
-    if result == 0 && plain::wanted() {
+    if result == 0 && is_own_machine() {
         let pages = call.len.0.div_ceil(PAGE_BYTES);
         for at in (0..pages).step_by(64) {
             sys::copy_out(call.vec.0 + at, &[1; 64][..(pages - at).min(64)])?;

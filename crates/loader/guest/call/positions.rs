@@ -1,15 +1,19 @@
 //! Reading and writing at a place: pread, preadv2 and their kind, whatever the descriptor is.
 
 use crate::abi::kind;
+use crate::arena::touched;
+use crate::block::Thread;
 use crate::call::data;
-use crate::calls::{Call, Fd, Flags, In, InOut, Argument as _, Pread64, Preadv, Preadv2, Pwrite64, Pwritev, Pwritev2, Readv, Recvmsg, Sendmsg, Size, Writev, kernel::IoVecs};
+use crate::calls::{
+    Argument as _, Call, Fd, Flags, In, InOut, Pread64, Preadv, Preadv2, Pwrite64, Pwritev, Pwritev2, Readv, Recvmsg, Sendmsg, Size,
+    Writev, kernel::IoVecs,
+};
 use crate::descriptor;
 use crate::forward::{Answer, forward, kernel};
 use crate::native;
 use crate::random;
 use crate::sheet;
 use crate::sys;
-use crate::thread::Thread;
 use crate::trace;
 
 pub const ESPIPE: isize = -29;
@@ -98,7 +102,7 @@ pub fn preadv2(t: &mut Thread, call: Preadv2) -> Answer {
         kind::RANDOM => random::give_vectors(t, call.vec.0, call.vlen.0),
         _ => {
             let result = kernel(&call);
-            native::touched();
+            touched();
             Ok(native::after(t, result, false))
         }
     }
@@ -130,7 +134,7 @@ pub fn pwritev2(t: &mut Thread, call: Pwritev2) -> Answer {
         return Ok(forward(t, &call, word));
     }
     let result = kernel(&call);
-    native::touched();
+    touched();
     Ok(native::after(t, result, true))
 }
 

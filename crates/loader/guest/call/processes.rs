@@ -1,8 +1,9 @@
 //! Processes: what they execute, how they end, who waits for them, and what prctl(2) says about them.
 
-use crate::calls::*;
-use crate::calls::number as nr;
+use crate::block::Thread;
 use crate::call::files::path_of;
+use crate::calls::number as nr;
+use crate::calls::*;
 use crate::channel::post;
 use crate::descriptor;
 use crate::exec;
@@ -11,7 +12,6 @@ use crate::identity;
 use crate::layer;
 use crate::plain;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// execve(2)

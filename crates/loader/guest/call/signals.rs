@@ -1,12 +1,13 @@
 //! Signals: dispositions, masks, alternate stacks, and waiting for one.
 
 use crate::abi;
+use crate::block::Thread;
 use crate::calls::*;
 use crate::channel::post;
 use crate::forward::{Answer, forward_words};
-use crate::signal::{NEVER_BLOCKED, SA_NOCLDWAIT, SIGKILL, SIGSTOP, SS_AUTODISARM, SS_DISABLE, native, swap_mask};
+use crate::frames::{NEVER_BLOCKED, SA_NOCLDWAIT, SIGKILL, SIGSTOP, SS_AUTODISARM, SS_DISABLE, native};
+use crate::signal::swap_mask;
 use crate::sys;
-use crate::thread::Thread;
 use crate::x86_64::context::{Context, KernelAction, RSP, Stack};
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,12 +1,12 @@
 //! Calls on sockets: the controller's, or the kernel's (AF_UNIX).
 
 use crate::abi::kind;
+use crate::block::Thread;
 use crate::call::data;
 use crate::calls::*;
 use crate::descriptor;
 use crate::forward::{Answer, forward, kernel as by_kernel};
 use crate::sys;
-use crate::thread::Thread;
 use crate::unix;
 
 const AF_UNIX: i32 = 1;

@@ -1,15 +1,12 @@
 //! Threads: how they begin and end, and what they tell the kernel.
 
+use crate::block::Thread;
+use crate::calls::number as nr;
 use crate::calls::*;
 use crate::forward::{Answer, kernel as by_kernel};
-use crate::calls::number as nr;
 use crate::sys;
-use crate::thread::{self, Thread};
+use crate::thread::{self, FORK, VFORK};
 use crate::x86_64::context::Context;
-
-/// Flags of fork(2) and vfork(2) as clone(2): SIGCHLD.
-pub const FORK: usize = 17;
-pub const VFORK: usize = FORK | thread::CLONE_VM | thread::CLONE_VFORK;
 
 /// clone(2)
 pub fn clone(t: &mut Thread, context: &mut Context, call: Clone) -> isize {

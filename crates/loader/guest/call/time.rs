@@ -1,11 +1,11 @@
 //! Calls that tell the time, and those that wait for it.
 
 use crate::ahead;
+use crate::block::Thread;
 use crate::calls::{Call, ClockGetres, ClockGettime, ClockNanosleep, Gettimeofday, Nanosleep, Time, TimerfdGettime, TimerfdSettime, Times};
 use crate::clocks::clock;
 use crate::forward::{Answer, forward};
 use crate::sys;
-use crate::thread::Thread;
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -106,7 +106,7 @@ fn on_timer<C: Call>(t: &mut Thread, call: &C, fd: usize) -> Answer {
         kind::VIRTUAL => Ok(forward::forward(t, call, word)),
         kind::NATIVE => {
             let result = forward::kernel(call);
-            crate::native::touched();
+            crate::arena::touched();
             Ok(result)
         }
         _ => Ok(forward::kernel(call)),

@@ -1,8 +1,9 @@
 //! Calls in real time that are not the kernel's alone. None: the kernel is to answer.
 
-use super::call;
+use super::descriptors::{can_open, drop_made, hand};
 use super::thread as strict_thread;
 use crate::abi::kind;
+use crate::block::Thread;
 use crate::call::descriptors::{copied, is_of_descriptor};
 use crate::call::positions::{RWF_NOWAIT, RWF_SUPPORTED, WHERE_IT_STANDS, as_recvmsg, as_sendmsg};
 use crate::call::{data, files};
@@ -11,7 +12,6 @@ use crate::descriptor;
 use crate::forward::{Answer, forward, kernel as by_kernel, unsupported};
 use crate::proc;
 use crate::sys;
-use crate::thread::Thread;
 
 const AF_UNIX: i32 = 1;
 const AF_ALG: i32 = 38;
@@ -67,7 +67,7 @@ pub fn socket(t: &mut Thread, call: Socket) -> Option<Answer> {
         return None;
     }
     let made = forward(t, &call, 0);
-    Some(Ok(if made < 0 { made } else { call::hand(t, call.kind.0) }))
+    Some(Ok(if made < 0 { made } else { hand(t, call.kind.0) }))
 }
 
 /// accept(2)
@@ -87,16 +87,16 @@ fn accepting<C: Call>(t: &mut Thread, call: &C, fd: Fd, flags: usize) -> Option<
         kind::NONE => return Some(Err(sys::EBADF)),
         _ => return None,
     }
-    let room = call::can_open();
+    let room = can_open();
     if room < 0 {
         return Some(Err(room));
     }
     let taken = forward(t, call, word);
     if taken == sys::EFAULT {
         // Its address could not be written: the kernel closes what was accepted.
-        call::drop_made(t);
+        drop_made(t);
     }
-    Some(Ok(if taken < 0 { taken } else { call::hand(t, flags) }))
+    Some(Ok(if taken < 0 { taken } else { hand(t, flags) }))
 }
 
 /// close(2)
@@ -119,7 +119,7 @@ pub fn close_range(t: &mut Thread, call: CloseRange) -> isize {
     if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
         return sys::EINVAL;
     }
-    call::close_range(t, first, last, flags)
+    super::descriptors::close_range(t, first, last, flags)
 }
 
 /// preadv2(2) where the descriptor stands: on a socket readv, or what does not wait.

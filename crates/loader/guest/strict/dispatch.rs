@@ -1,12 +1,13 @@
 //! The handler of system calls in real time: most are the kernel's.
 
 use super::signal;
+use crate::block;
+use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::calls::{self, Call as _};
 use crate::descriptor;
 use crate::forward::{Answer, Answered as _, refused, unsupported};
 use crate::sys;
-use crate::thread::{self, Thread};
 use crate::x86_64::context::*;
 use crate::x86_64::entry;
 
@@ -21,7 +22,7 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
         // Sent by somebody, or a filter of the program's own: no program handles it here.
         return;
     }
-    let t = thread::current();
+    let t = block::current();
     let r = &context.registers;
     let a = [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]].map(|word| word as usize);
     let number = info.number as usize;
@@ -113,4 +114,4 @@ macro_rules! answered {
     };
 }
 
-crate::for_each_call!(answers);
+for_each_call!(answers);

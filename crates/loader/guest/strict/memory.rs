@@ -1,12 +1,12 @@
 //! Memory calls in real time, kept off what is ours. None: the kernel is to answer.
 
-use super::BREAK;
+use crate::block::Thread;
 use crate::call::memory::Touches;
 use crate::calls::*;
 use crate::forward::Answer;
+use crate::lock::BREAK;
 use crate::memory;
 use crate::sys;
-use crate::thread::Thread;
 
 /// brk(2)
 pub fn brk(_: &mut Thread, call: Brk) -> isize {

@@ -2,95 +2,22 @@
 //! learns by an eventfd of the controller's that some of its sockets are ready.
 
 use crate::abi::{self, kind, strict};
-use crate::call::poll::{Limit, entry, look, milliseconds, poll_set, select_sets, set_entry, timespec, timeval, watch};
+use crate::arena::header;
+use crate::block::Thread;
+use crate::call::poll::watch;
 use crate::calls::{EpollCtl, EpollPwait, EpollPwait2, EpollWait, Int, Poll, Ppoll, Pselect6, Select, number as nr};
-use crate::channel::header;
+use crate::channel::real;
 use crate::descriptor;
 use crate::forward::Answer;
 use crate::sys;
-use crate::thread::Thread;
-use super::call::{self, Came, PollFd};
+use crate::waits::real::now;
+use crate::waits::{Limit, milliseconds, poll_set, select_sets, timespec, timeval};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Descriptors of the kernel's that are waited for without asking for memory.
-const FEW: usize = 62;
-const CLOCK_MONOTONIC: usize = 1;
 const EPOLLIN: u32 = 1;
-const POLLIN: u32 = 1;
-const POLLOUT: u32 = 4;
-const POLLERR: u32 = 8;
-const POLLHUP: u32 = 0x10;
 /// Bytes of `struct epoll_event`.
 const EVENT: usize = 12;
 const FD_SETSIZE: usize = 1024;
-
-/// The clock, in nanoseconds.
-pub fn now() -> u64 {
-    let mut time = [0_u64; 2];
-    sys::call(nr::CLOCK_GETTIME, &[CLOCK_MONOTONIC, time.as_mut_ptr() as usize]);
-    time[0] * 1_000_000_000 + time[1]
-}
-
-/// Waits for the first `count` entries of the channel: how many are ready, in `found`.
-pub fn wait(t: &mut Thread, count: usize, limit: Limit) -> i64 {
-    let natives = (0..count).filter(|index| is_native(t, *index)).count();
-    let mut few = [PollFd::default(); FEW + 2];
-    if natives <= FEW {
-        return wait_with(t, count, limit, &mut few[..natives + 2]);
-    }
-    let bytes = (natives + 2) * size_of::<PollFd>();
-    let Some(at) = sys::map(bytes) else { return sys::ENOMEM as i64 };
-    // SAFETY: new memory of that size; any bytes are these.
-    let result = wait_with(t, count, limit, unsafe { core::slice::from_raw_parts_mut(at as *mut PollFd, natives + 2) });
-    sys::unmap(at, bytes);
-    result
-}
-
-fn is_native(t: &Thread, index: usize) -> bool {
-    let one = entry(t, index);
-    one.fd >= 0 && !matches!(descriptor::kind_of(one.descriptor), kind::VIRTUAL | kind::NONE)
-}
-
-fn wait_with(t: &mut Thread, count: usize, limit: Limit, set: &mut [PollFd]) -> i64 {
-    let deadline = limit.map(|limit| now().saturating_add(limit));
-    loop {
-        look(t, count);
-        let mut at = 2;
-        for index in 0..count {
-            if is_native(t, index) && at < set.len() {
-                let one = entry(t, index);
-                set[at] = PollFd { fd: one.fd, events: one.events as u16, found: 0 };
-                at += 1;
-            }
-        }
-        for copy in &t.channel.copies {
-            copy.address.store(0, Relaxed);
-        }
-        t.channel.data_bytes.store((count * size_of::<abi::Entry>()) as u32, Relaxed);
-        let left = deadline.map(|deadline| deadline.saturating_sub(now()));
-        call::post(t, abi::POLL, &[count as u64, u64::from(left.is_some()), left.unwrap_or(0), 1]);
-        match call::await_answer(t, set) {
-            Came::Answered => return call::take_result(t),
-            Came::Ready => {}
-            Came::Gone => return all_lost(t, count),
-        }
-    }
-}
-
-/// There is no controller: all of its sockets have an error, which a call on them tells. How many entries are ready.
-fn all_lost(t: &mut Thread, count: usize) -> i64 {
-    look(t, count);
-    let mut ready = 0;
-    for index in 0..count {
-        let mut one = entry(t, index);
-        if one.fd >= 0 && descriptor::kind_of(one.descriptor) == kind::VIRTUAL {
-            one.found = one.events & (POLLIN | POLLOUT) | POLLERR | POLLHUP;
-            set_entry(t, index, one);
-        }
-        ready += i64::from(one.found != 0);
-    }
-    ready
-}
 
 /// Is one of a poll set's descriptors a socket of the node's?
 fn has_socket(t: &mut Thread, at: usize, count: usize) -> bool {
@@ -133,7 +60,7 @@ const LOOKED_MAX: usize = 1 << 20;
 pub fn poll(t: &mut Thread, call: Poll) -> Option<Answer> {
     let count = call.nfds.get() as usize;
     has_socket(t, call.ufds.0, count.min(LOOKED_MAX)).then(|| {
-        call::join(t, false)?;
+        real::join(t, false)?;
         poll_set(t, call.ufds.0, count, milliseconds(call.timeout))
     })
 }
@@ -142,7 +69,7 @@ pub fn poll(t: &mut Thread, call: Poll) -> Option<Answer> {
 pub fn ppoll(t: &mut Thread, call: Ppoll) -> Option<Answer> {
     let count = call.nfds.get() as usize;
     has_socket(t, call.ufds.0, count.min(LOOKED_MAX)).then(|| {
-        call::join(t, false)?;
+        real::join(t, false)?;
         let limit = timespec(call.tsp.0)?;
         with_mask(t, call.sigmask.0)?;
         timed(call.tsp.0, 1, limit, || poll_set(t, call.ufds.0, count, limit))
@@ -153,7 +80,7 @@ pub fn ppoll(t: &mut Thread, call: Ppoll) -> Option<Answer> {
 pub fn select(t: &mut Thread, call: Select) -> Option<Answer> {
     let sets = [call.inp.0, call.outp.0, call.exp.0];
     sets_have_socket(t, call.n, sets).then(|| {
-        call::join(t, false)?;
+        real::join(t, false)?;
         let limit = timeval(call.tvp.0)?;
         timed(call.tvp.0, 1000, limit, || select_sets(t, call.n, sets, limit))
     })
@@ -163,7 +90,7 @@ pub fn select(t: &mut Thread, call: Select) -> Option<Answer> {
 pub fn pselect6(t: &mut Thread, call: Pselect6) -> Option<Answer> {
     let sets = [call.inp.0, call.outp.0, call.exp.0];
     sets_have_socket(t, call.n, sets).then(|| {
-        call::join(t, false)?;
+        real::join(t, false)?;
         let limit = timespec(call.tsp.0)?;
         if call.sig.0 != 0 {
             let mask = sys::read_u64(call.sig.0)? as usize;
@@ -214,7 +141,7 @@ pub fn epoll_ctl(t: &mut Thread, call: EpollCtl) -> Option<Answer> {
 
 /// The controller's eventfd goes into an epoll. Returns what the epoll is from now on.
 fn adopt(t: &mut Thread, epoll: usize) -> Result<u64, isize> {
-    call::join(t, false)?;
+    real::join(t, false)?;
     let number = header().epolls.fetch_add(1, Relaxed) & strict::EPOLL_NUMBER;
     let event = sys::call(nr::EVENTFD2, &[0, 0x8_0800]);
     if event < 0 {
@@ -226,7 +153,7 @@ fn adopt(t: &mut Thread, epoll: usize) -> Result<u64, isize> {
     // The controller's end: without it nobody would raise the eventfd. Asked for nothing, it reports HUP; there already, it is another thread's doing.
     let end = [0, data as u32, (data >> 32) as u32];
     sys::call(nr::EPOLL_CTL, &[epoll, 1, abi::DESCRIPTOR_CONTROL as usize, end.as_ptr() as usize]);
-    let told = if added < 0 { added } else { call::tell(t, strict::EPOLL, number, event as usize) };
+    let told = if added < 0 { added } else { real::tell(t, strict::EPOLL, number, event as usize) };
     // The epoll goes on to watch it as long as the controller has it open.
     sys::call(nr::CLOSE, &[event as usize]);
     if told < 0 {
@@ -265,7 +192,7 @@ fn epoll(t: &mut Thread, call: &EpollWait, limit: Limit) -> Answer {
         let time = left.map_or([0; 2], |left| [left / 1_000_000_000, left % 1_000_000_000]);
         let time_at = if left.is_some() { time.as_ptr() as usize } else { 0 };
         let mask = t.strict.mask;
-        let found = call::waiting(t, nr::EPOLL_PWAIT2, &[fd, events, call.maxevents.0, time_at, &raw const mask as usize, 8]);
+        let found = real::waiting(t, nr::EPOLL_PWAIT2, &[fd, events, call.maxevents.0, time_at, &raw const mask as usize, 8]);
         if found <= 0 {
             return Ok(found);
         }
@@ -273,7 +200,7 @@ fn epoll(t: &mut Thread, call: &EpollWait, limit: Limit) -> Answer {
         let Some(epoll) = epoll else { return Ok(found) };
         let word = kind::EPOLL << 56 | epoll;
         descriptor::remember(t, fd, word);
-        call::join(t, false)?;
+        real::join(t, false)?;
         t.channel.descriptor.store(word, Relaxed);
         let at = events + EVENT * natives;
         let sockets = crate::channel::post(t, strict::COLLECT, &[at as u64, (room as usize - natives) as u64]);

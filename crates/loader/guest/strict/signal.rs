@@ -1,12 +1,14 @@
 //! Signals in real time: the kernel's, with frames that are built here.
 
 use crate::abi;
+use crate::block;
+use crate::block::Thread;
 use crate::call::signals::SIGSET_BYTES;
 use crate::calls::{RtSigaction, RtSigprocmask, number as nr};
 use crate::forward::Answer;
-use crate::signal::*;
+use crate::frames::*;
+use crate::lock::ACTIONS;
 use crate::sys;
-use crate::thread::{self, Thread};
 use crate::x86_64::context::*;
 use crate::x86_64::entry;
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,14 +32,17 @@ fn block(t: &mut Thread, context: &mut Context, mask: u64) {
 
 /// Ours for a signal; some flags are as the program wants them.
 fn install(signal: usize, flags: u64) {
+    install_handler(signal, flags, on_signal as *const () as u64);
+}
+
+fn install_handler(signal: usize, flags: u64, handler: u64) {
     let kept = flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT);
-    let handler = if signal == SIGSYS { super::dispatch::on_call as *const () as u64 } else { on_signal as *const () as u64 };
     let flags = SA_SIGINFO | SA_ONSTACK | SA_RESTORER | kept;
     native(signal, &KernelAction { handler, flags, restorer: entry::restorer(), mask: !faults() });
 }
 
-/// At the beginning of an image: learns what is ignored, and takes calls and faults.
-pub fn begin(t: &Thread) {
+/// At the beginning of an image: learns what is ignored, and takes calls and faults. `on_call`: the handler of calls.
+pub fn begin(t: &Thread, on_call: unsafe extern "C" fn(i32, *const Info, *mut Context)) {
     for signal in 1..=64 {
         let mut old = KernelAction::default();
         sys::call(nr::RT_SIGACTION, &[signal, 0, &raw mut old as usize, 8]);
@@ -47,7 +52,7 @@ pub fn begin(t: &Thread) {
             word.store(0, Relaxed);
         }
     }
-    install(SIGSYS, 0);
+    install_handler(SIGSYS, 0, on_call as *const () as u64);
     for signal in FAULTS {
         install(signal, 0);
     }
@@ -71,7 +76,7 @@ pub fn rt_sigaction(t: &mut Thread, call: RtSigaction) -> Answer {
         }
         new[3] &= !NEVER_BLOCKED;
     }
-    let old = super::ACTIONS.with(|| {
+    let old = ACTIONS.with(|| {
         let old = words.map(|word| word.load(Relaxed));
         if act != 0 {
             let handled = new[0] > 1;
@@ -159,7 +164,7 @@ pub unsafe extern "C" fn on_signal(number: i32, info: *const Info, context: *mut
     crate::x86_64::entry::unaligned_again();
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
-    let t = thread::current();
+    let t = block::current();
     let signal = number as usize & 127;
     let at = context.registers[RIP];
     // Sent by somebody, and not raised by an instruction.
@@ -194,7 +199,7 @@ pub unsafe extern "C" fn on_signal(number: i32, info: *const Info, context: *mut
 /// the context's own mask holds again afterwards.
 pub fn deliver(t: &mut Thread, signal: usize, info: &Info, context: &mut Context, blocked: u64, sent: bool) {
     let action = &t.process.actions[signal];
-    let (handler, flags, restorer, also) = super::ACTIONS.with(|| {
+    let (handler, flags, restorer, also) = ACTIONS.with(|| {
         let words = [&action.handler, &action.flags, &action.restorer, &action.mask].map(|word| word.load(Relaxed));
         if words[0] > 1 && words[1] & SA_RESETHAND != 0 {
             action.handler.store(0, Relaxed);

@@ -1,15 +1,16 @@
 //! clone(2) and its relatives in real time: the kernel's, with a block and a handler for whoever begins.
 
 use crate::abi::Process;
-use crate::call::threads::{FORK, VFORK};
+use crate::block::{BLOCK, BLOCKS_ADDRESS, Thread, allocate, only, put, release, used};
 use crate::calls::{Clone, Clone3, Fork, Vfork, number as nr};
+use crate::channel::real;
 use crate::forward::Answer;
-use crate::signal;
+use crate::frames;
+use crate::lock::{ACTIONS, BREAK};
 use crate::sys;
-use crate::thread::{BLOCK, BLOCKS_ADDRESS, CLONE_VM, Thread, allocate, only, put, release, used};
+use crate::thread::{CLONE_VM, FORK, VFORK};
 use crate::x86_64::context::{Context, RAX, RSP, Stack};
 use crate::x86_64::entry;
-use super::{ACTIONS, BREAK, call};
 
 const CLONE_FILES: usize = 0x400;
 const CLONE_VFORK: usize = 0x4000;
@@ -70,7 +71,7 @@ fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
         t.strict.borrowed = false;
         BREAK.reset();
         ACTIONS.reset();
-        call::start_anew(t);
+        real::start_anew(t);
         if stack != 0 {
             context.registers[RSP] = stack as u64;
         }
@@ -115,7 +116,7 @@ fn share(t: &mut Thread, context: &Context, a: [usize; 5]) -> isize {
         copy.registers[RSP] = stack as u64;
     }
     copy.stack = Stack { start: (top - BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
-    let frame = match signal::make_frame(top as u64 - 256, &copy, None) {
+    let frame = match frames::make_frame(top as u64 - 256, &copy, None) {
         Ok(frame) => frame,
         Err(errno) => {
             release(index);
@@ -138,7 +139,7 @@ fn share(t: &mut Thread, context: &Context, a: [usize; 5]) -> isize {
 
 /// exit(2): this thread only.
 pub fn exit(t: &mut Thread, status: usize) -> ! {
-    call::leave(t);
+    real::leave(t);
     if t.index == 0 || t.strict.borrowed {
         sys::call(nr::EXIT, &[status]);
     }

@@ -8,7 +8,7 @@ global_asm!(
     "xor ebp, ebp",
     "mov rdi, rsp",
     "lea rsp, [rip + {stack} + {stack_bytes}]",
-    "call {main}",
+    "call weft_start",
     "ud2",
     // The end of every handler of ours.
     ".globl weft_restorer",
@@ -42,7 +42,7 @@ global_asm!(
     "ret",
     "2: xor ebp, ebp",
     "and rsp, -16",
-    "call {child}",
+    "call weft_child_starts",
     "ud2",
     // A call of the program's own, made for it (real time): registers are the program's; where it goes on is the first word of the thread's block.
     ".globl weft_native",
@@ -62,10 +62,8 @@ global_asm!(
     "mov eax, 60",
     "syscall",
     "ud2",
-    main = sym crate::start,
     stack = sym FIRST_STACK,
     stack_bytes = const crate::abi::FIRST_STACK_BYTES,
-    child = sym crate::thread::child_starts,
 );
 
 /// What the loader runs on until the program begins, which may have room for a few pages only (RLIMIT_STACK).

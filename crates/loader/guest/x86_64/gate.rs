@@ -14,11 +14,10 @@
 //! own ([`FINISH`]), with the call's result kept in the thread.
 
 use crate::abi;
+use crate::arena::header;
+use crate::block::{BLOCK, BLOCKS_ADDRESS, Thread};
 use crate::calls::number as nr;
-use crate::channel::header;
-use crate::dispatch;
 use crate::sys;
-use crate::thread::{BLOCK, BLOCKS_ADDRESS, Thread};
 use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -61,6 +60,14 @@ pub struct Registers {
     pub after: u64,
     flags: u64,
     stack: u64,
+}
+
+impl Registers {
+    /// The call is answered, but there is more to be done, which needs the kernel's frame: the program goes on with the trap.
+    pub fn finish(&mut self) -> i64 {
+        self.after = STUBS as u64;
+        FINISH as i64
+    }
 }
 
 /// Where the handler stack of the running thread begins.
@@ -114,7 +121,7 @@ global_asm!(
     "movaps [rsp + 208], xmm13",
     "movaps [rsp + 224], xmm14",
     "movaps [rsp + 240], xmm15",
-    "call {serve}",
+    "call weft_through_gate",
     "movaps xmm0, [rsp]",
     "movaps xmm1, [rsp + 16]",
     "movaps xmm2, [rsp + 32]",
@@ -148,24 +155,10 @@ global_asm!(
     "popfq",
     "jmp 2b",
     top = sym TOP,
-    serve = sym serve,
 );
 
 unsafe extern "C" {
     fn weft_gate();
-}
-
-/// A call that came through a gate.
-unsafe extern "C" fn serve(registers: *mut Registers) -> i64 {
-    // SAFETY: `weft_gate` has just put them on the thread's block.
-    let registers = unsafe { &mut *registers };
-    match dispatch::through_gate(registers) {
-        Some(result) => result,
-        None => {
-            registers.after = STUBS as u64;
-            FINISH as i64
-        }
-    }
 }
 
 /// This thread runs from now on, and no other.

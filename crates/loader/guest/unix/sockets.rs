@@ -1,15 +1,17 @@
-//! What AF_UNIX sockets do, in the kernel's names (see `unix`): what blocks is tried until all of it is done or its time limit is over, by the node's clock; who somebody is, and
-//! what the kernel draws by chance, are the node's.
+//! What AF_UNIX sockets do: what blocks is tried until all of it is done or its time limit is over, by the node's clock; who somebody is, and what the
+//! kernel draws by chance, are the node's. Names are the kernel's here.
 
+use super::names;
+use crate::arena::header;
+use crate::arena::is_own_machine;
+use crate::arena::touched;
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::header;
 use crate::descriptor;
 use crate::identity;
 use crate::native::{self, Patience, SOL_SOCKET, option};
 use crate::plain;
 use crate::sys;
-use crate::thread::Thread;
-use crate::unix;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SO_TYPE: usize = 3;
@@ -38,7 +40,7 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
         nr::RECVMMSG => several(t, nr::RECVMSG, a),
         nr::CONNECT | nr::ACCEPT | nr::ACCEPT4 => {
             if number == nr::CONNECT {
-                name_if_needed(t, a[0]);
+                name_if_needed(a[0]);
             }
             native::connection(t, number, a)
         }
@@ -48,7 +50,7 @@ pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
                 nr::SETSOCKOPT => set_option(a),
                 _ => sys::call(number, a),
             };
-            native::touched();
+            touched();
             result
         }
     }
@@ -114,7 +116,7 @@ fn rest(t: &mut Thread, number: usize, a: &[usize; 6], began: usize, patience: &
                 }
                 moved if moved <= 0 => return done,
                 moved => {
-                    native::touched();
+                    touched();
                     done += moved as usize;
                 }
             }
@@ -127,7 +129,7 @@ fn rest(t: &mut Thread, number: usize, a: &[usize; 6], began: usize, patience: &
 /// sendto(2), sendmsg(2)
 fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     let flags = flags_at(number);
-    name_if_needed(t, a[0]);
+    name_if_needed(a[0]);
     let mut arguments = *a;
     arguments[flags] |= MSG_DONTWAIT;
     let mut room = None;
@@ -147,7 +149,7 @@ fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
             }
             continue;
         }
-        native::touched();
+        touched();
         plain::shared_limit(t, number, result);
         if result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
             return rest(t, number, a, result as usize, &mut patience) as isize;
@@ -171,7 +173,7 @@ fn receive(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
             continue;
         }
         if result != sys::EAGAIN {
-            native::touched();
+            touched();
         }
         if number == nr::RECVMSG && result >= 0 {
             // Whoever gave a bad address was told so by the kernel.
@@ -219,18 +221,18 @@ fn several(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
 }
 
 /// unix(7): a socket with SO_PASSCRED that has no name gets one when it connects or sends.
-fn name_if_needed(t: &mut Thread, fd: usize) {
+fn name_if_needed(fd: usize) {
     if header().passes_credentials.load(Relaxed) == 0 {
         return;
     }
     let passes = |name| option(fd, name).is_some_and(|value| value[0] as u32 != 0);
     if passes(SO_PASSCRED) || passes(SO_PASSPIDFD) {
-        unix::name(t, fd);
+        names::name(fd);
     }
 }
 
 fn set_option(a: &[usize; 6]) -> isize {
-    if a[1] == SOL_SOCKET && matches!(a[2], SO_PASSCRED | SO_PASSPIDFD) && plain::wanted() {
+    if a[1] == SOL_SOCKET && matches!(a[2], SO_PASSCRED | SO_PASSPIDFD) && is_own_machine() {
         header().passes_credentials.store(1, Relaxed);
     }
     sys::call(nr::SETSOCKOPT, a)
@@ -238,7 +240,7 @@ fn set_option(a: &[usize; 6]) -> isize {
 
 /// getsockopt(2): numbers of the host's, and who the other end is.
 fn get_option(t: &Thread, a: &[usize; 6]) -> isize {
-    if a[1] != SOL_SOCKET || !plain::wanted() {
+    if a[1] != SOL_SOCKET || !is_own_machine() {
         return sys::call(nr::GETSOCKOPT, a);
     }
     if a[2] == SO_PEERGROUPS {

@@ -1,53 +1,24 @@
-//! Calls on AF_UNIX sockets, which are the kernel's. Abstract names belong to the network namespace, and all nodes share an empty one: in the kernel a
-//! node's names begin with a mark of its own, which programs do not see.
+//! Calls on AF_UNIX sockets, which are the kernel's: with the node's mark in abstract names, and without waiting in the kernel.
 
+mod names;
+mod sockets;
+
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::header;
-use crate::neighbour;
 use crate::sys;
-use crate::thread::Thread;
-use core::sync::atomic::Ordering::Relaxed;
+use names::{ADDRESS_BYTES, MARK_BYTES, bind_anywhere, give, mark, with_mark};
 
-const AF_UNIX: u8 = 1;
-/// sizeof(struct sockaddr_un)
-const ADDRESS_BYTES: usize = 110;
-/// Family, and the zero with which an abstract name begins.
-const HEAD_BYTES: usize = 3;
-const MARK_BYTES: usize = 3;
-/// Of the mark's first byte. Names that the kernel has made up have hexadecimal digits there.
-const MARKED: u8 = 0x80;
 /// sizeof(struct msghdr), of struct mmsghdr, and where the length is in that.
 const MESSAGE_BYTES: usize = 56;
 const MANY_BYTES: usize = 64;
 const MANY_MAX: usize = 1024;
 /// One of a list of ours, and its name.
 const EACH: usize = MANY_BYTES + ADDRESS_BYTES.next_multiple_of(8);
-const EADDRINUSE: isize = -98;
-
-type Address = [u8; ADDRESS_BYTES];
-
-/// The bytes in front of the node's abstract names; None: it shares no namespace.
-fn mark() -> Option<[u8; MARK_BYTES]> {
-    let [a, b, c, _] = header().mark.load(Relaxed).to_le_bytes();
-    ([a, b, c] != [0; 3]).then_some([c | MARKED, b, a])
-}
 
 pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     match mark() {
         Some(mark) => marked(t, mark, number, a).unwrap_or_else(|errno| errno),
-        None => plain(t, number, a),
-    }
-}
-
-fn plain(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
-    neighbour::call(t, number, a)
-}
-
-/// Gives a socket that has no name one, as bind(2) with a family only does.
-pub fn name(t: &mut Thread, fd: usize) {
-    if let Some(mark) = mark() {
-        let family = [AF_UNIX, 0];
-        bind_anywhere(t, mark, &[fd, family.as_ptr() as usize, 2, 0, 0, 0]);
+        None => sockets::call(t, number, a),
     }
 }
 
@@ -55,29 +26,29 @@ fn marked(t: &mut Thread, mark: [u8; MARK_BYTES], number: usize, a: &[usize; 6])
     let mut address = [0; ADDRESS_BYTES];
     let mut arguments = *a;
     match number {
-        nr::BIND if a[2] as u32 == 2 => return Ok(bind_anywhere(t, mark, a)),
+        nr::BIND if a[2] as u32 == 2 => return Ok(bind_anywhere(mark, a)),
         nr::BIND | nr::CONNECT | nr::SENDTO => {
             let at = if number == nr::SENDTO { 4 } else { 1 };
             if let Some(length) = with_mark(mark, a[at], a[at + 1] as u32 as usize, &mut address)? {
                 arguments[at] = address.as_ptr() as usize;
                 arguments[at + 1] = length;
             }
-            Ok(plain(t, number, &arguments))
+            Ok(sockets::call(t, number, &arguments))
         }
         nr::GETSOCKNAME | nr::GETPEERNAME | nr::ACCEPT | nr::ACCEPT4 | nr::RECVFROM => {
             let at = if number == nr::RECVFROM { 4 } else { 1 };
             if a[at] == 0 || a[at + 1] == 0 {
-                return Ok(plain(t, number, a));
+                return Ok(sockets::call(t, number, a));
             }
             let room = sys::read_u32(a[at + 1])?;
             if room as i32 <= 0 {
                 // EINVAL where it is less.
-                return Ok(plain(t, number, a));
+                return Ok(sockets::call(t, number, a));
             }
             let mut length = ADDRESS_BYTES as u32;
             arguments[at] = address.as_mut_ptr() as usize;
             arguments[at + 1] = &raw mut length as usize;
-            let result = plain(t, number, &arguments);
+            let result = sockets::call(t, number, &arguments);
             if result >= 0 {
                 give(mark, &mut address, length as usize, a[at], room as usize, a[at + 1])?;
             }
@@ -86,68 +57,8 @@ fn marked(t: &mut Thread, mark: [u8; MARK_BYTES], number: usize, a: &[usize; 6])
         nr::SENDMSG | nr::RECVMSG => message(t, mark, number, a),
         nr::SENDMMSG => send_many(t, mark, a),
         nr::RECVMMSG => receive_many(t, mark, a),
-        _ => Ok(plain(t, number, a)),
+        _ => Ok(sockets::call(t, number, a)),
     }
-}
-
-/// An address of the program's with the mark, and its length; None: it is no abstract name, and stays as it is.
-fn with_mark(mark: [u8; MARK_BYTES], from: usize, bytes: usize, into: &mut Address) -> Result<Option<usize>, isize> {
-    if from == 0 || bytes < HEAD_BYTES || bytes > ADDRESS_BYTES {
-        return Ok(None);
-    }
-    let mut given: Address = [0; ADDRESS_BYTES];
-    sys::copy_in(from, &mut given[..bytes])?;
-    if given[..HEAD_BYTES] != [AF_UNIX, 0, 0] {
-        return Ok(None);
-    }
-    if bytes + MARK_BYTES > ADDRESS_BYTES {
-        return Err(sys::EINVAL);
-    }
-    into[..HEAD_BYTES].copy_from_slice(&given[..HEAD_BYTES]);
-    into[HEAD_BYTES..HEAD_BYTES + MARK_BYTES].copy_from_slice(&mark);
-    into[HEAD_BYTES + MARK_BYTES..bytes + MARK_BYTES].copy_from_slice(&given[HEAD_BYTES..bytes]);
-    Ok(Some(bytes + MARK_BYTES))
-}
-
-/// Takes the mark out of an address of the kernel's; returns its length.
-fn without_mark(mark: [u8; MARK_BYTES], address: &mut [u8], length: usize) -> usize {
-    let end = HEAD_BYTES + MARK_BYTES;
-    if length < end || length > address.len() || address[..HEAD_BYTES] != [AF_UNIX, 0, 0] || address[HEAD_BYTES..end] != mark {
-        return length;
-    }
-    address.copy_within(end..length, HEAD_BYTES);
-    length - MARK_BYTES
-}
-
-/// Hands an address to the program, as move_addr_to_user: as much as there is room for, and how long it really is.
-fn give(mark: [u8; MARK_BYTES], address: &mut Address, length: usize, to: usize, room: usize, length_at: usize) -> Result<(), isize> {
-    let length = without_mark(mark, address, length);
-    sys::copy_out(to, &address[..length.min(room).min(ADDRESS_BYTES)])?;
-    sys::write_u32(length_at, length as u32)
-}
-
-/// bind(2) with a family only: "autobind", where the kernel's choice would be chance.
-fn bind_anywhere(t: &mut Thread, mark: [u8; MARK_BYTES], a: &[usize; 6]) -> isize {
-    let (mut address, mut length) = ([0; ADDRESS_BYTES], ADDRESS_BYTES as u32);
-    let named = sys::call(nr::GETSOCKNAME, &[a[0], address.as_mut_ptr() as usize, &raw mut length as usize]);
-    let mut family = [0; 2];
-    if named != 0 || length > 2 || address[0] != AF_UNIX || sys::copy_in(a[1], &mut family).is_err() || family != [AF_UNIX, 0] {
-        return plain(t, nr::BIND, a);
-    }
-    const DIGITS: usize = 5;
-    const NAMES: u32 = 1 << 20;
-    for _ in 0..NAMES {
-        let number = header().names.fetch_add(1, Relaxed) % NAMES;
-        let mut name = [AF_UNIX, 0, 0, mark[0], mark[1], mark[2], 0, 0, 0, 0, 0];
-        for (place, digit) in name[HEAD_BYTES + MARK_BYTES..].iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(number >> (4 * (DIGITS - 1 - place))) as usize & 15];
-        }
-        let result = plain(t, nr::BIND, &[a[0], name.as_ptr() as usize, name.len(), 0, 0, 0]);
-        if result != EADDRINUSE {
-            return result;
-        }
-    }
-    -28 // ENOSPC
 }
 
 /// sendmsg(2), recvmsg(2): with a message of ours that leads to the program's buffers.
@@ -159,15 +70,15 @@ fn message(t: &mut Thread, mark: [u8; MARK_BYTES], number: usize, a: &[usize; 6]
     }
     let (name, room) = (own[0] as usize, own[1] as u32);
     if number == nr::SENDMSG {
-        let Some(length) = with_mark(mark, name, room as usize, &mut address)? else { return Ok(plain(t, number, a)) };
+        let Some(length) = with_mark(mark, name, room as usize, &mut address)? else { return Ok(sockets::call(t, number, a)) };
         (own[0], own[1]) = (address.as_ptr() as u64, length as u64);
-        return Ok(plain(t, number, &[a[0], own.as_ptr() as usize, a[2], a[3], a[4], a[5]]));
+        return Ok(sockets::call(t, number, &[a[0], own.as_ptr() as usize, a[2], a[3], a[4], a[5]]));
     }
     if name == 0 || room as i32 <= 0 {
-        return Ok(plain(t, number, a));
+        return Ok(sockets::call(t, number, a));
     }
     (own[0], own[1]) = (address.as_mut_ptr() as u64, ADDRESS_BYTES as u64);
-    let result = plain(t, number, &[a[0], own.as_mut_ptr() as usize, a[2], a[3], a[4], a[5]]);
+    let result = sockets::call(t, number, &[a[0], own.as_mut_ptr() as usize, a[2], a[3], a[4], a[5]]);
     if result >= 0 {
         // msg_controllen, msg_flags: the kernel's.
         sys::write_u64(a[1] + 40, own[5])?;
@@ -187,7 +98,7 @@ fn send_many(t: &mut Thread, mark: [u8; MARK_BYTES], a: &[usize; 6]) -> Result<i
         any |= with_mark(mark, sys::read_u64(at)? as usize, sys::read_u32(at + 8)? as usize, &mut address)?.is_some();
     }
     if !any {
-        return Ok(plain(t, nr::SENDMMSG, a));
+        return Ok(sockets::call(t, nr::SENDMMSG, a));
     }
     let list = sys::map(count * EACH).ok_or(sys::ENOMEM)?;
     let names = list + count * MANY_BYTES;
@@ -205,7 +116,7 @@ fn send_many(t: &mut Thread, mark: [u8; MARK_BYTES], a: &[usize; 6]) -> Result<i
         Ok(())
     };
     let result = match filled() {
-        Ok(()) => plain(t, nr::SENDMMSG, &[a[0], list, count, a[3], a[4], a[5]]),
+        Ok(()) => sockets::call(t, nr::SENDMMSG, &[a[0], list, count, a[3], a[4], a[5]]),
         Err(errno) => errno,
     };
     // msg_len of each that was sent.
@@ -220,7 +131,7 @@ fn receive_many(t: &mut Thread, mark: [u8; MARK_BYTES], a: &[usize; 6]) -> Resul
     let count = (a[2] as u32 as usize).min(MANY_MAX);
     let bytes = count * EACH;
     if bytes == 0 {
-        return Ok(plain(t, nr::RECVMMSG, a));
+        return Ok(sockets::call(t, nr::RECVMMSG, a));
     }
     let list = sys::map(bytes).ok_or(sys::ENOMEM)?;
     let name_of = |index: usize| list + count * MANY_BYTES + index * (EACH - MANY_BYTES);
@@ -236,7 +147,7 @@ fn receive_many(t: &mut Thread, mark: [u8; MARK_BYTES], a: &[usize; 6]) -> Resul
         Ok(())
     };
     let mut result = match ready() {
-        Ok(()) => plain(t, nr::RECVMMSG, &[a[0], list, count, a[3], a[4], a[5]]),
+        Ok(()) => sockets::call(t, nr::RECVMMSG, &[a[0], list, count, a[3], a[4], a[5]]),
         Err(errno) => errno,
     };
     for index in 0..result.max(0) as usize {

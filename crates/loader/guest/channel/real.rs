@@ -1,12 +1,12 @@
 //! The way to the controller in real time.
 
-use crate::abi::{self, kind, strict};
+use super::copies::{apply_writes, fetch};
+use crate::abi::{self, strict};
+use crate::arena::{self, header};
+use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::{self, header};
-use crate::descriptor;
+use crate::hidden::{close_hidden, hide, unhide};
 use crate::sys;
-use crate::thread::{FILES, Thread};
-use super::{close_hidden, hide, unhide};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
@@ -20,7 +20,6 @@ const ENETDOWN: i64 = -100;
 const ECONNRESET: isize = -104;
 const POLLIN: u16 = 1;
 const POLLHUP: u16 = 0x10;
-const F_SETFD: usize = 2;
 const F_DUPFD_CLOEXEC: usize = 1030;
 /// From here on the eventfds of threads, where the limit allows it: programs count on low numbers.
 const WAKE_FROM: usize = 960;
@@ -63,13 +62,13 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
     }
     let index = (0..abi::CHANNELS_MAX)
         .find(|index| {
-            let alive = &channel::channel(*index).alive;
+            let alive = &arena::channel(*index).alive;
             alive.load(Relaxed) == 0 && alive.compare_exchange(0, 1, SeqCst, Relaxed).is_ok()
         })
         .ok_or(EAGAIN)?;
     let low = sys::call(nr::EVENTFD2, &[0, 0x8_0800]);
     if low < 0 {
-        channel::channel(index).alive.store(0, Release);
+        arena::channel(index).alive.store(0, Release);
         return Err(low);
     }
     let high = sys::call(nr::FCNTL, &[low as usize, F_DUPFD_CLOEXEC, WAKE_FROM]);
@@ -77,7 +76,7 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
     if high >= 0 {
         sys::call(nr::CLOSE, &[low as usize]);
     }
-    let c = channel::channel(index);
+    let c = arena::channel(index);
     for copy in &c.copies {
         copy.address.store(0, Relaxed);
     }
@@ -99,7 +98,7 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
 /// Gives the channel back: the thread ends.
 pub fn leave(t: &mut Thread) {
     if t.strict.joined {
-        channel::post(t, strict::LEAVE, &[]);
+        exchange(t, strict::LEAVE, &[]);
         t.strict.joined = false;
         t.channel.alive.store(0, Release);
         unhide(t.strict.wake);
@@ -228,7 +227,7 @@ pub fn post(t: &mut Thread, number: u64, arguments: &[u64]) {
 pub fn take_result(t: &mut Thread) -> i64 {
     let c = t.channel;
     let mut result = c.result.load(Relaxed);
-    if c.answer.load(Relaxed) == abi::RETURN && !channel::apply_writes(c) {
+    if c.answer.load(Relaxed) == abi::RETURN && !apply_writes(c) {
         result = sys::EFAULT as i64;
     }
     let signal = c.signal.swap(0, Relaxed) as usize;
@@ -239,7 +238,9 @@ pub fn take_result(t: &mut Thread) -> i64 {
     result
 }
 
-/// [`crate::channel::exchange`] in real time.
+/// Posts a call and waits for the answer.
+///
+/// What lies in the channel's list of copies goes along.
 pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
     if let Err(errno) = join(t, false) {
         return errno as i64;
@@ -249,99 +250,8 @@ pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
         let mut set = [PollFd::default(); 2];
         match await_answer(t, &mut set) {
             Came::Gone => return ENETDOWN,
-            Came::Answered | Came::Ready if t.channel.answer.load(Relaxed) == abi::FETCH => channel::fetch(t.channel),
+            Came::Answered | Came::Ready if t.channel.answer.load(Relaxed) == abi::FETCH => fetch(t.channel),
             Came::Answered | Came::Ready => return take_result(t),
         }
     }
-}
-
-/// What the controller has just made or accepted gets no descriptor.
-pub fn drop_made(t: &mut Thread) {
-    channel::post(t, strict::DROPPED, &[]);
-}
-
-/// Makes the descriptor of what the controller has just made or accepted. `flags`: SOCK_CLOEXEC, SOCK_NONBLOCK.
-pub fn hand(t: &mut Thread, flags: usize) -> isize {
-    const SOCK_CLOEXEC: usize = 0x8_0000;
-    const SOCK_NONBLOCK: usize = 0x800;
-    const AF_UNIX: usize = 1;
-    const SOCK_STREAM: usize = 1;
-    let mut pair = [-1_i32; 2];
-    let kind = SOCK_STREAM | SOCK_CLOEXEC | flags & SOCK_NONBLOCK;
-    let made = sys::call(nr::SOCKETPAIR, &[AF_UNIX, kind, 0, pair.as_mut_ptr() as usize]);
-    if made < 0 {
-        drop_made(t);
-        return made;
-    }
-    let (theirs, ours) = (pair[0] as usize, pair[1] as usize);
-    let inode = descriptor::inode(theirs);
-    let told = tell(t, strict::OBJECT, inode, ours);
-    sys::call(nr::CLOSE, &[ours]);
-    if told < 0 {
-        sys::call(nr::CLOSE, &[theirs]);
-        drop_made(t);
-        return told;
-    }
-    if flags & SOCK_CLOEXEC == 0 {
-        sys::call(nr::FCNTL, &[theirs, F_SETFD, 0]);
-    }
-    descriptor::remember(t, theirs, kind::VIRTUAL << 56 | inode);
-    theirs as isize
-}
-
-/// Is there a number for one more descriptor? Asked before a connection is taken, as Linux does.
-pub fn can_open() -> isize {
-    let fd = sys::call(nr::FCNTL, &[abi::DESCRIPTOR_CONTROL as usize, F_DUPFD_CLOEXEC, 0]);
-    if fd >= 0 {
-        sys::call(nr::CLOSE, &[fd as usize]);
-    }
-    fd.min(0)
-}
-
-/// A descriptor is gone. What follows is done when close(2) returns, where the thread has a channel; else a moment later.
-pub fn closed(t: &mut Thread, was: u64) {
-    if !t.strict.joined {
-        return;
-    }
-    match descriptor::kind_of(was) {
-        kind::VIRTUAL => {
-            t.channel.descriptor.store(was, Relaxed);
-            channel::post(t, abi::CLOSED, &[]);
-        }
-        kind::EPOLL => {
-            // SAFETY: the table is this process's; words are written whole.
-            let another = unsafe { (*t.files).contains(&was) };
-            if !another {
-                t.channel.descriptor.store(was, Relaxed);
-                channel::post(t, strict::FORGET, &[]);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// close_range(2), around what is ours.
-pub fn close_range(t: &mut Thread, first: usize, last: usize, flags: usize) -> isize {
-    const CLOEXEC: usize = 4;
-    if flags & CLOEXEC == 0 {
-        descriptor::forget_range(t, first, last);
-    }
-    let mut from = first;
-    // Every number that can be one of ours.
-    for fd in first..=last.min(FILES.max(abi::DESCRIPTOR_CONTROL as usize)) {
-        if super::is_hidden(fd as i32) {
-            if from < fd {
-                let result = sys::call(nr::CLOSE_RANGE, &[from, fd - 1, flags]);
-                if result < 0 {
-                    return result;
-                }
-            }
-            from = fd + 1;
-        }
-    }
-    let result = if from <= last { sys::call(nr::CLOSE_RANGE, &[from, last, flags]) } else { 0 };
-    if result >= 0 && flags & CLOEXEC == 0 {
-        closed(t, kind::VIRTUAL << 56);
-    }
-    result
 }
