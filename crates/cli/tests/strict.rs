@@ -42,6 +42,22 @@ fn exit_status_pipelines_and_signals_are_the_hosts() {
     assert_eq!(code, Some(127), "{error}");
 }
 
+/// As on Linux and through the notify adapter (`a_filter_is_read_back_by_instructions`).
+#[test]
+fn a_filter_is_read_back_by_instructions() {
+    let script = r#"
+import ctypes, socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+pass_all = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 65535), 8)
+s.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HxxxxxxQ", 1, ctypes.addressof(pass_all)))
+libc = ctypes.CDLL(None)
+for room in 0, 1, 8, 100:
+    out, length = ctypes.create_string_buffer(32), ctypes.c_uint32(room)
+    print(libc.getsockopt(s.fileno(), 1, 26, out, ctypes.byref(length)), length.value, out.raw[0], end=" ")
+"#;
+    assert_eq!(Place::new("filter").python(script), "0 1 0 0 1 6 0 1 6 0 1 6");
+}
+
 #[test]
 fn a_signal_interrupts_a_call_that_waits_and_no_other() {
     let script = r#"

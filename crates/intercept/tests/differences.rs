@@ -38,6 +38,21 @@ fn row(script: &str, kernel: &str, weft: &str) {
     assert_eq!(ended.output.trim(), weft, "under weft");
 }
 
+/// SO_GET_FILTER: the length counts instructions (net/core/filter.c, sk_get_filter).
+#[test]
+fn a_filter_is_read_back_by_instructions() {
+    let script = r#"
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+pass_all = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 65535), 8)
+s.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HxxxxxxQ", 1, ctypes.addressof(pass_all)))
+libc = ctypes.CDLL(None)
+for room in 0, 1, 8, 100:
+    out, length = ctypes.create_string_buffer(32), ctypes.c_uint32(room)
+    print(libc.getsockopt(s.fileno(), 1, 26, out, ctypes.byref(length)), length.value, out.raw[0], end=" ")
+"#;
+    row(script, "0 1 0 0 1 6 0 1 6 0 1 6", "0 1 0 0 1 6 0 1 6 0 1 6");
+}
+
 #[test]
 fn errno_of_an_unconnected_socket() {
     row("s = socket.socket(); print(attempt(s.recv, 1), attempt(s.send, b'x'))", "ENOTCONN EPIPE", "EINVAL ENOTCONN");

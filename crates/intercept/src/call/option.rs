@@ -13,6 +13,8 @@ use std::os::fd::AsFd;
 const OPTION_BYTES_MAX: i32 = 4096;
 /// BPF_MAXINSNS.
 const FILTER_INSTRUCTIONS_MAX: usize = 4096;
+/// sizeof(struct sock_filter)
+const INSTRUCTION_BYTES: usize = 8;
 /// SO_RCVTIMEO and SO_SNDTIMEO in their 64-bit forms.
 const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
@@ -36,12 +38,12 @@ const ERROR_QUEUES: [(i32, i32); 5] = [
 pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
     let (level, name) = (call.int(1), call.int(2));
-    let room = usize::try_from(call.read_int(call.argument(4))?.min(OPTION_BYTES_MAX)).map_err(|_| Errno(libc::EINVAL))?;
+    let room = Room::read(call, level, name, call.argument(4))?;
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF && one.ours.is_some() {
         // Raw sockets have none. Otherwise it moves with native reads, so the stand-in knows it.
         if let Some(socket) = one.socket() {
-            turn.stack.get_option(socket, level, name, room)?;
+            turn.stack.get_option(socket, level, name, room.bytes)?;
         }
         return Ok(Outcome::Continue);
     }
@@ -55,14 +57,14 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         // Peeking moves it, and that happens in the stand-in.
         (_, Some(_)) if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF => {
             let end = s.borrow(key)?;
-            sys::get_option(end.as_fd(), level, name).map(|(value, length)| value[..length.min(room)].to_vec())
+            sys::get_option(end.as_fd(), level, name).map(|(value, length)| value[..length.min(room.bytes)].to_vec())
         }
         (_, Some(socket)) => {
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
                 super::data::forget_told_error(s, turn, key, socket);
                 s.error_told_natively(key, turn);
             }
-            let mut value = turn.stack.get_option(socket, level, name, room);
+            let mut value = turn.stack.get_option(socket, level, name, room.bytes);
             if level == libc::SOL_SOCKET
                 && name == libc::SO_ERROR
                 && let Some(errno) = s.packets(key).and_then(|packets| packets.error.take())
@@ -78,11 +80,7 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         _ => Err(Errno(libc::EBADF)),
     };
     let value = value.inspect_err(|errno| count(s, "getsockopt", level, name, *errno))?;
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) {
-        return tell_filter(call, &value);
-    }
-    call.write(call.argument(3), value.get(..room).unwrap_or(&value))?;
-    call.write(call.argument(4), &(value.len().min(room) as u32).to_ne_bytes())?;
+    room.fill(call, &value, call.argument(3), call.argument(4))?;
     Ok(Outcome::DoneWithEffect(0))
 }
 
@@ -104,43 +102,79 @@ fn count(s: &mut Supervisor, call: &str, level: i32, name: i32, errno: Errno) {
 }
 
 /// The instructions that a `struct sock_fprog` points to. copy_bpf_fprog_from_user: "if (len != sizeof(*dst)) return -EINVAL;"
-pub(crate) fn filter_program(call: &impl Memory, value: &[u8]) -> Result<Vec<u8>, Errno> {
+fn filter_program(call: &impl Memory, value: &[u8]) -> Result<Vec<u8>, Errno> {
     let &[l0, l1, _, _, _, _, _, _, ref at @ ..] = value else { return Err(Errno(libc::EINVAL)) };
     let at = u64::from_ne_bytes(at.try_into().map_err(|_| Errno(libc::EINVAL))?);
     let count = usize::from(u16::from_ne_bytes([l0, l1]));
     if at == 0 || !(1..=FILTER_INSTRUCTIONS_MAX).contains(&count) {
         return Err(Errno(libc::EINVAL));
     }
-    let mut program = vec![0; count * 8];
+    let mut program = vec![0; count * INSTRUCTION_BYTES];
     call.read(at, &mut program)?;
     Ok(program)
 }
 
-/// sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
-fn tell_filter(call: &Call, program: &[u8]) -> Result<Outcome, Errno> {
-    let (room, count) = (call.read_int(call.argument(4))?, program.len() / 8);
-    // "User space only enquires number of filter blocks".
-    if room != 0 && count != 0 {
-        if usize::try_from(room).is_ok_and(|room| room < count) || room < 0 {
-            return Err(Errno(libc::EINVAL));
-        }
-        call.write(call.argument(3), program)?;
+/// What getsockopt(2) is given: room for a value, and of which option.
+pub(crate) struct Room {
+    /// What the program says, not below zero.
+    told: usize,
+    /// How many bytes the model may tell.
+    pub(crate) bytes: usize,
+    /// The value is the instructions of a filter.
+    filter: bool,
+}
+
+impl Room {
+    /// Reads the length of the room.
+    ///
+    /// # Errors
+    /// EINVAL when it is negative; EFAULT, or [`crate::remote::LATER`].
+    pub(crate) fn read(memory: &impl Memory, level: i32, name: i32, length_at: u64) -> Result<Room, Errno> {
+        let told = usize::try_from(memory.read_int(length_at)?).map_err(|_| Errno(libc::EINVAL))?;
+        let filter = (level, name) == (libc::SOL_SOCKET, libc::SO_GET_FILTER);
+        // sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
+        let bytes = if filter { FILTER_INSTRUCTIONS_MAX * INSTRUCTION_BYTES } else { told.min(OPTION_BYTES_MAX as usize) };
+        Ok(Room { told, bytes, filter })
     }
-    call.write(call.argument(4), &(count as u32).to_ne_bytes())?;
-    Ok(Outcome::DoneWithEffect(0))
+
+    /// Writes a value and its length.
+    ///
+    /// # Errors
+    /// EINVAL when a filter has no room; EFAULT.
+    pub(crate) fn fill(&self, memory: &impl Memory, value: &[u8], at: u64, length_at: u64) -> Result<(), Errno> {
+        let mut length = value.len().min(self.bytes);
+        if self.filter {
+            length = value.len() / INSTRUCTION_BYTES;
+            // "User space only enquires number of filter blocks".
+            let asks = self.told == 0;
+            if !asks && self.told < length {
+                return Err(Errno(libc::EINVAL));
+            }
+            memory.write(at, if asks { &[] } else { value })?;
+        } else {
+            memory.write(at, value.get(..length).unwrap_or(value))?;
+        }
+        memory.write(length_at, &(length as u32).to_ne_bytes())
+    }
+}
+
+/// The value that setsockopt(2) is given; of SO_ATTACH_FILTER, the instructions.
+///
+/// # Errors
+/// EINVAL for a length below zero, above any option's, or that a filter cannot have; EFAULT, or [`crate::remote::LATER`].
+pub(crate) fn given(memory: &impl Memory, level: i32, name: i32, at: u64, length: i32) -> Result<Vec<u8>, Errno> {
+    // do_sock_setsockopt: "if (optlen < 0) return -EINVAL;"
+    let bytes = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
+    let mut value = vec![0; bytes];
+    memory.read(at, &mut value)?;
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) { filter_program(memory, &value) } else { Ok(value) }
 }
 
 /// `setsockopt(fd, level, name, value, length)`
 pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
     let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
     let (level, name, length) = (call.int(1), call.int(2), call.int(4));
-    // do_sock_setsockopt: "if (optlen < 0) return -EINVAL;"
-    let length = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
-    let mut value = vec![0; length];
-    call.read(call.argument(3), &mut value)?;
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) {
-        value = filter_program(call, &value)?;
-    }
+    let value = given(call, level, name, call.argument(3), length)?;
     let Some(one) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
     if let Body::Netlink(session) = &mut one.body {
         if level == libc::SOL_SOCKET {

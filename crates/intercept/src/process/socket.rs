@@ -8,6 +8,7 @@ use super::object::Body;
 use super::{Outside, ThreadId, Tree, Wait, signal};
 use crate::arch;
 use crate::call::message::{Message, Taken, joined};
+use crate::call::option::{self, Room};
 use crate::face::{SocketId, Stack};
 use crate::memory::Memory as _;
 use crate::remote::LATER;
@@ -18,8 +19,6 @@ use std::time::Duration;
 const STREAM_BYTES_MAX: usize = 256 * 1024;
 /// One more than UDP can carry, so that the model says EMSGSIZE.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
-/// Longest option value.
-const OPTION_BYTES_MAX: i32 = 4096;
 const MESSAGES_MAX: u64 = 1024;
 const TYPE_MASK: i32 = 0xf;
 
@@ -204,22 +203,15 @@ impl Tree {
     }
 
     fn get_option(&mut self, s: SocketId, posted: &Posted, guest: &Guest<'_>, stack: &mut dyn Stack) -> Result<Outcome, Errno> {
-        let room = usize::try_from(guest.read_int(posted.arguments[4])?).map_err(|_| Errno(libc::EINVAL))?;
-        let value = stack.get_option(s, posted.int(1), posted.int(2), room.min(OPTION_BYTES_MAX as usize));
-        let value = value.inspect_err(|errno| self.count_option("getsockopt", posted, *errno))?;
-        guest.write(posted.arguments[3], value.get(..room).unwrap_or(&value))?;
-        guest.write(posted.arguments[4], &(value.len().min(room) as u32).to_ne_bytes())?;
+        let (level, name) = (posted.int(1), posted.int(2));
+        let room = Room::read(guest, level, name, posted.arguments[4])?;
+        let value = stack.get_option(s, level, name, room.bytes).inspect_err(|errno| self.count_option("getsockopt", posted, *errno))?;
+        room.fill(guest, &value, posted.arguments[3], posted.arguments[4])?;
         Ok(Outcome::Done(0))
     }
 
     fn set_option(&mut self, s: SocketId, posted: &Posted, guest: &Guest<'_>, stack: &mut dyn Stack) -> Result<Outcome, Errno> {
-        let length = posted.int(4);
-        let length = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
-        let mut value = vec![0; length];
-        guest.read(posted.arguments[3], &mut value)?;
-        if (posted.int(1), posted.int(2)) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) {
-            value = crate::call::option::filter_program(guest, &value)?;
-        }
+        let value = option::given(guest, posted.int(1), posted.int(2), posted.arguments[3], posted.int(4))?;
         stack
             .set_option(s, posted.int(1), posted.int(2), &value)
             .inspect_err(|errno| self.count_option("setsockopt", posted, *errno))
