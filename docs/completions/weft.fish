@@ -61,7 +61,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a procedure
 complete -c weft -n "__fish_weft_needs_command" -f -a "hash" -d 'Compute the hash of a run again, from its record (`weft sim --record full`). Exit status 1: the summary beside it says otherwise'
 complete -c weft -n "__fish_weft_needs_command" -f -a "diff" -d 'Find the first event in which two recorded runs differ (`weft sim --record full`). Exit status 1: there is one'
 complete -c weft -n "__fish_weft_needs_command" -f -a "help" -d 'Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`'
-complete -c weft -n "__fish_weft_needs_command" -f -a "generate" -d 'Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder'
+complete -c weft -n "__fish_weft_needs_command" -f -a "generate" -d 'Write manual pages (man/), shell completions (completions/), a page a block (blocks/) and the page of system calls (calls.md) into a folder'
 complete -c weft -n "__fish_weft_needs_command" -f -a "ground-keeper" -d 'Not for people: holds the namespaces under a stack that may not open a TAP'
 complete -c weft -n "__fish_weft_using_subcommand up" -l stack -d 'Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side; where that is taken weft1 with 10.77.1.2/24, and so on]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand up" -l set -d 'Set a parameter over the stack file\'s: block.parameter=value' -r

@@ -562,7 +562,7 @@ _weft_commands() {
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
 'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \
 'help:Help on commands, stack and scenario files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help scenario\`, \`weft help block tcp\`' \
-'generate:Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder' \
+'generate:Write manual pages (man/), shell completions (completions/), a page a block (blocks/) and the page of system calls (calls.md) into a folder' \
 'ground-keeper:Not for people\: holds the namespaces under a stack that may not open a TAP' \
     )
     _describe -t commands 'weft commands' commands "$@"

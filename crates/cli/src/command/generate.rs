@@ -1,4 +1,5 @@
-//! `weft generate`: manual pages, shell completions and a page a block, from what the command and the blocks declare.
+//! `weft generate`: manual pages, shell completions, a page a block and the page of system calls, from what the command, the blocks and the table of
+//! calls declare.
 
 use crate::command::help;
 use anyhow::Context as _;
@@ -8,8 +9,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_core::{Kind, Port};
+use weft_loader::calls;
 
-/// Write manual pages (man/), shell completions (completions/) and a page a block (blocks/) into a folder.
+/// Write manual pages (man/), shell completions (completions/), a page a block (blocks/) and the page of system calls (calls.md) into a folder.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The folder; what is in its three subfolders and is not generated is left alone
@@ -63,7 +65,49 @@ fn pages() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         pages.push((PathBuf::from(format!("blocks/{}.md", row.kind.name)), block_page(row.kind).into_bytes()));
     }
     pages.push((PathBuf::from("blocks/README.md"), index.into_bytes()));
+    pages.push((PathBuf::from("calls.md"), calls_page().into_bytes()));
     Ok(pages)
+}
+
+/// Every system call, and who answers it.
+fn calls_page() -> String {
+    let mut page = String::from(
+        "# System calls\n\nWritten by `weft generate` from the table of calls (`crates/loader/src/calls/rows.rs`), which has those of Linux 6.12\n\
+        on x86-64. It says who answers a call of a program:\n\n\
+        - in virtual time (`weft sim`) and with `weft run --strict`: the kernel alone, *weft in the program* (which may\n  \
+        go on to the kernel or to the controller), or the controller outside;\n\
+        - with the notify adapter (`weft run`): the kernel, but for the calls with a sentence in that column.\n\n\
+        A refused call returns the error and is listed with the others that a program asked for and did not get; an\n\
+        absent one returns the error that programs expect of kernels without it.\n\n\
+        | number | call | virtual time | --strict | notify |\n|---|---|---|---|---|\n",
+    );
+    for row in calls::ROWS {
+        let arguments: Vec<String> = row.arguments.iter().map(argument).collect();
+        let answers = [by(row.virtual_time), by(row.strict), row.notify.unwrap_or("kernel").to_owned()];
+        let _ = writeln!(page, "| {} | `{}({})` | {} |", row.number, row.name, arguments.join(", "), answers.join(" | "));
+    }
+    page
+}
+
+fn by(by: calls::By) -> String {
+    match by {
+        calls::By::Kernel => "kernel".to_owned(),
+        calls::By::Program => "weft in the program".to_owned(),
+        calls::By::Controller => "controller".to_owned(),
+        calls::By::Refused(errno) => format!("refused: {errno}"),
+        calls::By::Absent(errno) => format!("absent: {errno}"),
+    }
+}
+
+/// An argument as C declares it.
+fn argument(row: &calls::ArgumentRow) -> String {
+    let constant = if row.direction == Some(calls::Direction::In) { "const " } else { "" };
+    match row.kind.split_once('[') {
+        Some((kind, size)) => format!("{constant}{kind} {}[{size}", row.name),
+        None if row.direction.is_some() => format!("{constant}{} *{}", row.kind, row.name),
+        None if row.kind.ends_with('*') => format!("{}{}", row.kind, row.name),
+        None => format!("{} {}", row.kind, row.name),
+    }
 }
 
 fn manual() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
@@ -141,6 +185,11 @@ fn table(page: &mut String, title: &str, head: &[&str], rows: impl Iterator<Item
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_of_calls_is_what_the_table_says() {
+        assert!(include_str!("../../../../docs/calls.md") == calls_page(), "`weft generate docs` writes docs/calls.md anew");
+    }
 
     #[test]
     fn every_command_shell_and_block_has_a_page() {

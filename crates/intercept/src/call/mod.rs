@@ -1,4 +1,5 @@
-//! Calls by family. To add one: a function in a family's file, a row in [`CALLS`], and a rule in [`crate::filter`].
+//! Calls by family. To add one: a function in a family's file, its name in the row of the call (`weft_loader::calls`), and a rule in
+//! [`crate::filter`].
 
 mod address;
 mod connection;
@@ -21,6 +22,7 @@ use bytes::{Bytes, BytesMut};
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
+use weft_loader::calls::{self, Call as _};
 
 /// Bytes of one message that tell a call from another.
 const MEMORY_BYTES_MAX: usize = 64 * 1024;
@@ -100,32 +102,19 @@ impl std::fmt::Debug for CallRow {
     }
 }
 
-/// Every call that the filter sends here.
-pub static CALLS: [CallRow; 23] = [
-    row("socket", libc::SYS_socket, "makes a stand-in", socket::socket),
-    row("socketpair", libc::SYS_socketpair, "refused: the kernel makes AF_UNIX ones, and there are no others here", socket::refuse_pair),
-    row("bind", libc::SYS_bind, "model", address::bind),
-    row("connect", libc::SYS_connect, "model; waits", connection::connect),
-    row("listen", libc::SYS_listen, "model", connection::listen),
-    row("accept", libc::SYS_accept, "model; waits; makes a stand-in", connection::accept),
-    row("accept4", libc::SYS_accept4, "model; waits; makes a stand-in", connection::accept),
-    row("shutdown", libc::SYS_shutdown, "model, in order with the data", connection::shutdown),
-    row("getsockname", libc::SYS_getsockname, "model", address::getsockname),
-    row("getpeername", libc::SYS_getpeername, "model", address::getpeername),
-    row("getsockopt", libc::SYS_getsockopt, "model", option::getsockopt),
-    row("setsockopt", libc::SYS_setsockopt, "model; time limits also on the stand-in", option::setsockopt),
-    row("sendto", libc::SYS_sendto, "model; waits", data::sendto),
-    row("recvfrom", libc::SYS_recvfrom, "stand-in and model; waits", data::recvfrom),
-    row("sendmsg", libc::SYS_sendmsg, "model, or the kernel on plain streams; waits", data::sendmsg),
-    row("recvmsg", libc::SYS_recvmsg, "stand-in and model, or the kernel on plain streams; waits", data::recvmsg),
-    row("sendmmsg", libc::SYS_sendmmsg, "model; waits", data::sendmmsg),
-    row("recvmmsg", libc::SYS_recvmmsg, "stand-in and model; waits", data::recvmmsg),
-    row("ioctl", libc::SYS_ioctl, "model; interfaces from the node's tables", option::ioctl),
-    row("io_uring_setup", libc::SYS_io_uring_setup, "refused: a ring would get past the filter", socket::refuse_ring),
-    row("io_uring_enter", libc::SYS_io_uring_enter, "refused: a ring from outside, too", socket::refuse_ring),
-    row("io_uring_register", libc::SYS_io_uring_register, "refused: a ring from outside, too", socket::refuse_ring),
-    row("userfaultfd", libc::SYS_userfaultfd, "left to the kernel; workers touch the program's memory from then on", socket::userfaultfd),
-];
+macro_rules! supervised {
+    (
+        $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
+            $by:ident $(($($what:tt)*))? $(, strict $strict:ident $(($($strictly:tt)*))?)?
+            $(, notify $($handler:ident)::+ $sentence:literal)?;)*
+    ) => {
+        /// Every call that the filter sends here: those whose row in the table of calls says so.
+        pub static CALLS: &[CallRow] =
+            &[$($(row(calls::$name::NAME, $number, $sentence, $($handler)::+),)?)*];
+    };
+}
+
+weft_loader::for_each_call!(supervised);
 
 const fn row(name: &'static str, number: i64, what: &'static str, answer: Answer) -> CallRow {
     CallRow { name, number, what, answer }

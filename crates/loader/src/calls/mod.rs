@@ -13,6 +13,8 @@ pub use types::*;
 pub trait Call: Copy {
     /// Its number.
     const NUMBER: usize;
+    /// Its name.
+    const NAME: &'static str;
     /// What of the program's memory goes along with each argument.
     const PIECES: [Piece; 6];
     /// From the words of the program.
@@ -47,6 +49,8 @@ pub struct Row {
     pub virtual_time: By,
     /// Who does with `--strict`.
     pub strict: By,
+    /// What the supervisor of the notify adapter does with it; none: the kernel has it alone.
+    pub notify: Option<&'static str>,
 }
 
 /// Who answers a call.
@@ -109,7 +113,8 @@ macro_rules! by {
 macro_rules! table {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
-            $by:ident $(($($what:tt)*))? $(, strict $strict:ident $(($($strictly:tt)*))?)?;)*
+            $by:ident $(($($what:tt)*))? $(, strict $strict:ident $(($($strictly:tt)*))?)?
+            $(, notify $($notify:ident)::+ $sentence:literal)?;)*
     ) => {
         /// Numbers.
         pub mod number {
@@ -123,6 +128,10 @@ macro_rules! table {
             }
             impl Call for $name {
                 const NUMBER: usize = $number;
+                const NAME: &'static str = {
+                    const NAME: Name<{ stringify!($constant).len() }> = Name::of(stringify!($constant));
+                    NAME.text()
+                };
                 const PIECES: [Piece; 6] = {
                     let pieces: &[Piece] = &[$(<$kind as Argument>::PIECE),*];
                     let mut all = [Piece::None; 6];
@@ -152,10 +161,7 @@ macro_rules! table {
         /// All rows, in the order of numbers.
         pub static ROWS: &[Row] = &[$(Row {
             number: $number,
-            name: {
-                const NAME: Name<{ stringify!($constant).len() }> = Name::of(stringify!($constant));
-                NAME.text()
-            },
+            name: <$name as Call>::NAME,
             arguments: &[$(ArgumentRow {
                 name: stringify!($argument),
                 kind: <$kind as Argument>::NAME,
@@ -164,6 +170,7 @@ macro_rules! table {
             }),*],
             virtual_time: by!($by $(($($what)*))?),
             strict: [$(by!($strict $(($($strictly)*))?),)? By::Kernel][0],
+            notify: [$(Some($sentence),)? None][0],
         }),*];
 
         /// Which arguments of a call are descriptors, a bit each.

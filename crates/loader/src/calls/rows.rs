@@ -13,6 +13,8 @@
 //! | `absent(errno)` | nobody: this error, which programs expect |
 //! | `entry` | the entry itself: what it returns is no result |
 //! | `same` | whoever does in virtual time |
+//!
+//! Behind `notify` stands the supervisor's handler of the calls at which the notify adapter's filter stops, and a sentence about what it does.
 
 /// Gives every row to the macro of this name.
 #[macro_export]
@@ -38,7 +40,8 @@ macro_rules! for_each_call {
             14 RT_SIGPROCMASK RtSigprocmask(how: Int, nset: In<kernel::SigSet>, oset: Out<kernel::SigSet>, sigsetsize: Size):
                 program(signals::rt_sigprocmask), strict frame(signal::rt_sigprocmask);
             15 RT_SIGRETURN RtSigreturn(): entry, strict entry;
-            16 IOCTL Ioctl(fd: Fd, cmd: Flags, arg: Address): program(descriptors::ioctl), strict program(calls::ioctl);
+            16 IOCTL Ioctl(fd: Fd, cmd: Flags, arg: Address): program(descriptors::ioctl), strict program(calls::ioctl),
+                notify option::ioctl "model; interfaces from the node's tables";
             17 PREAD64 Pread64(fd: Fd, buf: OutBytes, count: Size, pos: Long): program(positions::pread64);
             18 PWRITE64 Pwrite64(fd: Fd, buf: InBytes, count: Size, pos: Long): program(positions::pwrite64);
             19 READV Readv(fd: Fd, vec: In<kernel::IoVecs>, vlen: Size): program(data::readv), strict program(calls::readv);
@@ -67,29 +70,44 @@ macro_rules! for_each_call {
             39 GETPID Getpid(): kernel;
             40 SENDFILE Sendfile(out_fd: Fd, in_fd: Fd, offset: InOut<kernel::Offset>, count: Size):
                 program(data::sendfile), strict program(calls::sendfile);
-            41 SOCKET Socket(family: Family, kind: SocketType, protocol: Int): program(sockets::socket), strict program(calls::socket);
-            42 CONNECT Connect(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::connect), strict program(calls::connect);
+            41 SOCKET Socket(family: Family, kind: SocketType, protocol: Int): program(sockets::socket), strict program(calls::socket),
+                notify socket::socket "makes a stand-in";
+            42 CONNECT Connect(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::connect), strict program(calls::connect),
+                notify connection::connect "model; waits";
             43 ACCEPT Accept(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>):
-                program(sockets::accept), strict program(calls::accept);
+                program(sockets::accept), strict program(calls::accept),
+                notify connection::accept "model; waits; makes a stand-in";
             44 SENDTO Sendto(fd: Fd, buf: InBytes, len: Size, flags: Flags, addr: In<kernel::SockAddr>, addrlen: Int):
-                program(sockets::sendto), strict program(calls::sendto);
+                program(sockets::sendto), strict program(calls::sendto),
+                notify data::sendto "model; waits";
             45 RECVFROM Recvfrom(fd: Fd, buf: OutBytes, len: Size, flags: Flags, addr: Out<kernel::SockAddr>,
                 addrlen: InOut<kernel::SockLen>):
-                program(sockets::recvfrom), strict program(calls::recvfrom);
-            46 SENDMSG Sendmsg(fd: Fd, msg: In<kernel::MsgHdr>, flags: Flags): program(sockets::sendmsg), strict program(calls::sendmsg);
-            47 RECVMSG Recvmsg(fd: Fd, msg: InOut<kernel::MsgHdr>, flags: Flags): program(sockets::recvmsg), strict program(calls::recvmsg);
-            48 SHUTDOWN Shutdown(fd: Fd, how: Int): program(sockets::shutdown), strict program(calls::shutdown);
-            49 BIND Bind(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::bind), strict program(calls::bind);
-            50 LISTEN Listen(fd: Fd, backlog: Int): program(sockets::listen), strict program(calls::listen);
+                program(sockets::recvfrom), strict program(calls::recvfrom),
+                notify data::recvfrom "stand-in and model; waits";
+            46 SENDMSG Sendmsg(fd: Fd, msg: In<kernel::MsgHdr>, flags: Flags): program(sockets::sendmsg), strict program(calls::sendmsg),
+                notify data::sendmsg "model, or the kernel on plain streams; waits";
+            47 RECVMSG Recvmsg(fd: Fd, msg: InOut<kernel::MsgHdr>, flags: Flags): program(sockets::recvmsg), strict program(calls::recvmsg),
+                notify data::recvmsg "stand-in and model, or the kernel on plain streams; waits";
+            48 SHUTDOWN Shutdown(fd: Fd, how: Int): program(sockets::shutdown), strict program(calls::shutdown),
+                notify connection::shutdown "model, in order with the data";
+            49 BIND Bind(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::bind), strict program(calls::bind),
+                notify address::bind "model";
+            50 LISTEN Listen(fd: Fd, backlog: Int): program(sockets::listen), strict program(calls::listen),
+                notify connection::listen "model";
             51 GETSOCKNAME Getsockname(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>):
-                program(sockets::getsockname), strict program(calls::getsockname);
+                program(sockets::getsockname), strict program(calls::getsockname),
+                notify address::getsockname "model";
             52 GETPEERNAME Getpeername(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>):
-                program(sockets::getpeername), strict program(calls::getpeername);
-            53 SOCKETPAIR Socketpair(family: Family, kind: SocketType, protocol: Int, usockvec: Out<kernel::FdPair>): kernel;
+                program(sockets::getpeername), strict program(calls::getpeername),
+                notify address::getpeername "model";
+            53 SOCKETPAIR Socketpair(family: Family, kind: SocketType, protocol: Int, usockvec: Out<kernel::FdPair>): kernel,
+                notify socket::refuse_pair "refused: the kernel makes AF_UNIX ones, and there are no others here";
             54 SETSOCKOPT Setsockopt(fd: Fd, level: Int, optname: Int, optval: In<kernel::OptVal>, optlen: Int):
-                program(sockets::setsockopt), strict program(calls::setsockopt);
+                program(sockets::setsockopt), strict program(calls::setsockopt),
+                notify option::setsockopt "model; time limits also on the stand-in";
             55 GETSOCKOPT Getsockopt(fd: Fd, level: Int, optname: Int, optval: Out<kernel::OptVal>, optlen: InOut<kernel::SockLen>):
-                program(sockets::getsockopt), strict program(calls::getsockopt);
+                program(sockets::getsockopt), strict program(calls::getsockopt),
+                notify option::getsockopt "model";
             56 CLONE Clone(flags: Flags, newsp: Address, parent_tid: Address, child_tid: Address, tls: Address):
                 frame(threads::clone), strict frame(thread::clone_call);
             57 FORK Fork(): frame(threads::fork), strict frame(thread::fork_call);
@@ -350,7 +368,8 @@ macro_rules! for_each_call {
                 program(time::timerfd_settime);
             287 TIMERFD_GETTIME TimerfdGettime(ufd: Fd, otmr: Out<kernel::Itimerspec>): program(time::timerfd_gettime);
             288 ACCEPT4 Accept4(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>, flags: Flags):
-                program(sockets::accept4), strict program(calls::accept4);
+                program(sockets::accept4), strict program(calls::accept4),
+                notify connection::accept "model; waits; makes a stand-in";
             289 SIGNALFD4 Signalfd4(ufd: FdOrNone, user_mask: In<kernel::SigSet>, sizemask: Size, flags: Flags):
                 program(descriptors::signalfd4);
             290 EVENTFD2 Eventfd2(count: Uint, flags: Flags): kernel;
@@ -363,7 +382,8 @@ macro_rules! for_each_call {
             297 RT_TGSIGQUEUEINFO RtTgsigqueueinfo(tgid: Int, pid: Int, sig: Signal, uinfo: In<kernel::SigInfo>): forward;
             298 PERF_EVENT_OPEN PerfEventOpen(attr: Address, pid: Int, cpu: Int, group_fd: FdOrNone, flags: Flags): refused(ENOSYS);
             299 RECVMMSG Recvmmsg(fd: Fd, mmsg: InOut<kernel::MMsgHdrs>, vlen: Uint, flags: Flags, timeout: InOut<kernel::Timespec>):
-                program(sockets::recvmmsg), strict program(calls::recvmmsg);
+                program(sockets::recvmmsg), strict program(calls::recvmmsg),
+                notify data::recvmmsg "stand-in and model; waits";
             300 FANOTIFY_INIT FanotifyInit(flags: Flags, event_f_flags: Flags): refused(ENOSYS);
             301 FANOTIFY_MARK FanotifyMark(fanotify_fd: Fd, flags: Flags, mask: Flags, dfd: Dir, pathname: Path): refused(ENOSYS);
             302 PRLIMIT64 Prlimit64(pid: Int, resource: Uint, new_rlim: In<kernel::Rlimit>, old_rlim: Out<kernel::Rlimit>):
@@ -374,7 +394,8 @@ macro_rules! for_each_call {
             305 CLOCK_ADJTIME ClockAdjtime(which_clock: Int, utx: Address): refused(EPERM);
             306 SYNCFS Syncfs(fd: Fd): kernel;
             307 SENDMMSG Sendmmsg(fd: Fd, mmsg: InOut<kernel::MMsgHdrs>, vlen: Uint, flags: Flags):
-                program(sockets::sendmmsg), strict program(calls::sendmmsg);
+                program(sockets::sendmmsg), strict program(calls::sendmmsg),
+                notify data::sendmmsg "model; waits";
             308 SETNS Setns(fd: Fd, flags: Flags): refused(EPERM);
             309 GETCPU Getcpu(cpup: Out<u32>, nodep: Out<u32>, unused: Address): program(machine::getcpu);
             310 PROCESS_VM_READV ProcessVmReadv(pid: Int, lvec: In<kernel::IoVecs>, liovcnt: Size, rvec: In<kernel::IoVecs>,
@@ -396,7 +417,8 @@ macro_rules! for_each_call {
             321 BPF Bpf(cmd: Int, attr: Address, size: Uint): refused(EPERM);
             322 EXECVEAT Execveat(dfd: Dir, filename: Path, argv: Address, envp: Address, flags: Flags): program(processes::execveat),
                 strict same;
-            323 USERFAULTFD Userfaultfd(flags: Flags): refused(EPERM);
+            323 USERFAULTFD Userfaultfd(flags: Flags): refused(EPERM),
+                notify socket::userfaultfd "left to the kernel; workers touch the program's memory from then on";
             324 MEMBARRIER Membarrier(cmd: Int, flags: Flags, cpu_id: Int): kernel;
             325 MLOCK2 Mlock2(start: Address, len: Size, flags: Flags): kernel;
             326 COPY_FILE_RANGE CopyFileRange(fd_in: Fd, off_in: InOut<kernel::Offset>, fd_out: Fd, off_out: InOut<kernel::Offset>,
@@ -418,11 +440,14 @@ macro_rules! for_each_call {
             335 URETPROBE Uretprobe(): refused(ENOSYS);
             424 PIDFD_SEND_SIGNAL PidfdSendSignal(pidfd: Fd, sig: Signal, info: In<kernel::SigInfo>, flags: Flags):
                 program(processes::pidfd_send_signal);
-            425 IO_URING_SETUP IoUringSetup(entries: Uint, params: Address): refused(ENOSYS, 0), strict refused(ENOSYS, 0);
+            425 IO_URING_SETUP IoUringSetup(entries: Uint, params: Address): refused(ENOSYS, 0), strict refused(ENOSYS, 0),
+                notify socket::refuse_ring "refused: a ring would get past the filter";
             426 IO_URING_ENTER IoUringEnter(fd: Fd, to_submit: Uint, min_complete: Uint, flags: Flags, argp: Address, argsz: Size):
-                refused(ENOSYS, 0), strict refused(ENOSYS, 0);
+                refused(ENOSYS, 0), strict refused(ENOSYS, 0),
+                notify socket::refuse_ring "refused: a ring from outside, too";
             427 IO_URING_REGISTER IoUringRegister(fd: Fd, opcode: Uint, arg: Address, nr_args: Uint):
-                refused(ENOSYS, 0), strict refused(ENOSYS, 0);
+                refused(ENOSYS, 0), strict refused(ENOSYS, 0),
+                notify socket::refuse_ring "refused: a ring from outside, too";
             428 OPEN_TREE OpenTree(dfd: Dir, filename: Path, flags: Flags): refused(ENOSYS);
             429 MOVE_MOUNT MoveMount(from_dfd: Dir, from_pathname: Path, to_dfd: Dir, to_pathname: Path, flags: Flags): refused(ENOSYS);
             430 FSOPEN Fsopen(fs_name: Path, flags: Flags): refused(ENOSYS);

@@ -126,7 +126,7 @@ words! {
     /// A length or a count.
     Size(usize) Number "size_t";
     /// Flags.
-    Flags(usize) Hexadecimal "flags";
+    Flags(usize) Hexadecimal "int";
     /// Flags of open(2).
     OpenFlags(i32) OpenFlags "int";
     /// Permissions.
