@@ -307,6 +307,8 @@ impl Tree {
         let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
         let clock = |tree: &Tree| tree.arena.header().now.load(Relaxed);
         let mut seen = clock(self);
+        // Looked up when it has not posted for a while.
+        let (mut worked, mut had) = (None, Duration::ZERO);
         loop {
             let interrupted = self.is_interrupted() && self.runs_a_program(thread);
             let look_after = if interrupted { PATIENCE_AT_THE_END } else { LOOK_AFTER.min(patience) };
@@ -331,16 +333,33 @@ impl Tree {
             // Calls that it answers by itself move the clock on: it is only slow.
             let now = clock(self);
             if std::mem::replace(&mut seen, now) != now {
-                (waited, stuck) = (Duration::ZERO, Duration::ZERO);
+                (waited, stuck, worked, had) = (Duration::ZERO, Duration::ZERO, None, Duration::ZERO);
                 continue;
             }
             // A futex wait may end early; this only makes patience a little shorter than it says.
             waited += look_after;
+            if worked.is_none() && !spins {
+                worked = self.processor_time(thread);
+            }
             if waited >= patience {
-                waited = Duration::ZERO;
+                // On a machine that is busy with other things it has had the processor for a part of that time only.
+                let now = self.processor_time(thread);
+                let more = worked.and_then(|before| now?.checked_sub(before)).unwrap_or_default();
+                had += more;
+                if !more.is_zero() && had < patience / 2 {
+                    (waited, stuck, worked) = (patience * 3 / 4, Duration::ZERO, now);
+                    continue;
+                }
+                (waited, worked, had) = (Duration::ZERO, None, Duration::ZERO);
                 self.preempt(thread);
             }
         }
+    }
+
+    /// What a thread's process has had of the processor; one thread of a node runs at a time.
+    fn processor_time(&self, thread: ThreadId) -> Option<Duration> {
+        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process))?;
+        crate::sys::process_time(i32::try_from(process.outer).ok()?)
     }
 
     fn is_dead(&self, thread: ThreadId) -> bool {
