@@ -25,6 +25,7 @@ mod face;
 mod fast_open;
 mod filter;
 mod inet6;
+mod membership;
 mod multicast;
 pub mod options;
 mod outgoing;

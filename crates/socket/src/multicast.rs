@@ -3,11 +3,11 @@
 
 use crate::errno::Errno;
 use crate::face::Sockets;
-use crate::options::Options;
+use crate::membership::Membership;
 use crate::socket::SocketId;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{AddressKind, Family, Traffic};
-use weft_core::{Answer, Change, Context, InterfaceIndex, Query, SourceFilter, Table};
+use weft_core::{Answer, Change, Context, InterfaceIndex, Query, Table};
 
 /// Most memberships of one socket in IPv4 groups (net.ipv4.igmp_max_memberships).
 const MEMBERSHIPS_MAX: usize = 20;
@@ -17,59 +17,12 @@ const MEMBERSHIPS_MAX_V6: usize = 1024;
 pub(crate) const SOURCES_MAX: usize = 10;
 pub(crate) const SOURCES_MAX_V6: usize = 64;
 
-/// One socket in one group on one interface (`struct ip_mc_socklist`, `struct ipv6_mc_socklist`).
-#[derive(Debug, Clone)]
-pub(crate) struct Membership {
-    pub group: IpAddr,
-    pub interface: u32,
-    /// The interface's address as the program gave it (`imr_address`).
-    pub address: Ipv4Addr,
-    /// MCAST_EXCLUDE: all sources but those listed; else only those.
-    pub exclude: bool,
-    /// `sflist`: none until a source was named.
-    pub sources: Option<Vec<IpAddr>>,
-}
-weft_core::fields!(struct Membership { group, interface, address, exclude, sources });
-
-impl Membership {
-    /// `ip_mc_sf_allow`, `inet6_mc_check`.
-    fn allows(&self, source: IpAddr) -> bool {
-        match &self.sources {
-            None => self.exclude,
-            Some(sources) => sources.contains(&source) != self.exclude,
-        }
-    }
-
-    fn filter(&self) -> SourceFilter {
-        let sources = self.sources.clone().unwrap_or_default();
-        if self.exclude { SourceFilter::Exclude(sources) } else { SourceFilter::Include(sources) }
-    }
-}
-
 /// Which group, and where: by interface number or, IPv4 only, by one of its addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupRequest {
     pub group: IpAddr,
     pub address: Ipv4Addr,
     pub interface: u32,
-}
-
-impl Options {
-    /// Would the socket hear this source of a group? A group that it did not join is heard with IP_MULTICAST_ALL.
-    pub(crate) fn hears(&self, to: IpAddr, from: IpAddr, interface: u32) -> bool {
-        if !to.is_multicast() {
-            return true;
-        }
-        // ip_mc_sf_allow looks at the interface too, inet6_mc_check does not.
-        let found = |entry: &&Membership| entry.group == to && (to.is_ipv6() || entry.interface == interface || interface == 0);
-        let all = if to.is_ipv6() { self.multicast6_all } else { self.multicast_all };
-        self.memberships.iter().find(found).map_or(all, |entry| entry.allows(from))
-    }
-
-    fn membership_at(&self, group: IpAddr, interface: u32) -> Option<usize> {
-        let any = group.is_ipv6() && interface == 0;
-        self.memberships.iter().position(|entry| entry.group == group && (any || entry.interface == interface))
-    }
 }
 
 impl Sockets {

@@ -4,6 +4,7 @@
 use crate::block::{COUNTERS, KIND};
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::options::rows;
 use crate::socket::{Body, SocketId, Store, UrgentData};
 use std::collections::BTreeMap;
 use weft_core::map::{KeyedHasher, Map};
@@ -78,6 +79,15 @@ impl Field for Body {
     }
 }
 
+impl Store {
+    /// The options that were set have the names of rows.
+    fn settle_options(&mut self) -> Result<(), Damage> {
+        let row = |name: &str| rows().find(|row| row.label == name).map(|row| row.label);
+        let all: Vec<SocketId> = self.iter().map(|(id, _)| id).collect();
+        all.into_iter().filter_map(|id| self.get_mut(id).map(|socket| socket.options.set.settle(row))).collect()
+    }
+}
+
 impl Sockets {
     pub(crate) fn export_state(&self, now: Instant) -> State {
         let mut out = Writer::new(now);
@@ -130,7 +140,7 @@ impl Sockets {
         for (row, count) in COUNTERS.iter().zip(&mut counters) {
             *count = counted.get(row.name).copied().unwrap_or(0);
         }
-        let sockets = Sockets {
+        let mut sockets = Sockets {
             birth,
             store,
             tcp_ports,
@@ -156,6 +166,7 @@ impl Sockets {
             unheard: true,
             kind_cache: None,
         };
+        sockets.store.settle_options()?;
         sockets.check_state()?;
         Ok(sockets)
     }

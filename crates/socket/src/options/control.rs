@@ -1,6 +1,6 @@
 //! What a program wants to hear with its messages: control messages of IPv6, error queues, times (SOL_IPV6, SOL_IP, SOL_SOCKET).
 
-use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
+use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
 use weft_core::StreamOption;

@@ -1,6 +1,6 @@
 //! SOL_IP (linux/net/ipv4/ip_sockglue.c: do_ip_setsockopt, do_ip_getsockopt).
 
-use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
+use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr};
@@ -273,7 +273,7 @@ pub(super) fn unicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<
     if index == 0 {
         return Ok(0);
     }
-    if !super::ipv6::is_interface(a, index) {
+    if !a.is_interface(index) {
         return Err(Errno::EADDRNOTAVAIL);
     }
     if a.options()?.interface != 0 { Err(Errno::EINVAL) } else { Ok(index) }

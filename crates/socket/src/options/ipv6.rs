@@ -1,11 +1,11 @@
 //! SOL_IPV6 (linux/net/ipv6/ipv6_sockglue.c: do_ipv6_setsockopt, do_ipv6_getsockopt), of AF_INET6 sockets.
 
-use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
+use super::ip::{mtu, unicast_interface};
+use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::address::AF_INET;
 use crate::errno::Errno;
-use weft_core::table::Table;
-use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
+use weft_core::StreamOption;
 
 /// Linux's default hop limit (net.ipv6.conf.all.hop_limit).
 const HOP_LIMIT_DEFAULT: i32 = 64;
@@ -64,6 +64,7 @@ pub(super) const ROWS: &[OptionRow] = &[
             }
             Ok(a.options()?.fragment_bytes = v as u32)
         }),
+        // "case IPV6_MTU: val = 0; dst = __sk_dst_get(sk); if (dst) val = dst_mtu(dst); if (!val) return -ENOTCONN;"
         Get::Int(mtu),
     ),
     row(
@@ -129,7 +130,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "IPV6_UNICAST_IF",
         Any,
         Set::Bytes(|a, v| {
-            let index = super::ip::unicast_interface(a, v)?;
+            let index = unicast_interface(a, v)?;
             Ok(a.options()?.unicast6_index = index)
         }),
         Get::Int(|a| Ok(a.options()?.unicast6_index.to_be() as i32)),
@@ -178,11 +179,6 @@ fn set_mtu_discover(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     a.of_family(true, StreamOption::MtuDiscover(how))
 }
 
-/// "case IPV6_MTU: val = 0; dst = __sk_dst_get(sk); if (dst) val = dst_mtu(dst); if (!val) return -ENOTCONN;"
-fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
-    super::ip::mtu(a)
-}
-
 fn set_traffic_class(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     // "RFC 3542, 6.5: default traffic class of 0x0": -1; and of a stream "val &= ~INET_ECN_MASK; val |= np->tclass & INET_ECN_MASK;"
     let class = within(value, -1, 0xff)?.max(0) as u8;
@@ -222,9 +218,4 @@ fn preferences_shown(kept: u8) -> i32 {
         chosen => chosen,
     };
     of_pair | if kept & PREFER_SRC_COA != 0 { PREFER_SRC_COA } else { PREFER_SRC_HOME }
-}
-
-/// Is there such an interface?
-pub(super) fn is_interface(a: &Access<'_, '_>, index: u32) -> bool {
-    matches!(a.cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(index))), Answer::Interface(_))
 }

@@ -4,7 +4,7 @@
 //! Reading a filter back (getsockopt of IP_MSFILTER and MCAST_MSFILTER) needs the value that the program passes in, which the face has not:
 //! it is ENOPROTOOPT.
 
-use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
+use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::address::{AF_INET, AF_INET6};
 use crate::errno::Errno;

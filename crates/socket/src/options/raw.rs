@@ -1,6 +1,6 @@
 //! SOL_RAW and SOL_ICMPV6 (linux/net/ipv4/raw.c: do_raw_setsockopt; linux/net/ipv6/raw.c: rawv6_setsockopt).
 
-use super::{Access, Applies::Raw, Get, OptionRow, Set, row};
+use super::row::{Access, Applies::Raw, Get, OptionRow, Set, flag, row};
 use crate::abi::*;
 use crate::address::AF_INET6;
 use crate::errno::Errno;
@@ -114,5 +114,5 @@ fn set_header_included(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno
 
 fn header_included(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     only_v6(a)?;
-    super::flag(a.socket()?.raw().is_some_and(|raw| raw.header_included))
+    flag(a.socket()?.raw().is_some_and(|raw| raw.header_included))
 }

@@ -1,6 +1,8 @@
 //! SOL_SOCKET (linux/net/core/sock.c: sk_setsockopt, sk_getsockopt).
 
-use super::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
+use super::filter::{attach, detach};
+use super::kept::{RECEIVE_BUFFER_LOCK, SEND_BUFFER_LOCK};
+use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, seconds, within};
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::socket::Body;
@@ -179,13 +181,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         SO_ATTACH_FILTER,
         "SO_ATTACH_FILTER",
         Any,
-        Set::Bytes(crate::filter::attach),
+        Set::Bytes(attach),
         Get::Bytes(|a, _| Ok(a.options()?.filter.as_ref().map_or_else(Vec::new, |filter| filter.to_bytes()))),
     ),
     row(SOL_SOCKET, SO_ATTACH_BPF, "SO_ATTACH_BPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
     row(SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, "SO_ATTACH_REUSEPORT_CBPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
     row(SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, "SO_ATTACH_REUSEPORT_EBPF", Any, Set::Never(Errno::ENOPROTOOPT), WRITE_ONLY),
-    row(SOL_SOCKET, SO_DETACH_FILTER, "SO_DETACH_FILTER", Any, Set::Int(|a, _| crate::filter::detach(a)), WRITE_ONLY),
+    row(SOL_SOCKET, SO_DETACH_FILTER, "SO_DETACH_FILTER", Any, Set::Int(|a, _| detach(a)), WRITE_ONLY),
     row(
         SOL_SOCKET,
         SO_PEERNAME,
@@ -366,7 +368,7 @@ fn send_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "WRITE_ONCE(sk->sk_sndbuf, max_t(int, val * 2, SOCK_MIN_SNDBUF));"
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(SEND_BUFFER_MIN);
     a.options()?.send_buffer = doubled;
-    a.options()?.buffers_locked |= super::tuning::SEND_BUFFER_LOCK;
+    a.options()?.buffers_locked |= SEND_BUFFER_LOCK;
     // Writable means that a third of the buffer is free: of this one, though more was let in before.
     if let Some(stream) = a.sockets.get_mut(a.id)?.stream_mut() {
         stream.capacity = stream.capacity.min(doubled as usize);
@@ -391,7 +393,7 @@ fn receive_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     // "We double it on the way in to account for "struct sk_buff" etc. overhead."
     let doubled = bytes.min(i32::MAX as u32 / 2).saturating_mul(2).max(RECEIVE_BUFFER_MIN);
     a.options()?.receive_buffer = doubled;
-    a.options()?.buffers_locked |= super::tuning::RECEIVE_BUFFER_LOCK;
+    a.options()?.buffers_locked |= RECEIVE_BUFFER_LOCK;
     a.transport(StreamOption::ReceiveBuffer(Some(doubled)))
 }
 
@@ -403,7 +405,7 @@ fn set_linger(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     if on {
         // A negative time is the longest there is, and l_linger shows the low half of it.
         options.linger_seconds = if time < 0 { TIMEOUT_SECONDS_MAX as i32 } else { time };
-        options.linger = Some(if time < 0 { Duration::from_secs(TIMEOUT_SECONDS_MAX.unsigned_abs()) } else { super::seconds(time) });
+        options.linger = Some(if time < 0 { Duration::from_secs(TIMEOUT_SECONDS_MAX.unsigned_abs()) } else { seconds(time) });
     } else {
         options.linger = None;
     }

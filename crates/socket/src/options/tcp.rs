@@ -1,6 +1,6 @@
 //! SOL_TCP (linux/net/ipv4/tcp.c: do_tcp_setsockopt, do_tcp_getsockopt).
 
-use super::{Access, Applies::Stream, Get, OptionRow, Set, flag, row, within};
+use super::row::{Access, Applies::Stream, Get, OptionRow, Set, flag, row, seconds, within};
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::socket::TcpState;
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "TCP_KEEPIDLE",
         Stream,
         Set::Int(|a, v| {
-            let idle = super::seconds(within(v, 1, 32767)?);
+            let idle = seconds(within(v, 1, 32767)?);
             a.transport(StreamOption::KeepaliveIdle(Some(idle)))
         }),
         Get::Int(|a| Ok(a.stream()?.transport.keepalive_idle.map_or(7200, |idle| idle.as_secs() as i32))),
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "TCP_KEEPINTVL",
         Stream,
         Set::Int(|a, v| {
-            let interval = super::seconds(within(v, 1, 32767)?);
+            let interval = seconds(within(v, 1, 32767)?);
             a.transport(StreamOption::KeepaliveInterval(Some(interval)))
         }),
         Get::Int(|a| Ok(a.stream()?.transport.keepalive_interval.map_or(75, |interval| interval.as_secs() as i32))),
@@ -224,7 +224,7 @@ fn set_linger2(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     let time = match value {
         ..0 => Some(Duration::ZERO),
         0 => None,
-        _ => Some(super::seconds(value.min(FIN_TIMEOUT_SECONDS_MAX))),
+        _ => Some(seconds(value.min(FIN_TIMEOUT_SECONDS_MAX))),
     };
     a.transport(StreamOption::FinWait2(time))
 }

@@ -1,8 +1,9 @@
 //! Options of SOL_SOCKET and SOL_TCP that tune or ask about things of which a program sees little (linux/net/core/sock.c, linux/net/ipv4/tcp.c):
 //! busy polling, hashing, memory accounting, transmit times, repair. What is kept has no effect here that Linux's default set-up would show.
 
+use super::kept::{RECEIVE_BUFFER_LOCK, SEND_BUFFER_LOCK};
+use super::row::{Access, Applies::Any, Applies::Stream, Get, OptionRow, Set, flag, row, within};
 use super::socket::{receive_buffer_shown, send_buffer_shown};
-use super::{Access, Applies::Any, Applies::Stream, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::socket::{Body, TcpState};
@@ -10,10 +11,6 @@ use weft_core::StreamOption;
 
 const READ_ONLY: Set = Set::Never(Errno::ENOPROTOOPT);
 const WRITE_ONLY: Get = Get::Never(Errno::ENOPROTOOPT);
-
-/// SOCK_SNDBUF_LOCK and SOCK_RCVBUF_LOCK.
-pub(crate) const SEND_BUFFER_LOCK: u8 = 1;
-pub(crate) const RECEIVE_BUFFER_LOCK: u8 = 2;
 
 /// SOF_TXTIME_DEADLINE_MODE and SOF_TXTIME_REPORT_ERRORS.
 const TXTIME_FLAGS: u32 = 3;

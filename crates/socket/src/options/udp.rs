@@ -1,6 +1,6 @@
 //! SOL_UDP (linux/net/ipv4/udp.c: udp_lib_setsockopt, udp_lib_getsockopt).
 
-use super::{Applies::Datagram, Get, OptionRow, Set, flag, row, within};
+use super::row::{Applies::Datagram, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
 
