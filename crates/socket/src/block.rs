@@ -1,13 +1,16 @@
-//! The sockets block: ports, parameters, counters, and the table that `ss` shows.
+//! The sockets block: what the engine calls, and the table that `ss` shows. What it declares is in `kind`.
 
-use crate::face::{Limits, Sockets};
-use crate::socket::{Body, Socket, SocketId, TcpState};
+use crate::face::Sockets;
+use crate::kind::KIND;
+use crate::limits::Limits;
+use crate::listing;
+use crate::socket::{SocketId, TcpState};
 use serde_json::json;
 use std::any::Any;
-use weft_core::block::{BlockRow, Config, Counter, InPort, Kind, Parameter, ParameterType, Port};
+use weft_core::block::{BlockRow, Config, InPort, Kind};
 use weft_core::vector::VECTOR_FRAMES_MAX;
 use weft_core::{
-    Answer, Block, Carries, Context, ControlError, Instant, Query, Reason, State, StateError, StreamMessage, Table, Value, Vector, Verdict,
+    Answer, Block, Context, ControlError, Instant, Query, Reason, State, StateError, StreamMessage, Table, Value, Vector, Verdict,
 };
 
 const TCP_IN: InPort = InPort(0);
@@ -15,134 +18,6 @@ const UDP_IN: InPort = InPort(1);
 const ERROR_IN: InPort = InPort(2);
 const RAW_IN: InPort = InPort(3);
 const ICMP_IN: InPort = InPort(4);
-
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "sockets_max",
-        value: ParameterType::Unsigned { min: 1, max: 4_000_000 },
-        default: "65536",
-        live: true,
-        doc: "most sockets, counting connections that wait to be accepted; socket() beyond it gives ENFILE",
-    },
-    Parameter {
-        name: "backlog_max",
-        value: ParameterType::Unsigned { min: 0, max: 1_000_000 },
-        default: "4096",
-        live: true,
-        doc: "bound of listen()'s backlog (net.core.somaxconn)",
-    },
-    Parameter {
-        name: "buffer_bytes_max",
-        value: ParameterType::Unsigned { min: 4608, max: 1_073_741_823 },
-        default: "4194304",
-        live: true,
-        doc: "bound of SO_RCVBUF and SO_SNDBUF before doubling (net.core.rmem_max, wmem_max)",
-    },
-    Parameter {
-        name: "buffer_bytes_default",
-        value: ParameterType::Unsigned { min: 4608, max: 1_073_741_823 },
-        default: "212992",
-        live: true,
-        doc: "buffers of a new datagram socket (net.core.rmem_default, wmem_default)",
-    },
-    Parameter {
-        name: "datagram_bytes_max",
-        value: ParameterType::Unsigned { min: 4608, max: 1_099_511_627_776 },
-        default: "268435456",
-        live: true,
-        doc: "bound of what waits in the receive queues of all datagram, raw and ICMP sockets together, bytes of memory (net.ipv4.udp_mem)",
-    },
-    Parameter {
-        name: "ephemeral_first",
-        value: ParameterType::Unsigned { min: 1, max: 65535 },
-        default: "32768",
-        live: true,
-        doc: "first ephemeral port (net.ipv4.ip_local_port_range)",
-    },
-    Parameter {
-        name: "ephemeral_last",
-        value: ParameterType::Unsigned { min: 1, max: 65535 },
-        default: "60999",
-        live: true,
-        doc: "last ephemeral port",
-    },
-    Parameter {
-        name: "boot_time",
-        value: ParameterType::Duration,
-        default: "\"0s\"",
-        live: true,
-        doc: "wall-clock time of the node's boot since 1970, for SO_TIMESTAMP",
-    },
-];
-
-/// Declares the counters once: constant, name, text.
-macro_rules! counters {
-    ($($constant:ident $name:literal $text:literal),+ $(,)?) => {
-        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-        enum Index { $($constant),+ }
-        $(pub(crate) const $constant: usize = Index::$constant as usize;)+
-        pub(crate) const COUNTERS: &[Counter] = &[$(Counter { name: $name, text: $text }),+];
-    };
-}
-
-counters! {
-    SOCKETS_OPENED "sockets_opened" "sockets made by socket()",
-    SOCKETS_CLOSED "sockets_closed" "sockets closed",
-    SOCKETS_FULL "sockets_full" "sockets and connections refused because there were sockets_max already",
-    CONNECTS "connects" "connection attempts begun",
-    CONNECTIONS_FAILED "connections_failed" "connections refused, reset or timed out",
-    PASSIVE_OPENS "passive_opens" "connections put into an accept queue",
-    ACCEPTS "accepts" "connections accepted",
-    DATAGRAMS_IN "InDatagrams" "datagrams that came in",
-    DATAGRAMS_OUT "OutDatagrams" "datagrams sent",
-    NO_PORTS "NoPorts" "datagrams for a port without a socket",
-    RECEIVE_BUFFER_ERRORS "RcvbufErrors" "datagrams lost to a full receive buffer",
-    MEMORY_ERRORS "MemErrors" "datagrams lost because datagram_bytes_max wait in all receive queues together",
-    STREAM_MEMORY_SHORT "stream_memory_short" "times TCP's memory (tcp's mem_max) was used up, so that sends were refused",
-    RAW_IN_PACKETS "raw_in" "packets that came in for raw sockets",
-    RAW_OUT_PACKETS "raw_out" "packets that raw and ICMP sockets sent",
-    ICMP_IN_MESSAGES "icmp_in" "messages that came in for ICMP datagram sockets",
-    ERRORS_QUEUED "errors_queued" "entries put into error queues",
-    ERRORS_LOST "errors_lost" "entries lost to a full error queue",
-}
-
-/// The kind's declaration.
-pub static KIND: Kind = Kind {
-    name: "sockets",
-    summary: "Linux sockets: what programs see of TCP, UDP, ICMP and IP",
-    doc: "Keeps every socket of the node with Linux's semantics (bind rules, states, pending errors, options, readiness) and speaks to the \
-          transports below. Programs reach it through an adapter. Datagrams for which there is no socket leave through `unreachable` and \
-          `unreachable6`. \
-          Raw sockets tell the IP block which protocols they want (WantRaw) and get them through `raw`; ICMP sockets get echo replies \
-          through `icmp`. What both send leaves through `ip4` and `ip6`, and through `packet` and `packet6` with a header of their own. \
-          Its state is every socket with all that waits in it, under the same number: programs notice nothing of a successor.\n\
-          Example: sockets:tcp -> tcp:upper, tcp:upper -> sockets:tcp, sockets:udp -> udp:upper, udp:upper -> sockets:udp",
-    inputs: &[
-        Port::required("tcp", Carries::Stream, "answers, data and events of the stream transport"),
-        Port::required("udp", Carries::Datagram, "datagrams for sockets"),
-        Port::optional("error", Carries::Error, "ICMP errors about datagrams and raw packets that were sent from here"),
-        Port::optional("raw", Carries::Transport, "received packets of protocols that raw sockets want, each a copy"),
-        Port::optional("icmp", Carries::Transport, "received ICMP messages, for ICMP datagram sockets"),
-    ],
-    outputs: &[
-        Port::required("tcp", Carries::Stream, "calls and data for the stream transport"),
-        Port::required("udp", Carries::Datagram, "datagrams that programs sent"),
-        Port::optional("unreachable", Carries::Error, "IPv4 datagrams for ports without a socket"),
-        Port::optional("unreachable6", Carries::Error, "IPv6 datagrams for ports without a socket"),
-        Port::optional("ip4", Carries::Transport, "what raw and ICMP sockets send over IPv4"),
-        Port::optional("ip6", Carries::Transport, "what raw and ICMP sockets send over IPv6"),
-        Port::optional("packet", Carries::Link, "whole IPv4 packets (IP_HDRINCL)"),
-        Port::optional("packet6", Carries::Link, "whole IPv6 packets (IPV6_HDRINCL)"),
-    ],
-    parameters: PARAMETERS,
-    procedures: &[],
-    alerts: &[],
-    counters: COUNTERS,
-    owns: &[Table::Sockets],
-    asks: Table::ALL,
-    state_version: 1,
-    ..Kind::EMPTY
-};
 
 /// How to make one.
 pub const ROW: BlockRow = BlockRow { kind: &KIND, make };
@@ -296,7 +171,7 @@ impl Block for Sockets {
     }
 
     fn counters(&self) -> &[u64] {
-        &self.counters
+        self.counters.values()
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {
@@ -307,7 +182,7 @@ impl Block for Sockets {
 impl Sockets {
     /// One row a socket, and one a flow that outlived its socket, in the order of `ss`.
     fn rows(&self) -> Vec<Value> {
-        let sockets = self.store.iter().map(|(id, socket)| row(id, socket));
+        let sockets = self.store.iter().map(|(id, socket)| listing::row(id, socket));
         let orphans = self.flows.iter().filter(|(_, flow)| flow.owner.is_none()).map(|(id, flow)| {
             let remote = flow.remote.map_or_else(|| "*:*".to_owned(), |remote| remote.to_string());
             let state = if flow.time_wait.is_some() { "TIME-WAIT" } else { "CLOSING" };
@@ -326,47 +201,9 @@ impl Sockets {
         for (row, (_, socket)) in rows.iter_mut().zip(self.store.iter()) {
             let stream = socket.stream();
             row["hashed"] = stream.map_or(socket.number != 0, |stream| stream.state != TcpState::Close).into();
-            row["details"] = details_of(socket);
+            row["details"] = listing::details(socket);
         }
         rows.retain(|row| row.get("hashed").is_none_or(|hashed| *hashed == true));
         rows
     }
-}
-
-fn details_of(socket: &Socket) -> Value {
-    let options = &socket.options;
-    let (send_buffer, received, dropped) = match &socket.body {
-        Body::Stream(stream) => {
-            let grown = if stream.transport.send_buffer.is_none() { stream.capacity } else { 0 };
-            (grown.max(options.send_buffer as usize), 0, 0)
-        }
-        Body::Datagram(datagram) | Body::Ping(datagram) => (options.send_buffer as usize, datagram.queued_truesize, datagram.dropped),
-        Body::Raw(raw) => (options.send_buffer as usize, raw.queue.queued_truesize, raw.queue.dropped),
-    };
-    json!({
-        "interface": options.interface, "uid": socket.owner, "mark": options.mark, "priority": options.priority, "tos": options.tos,
-        "tclass": options.traffic_class, "v6_only": options.v6_only,
-        "shutdown": u8::from(socket.shutdown.receive) | u8::from(socket.shutdown.send) << 1,
-        "receive_buffer": options.receive_buffer, "send_buffer": send_buffer, "received_bytes": received, "dropped": dropped,
-    })
-}
-
-pub(crate) fn row(id: SocketId, socket: &Socket) -> Value {
-    let address = |address| crate::address::of_domain(socket.domain, address).to_string();
-    let nobody = if socket.is_v6() { "[::]:*" } else { "0.0.0.0:*" };
-    let peer = socket.remote.map_or_else(|| nobody.to_owned(), address);
-    let connected = if socket.remote.is_some() { "ESTAB" } else { "UNCONN" };
-    let (proto, state, recv, send, flow) = match &socket.body {
-        // ss: for listeners the queues are the accept queue and its bound.
-        Body::Stream(stream) if stream.state == TcpState::Listen => {
-            ("tcp", stream.state.name(), stream.accept_queue.len(), stream.backlog as usize, stream.flow)
-        }
-        // Of what is sent TCP knows; with it the engine and sock_diag complete the row.
-        Body::Stream(stream) => ("tcp", stream.state.name(), stream.unread(), 0, stream.flow),
-        Body::Datagram(datagram) => ("udp", connected, Sockets::queued(datagram), datagram.sending, None),
-        Body::Raw(raw) => ("raw", connected, Sockets::queued(&raw.queue), raw.queue.sending, None),
-        Body::Ping(datagram) => ("icmp", connected, Sockets::queued(datagram), datagram.sending, None),
-    };
-    json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": address(socket.local), "peer": peer,
-           "inode": socket.cookie, "socket": id.number(), "flow": flow.map(|flow| flow.0), "options": socket.options.summary()})
 }

@@ -25,7 +25,7 @@ pub(crate) fn joins_last(datagram: &Datagram, frame: &Frame, vector: u64, room: 
     let flow = (last.from.ip(), last.from.port(), seen.to, seen.to_port, seen.interface, seen.ttl, seen.tos);
     let same = flow == (meta.src, meta.src_port, meta.dst, Some(meta.dst_port), meta.interface.0, meta.ttl, meta.tos);
     let open = each != 0 && last.bytes.is_multiple_of(each) && last.joined.datagrams < DATAGRAMS_MAX;
-    let grown = crate::datagram_socket::truesize(last.bytes + bytes).saturating_sub(last.truesize);
+    let grown = crate::memory::truesize(last.bytes + bytes).saturating_sub(last.truesize);
     let fits = last.bytes + bytes <= BYTES_MAX && datagram.queued_truesize + grown <= room;
     same && open && fits && (1..=each).contains(&bytes)
 }
@@ -36,7 +36,7 @@ pub(crate) fn join_last(datagram: &mut Datagram, frame: Frame) {
     (last.joined.each_bytes, last.joined.datagrams) = (each_bytes(last) as u16, last.joined.datagrams + 1);
     last.bytes += frame.len();
     last.data.extend(frame.into_payload());
-    let truesize = crate::datagram_socket::truesize(last.bytes);
+    let truesize = crate::memory::truesize(last.bytes);
     datagram.queued_truesize += truesize.saturating_sub(last.truesize);
     last.truesize = truesize.max(last.truesize);
 }

@@ -1,7 +1,8 @@
 //! Local ports and the ends of connections: taking a port, connecting, dissolving, and what Linux's `tcp_done` does.
 
 use crate::errno::Errno;
-use crate::face::{Flow, Sockets, TCP};
+use crate::face::{Flow, Sockets};
+use crate::outputs::TCP;
 use crate::ports::{Hold, How};
 use crate::socket::{Body, Phase, Shutdown, Socket, SocketId, Stream, TcpState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -217,7 +218,7 @@ impl Sockets {
         stream.done = false;
         (stream.credit, stream.capacity) = (0, 0);
         socket.match_family(to.ip());
-        self.count(crate::block::CONNECTS);
+        self.count(crate::counters::CONNECTS);
         Ok((local, to, route.mtu))
     }
 

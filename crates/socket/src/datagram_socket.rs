@@ -5,8 +5,11 @@ use crate::address;
 use crate::cmsg::{self, Ancillary, Sender};
 use crate::connection::traffic_of;
 use crate::errno::Errno;
-use crate::face::{Received, Sockets, UDP};
+use crate::face::Sockets;
 use crate::inet6::source_for;
+use crate::memory::truesize;
+use crate::outputs::UDP;
+use crate::received::Received;
 use crate::socket::{Corked, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
@@ -20,16 +23,6 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 65535 - 20 - 8;
 const PAYLOAD_BYTES_MAX_V6: usize = 65535 - 8;
 /// Most segments of one UDP_SEGMENT send (UDP_MAX_SEGMENTS).
 pub(crate) const SEGMENTS_MAX: usize = 128;
-
-/// What a datagram of this many payload bytes counts against a buffer: the kernel's allocation (a power of two above 512, then pages) with
-/// its headers and `struct skb_shared_info`, plus `struct sk_buff`.
-pub(crate) fn truesize(payload_bytes: usize) -> usize {
-    const HEADERS_AND_SHARED_INFO: usize = 16 + 20 + 8 + 320;
-    const SK_BUFF: usize = 256;
-    let data = payload_bytes + HEADERS_AND_SHARED_INFO;
-    let data = if data <= 8192 { data.next_power_of_two().max(512) } else { data.div_ceil(4096) * 4096 };
-    data + SK_BUFF
-}
 
 impl Sockets {
     /// `__ip4_datagram_connect` and `__udp_disconnect`.
@@ -349,7 +342,7 @@ impl Sockets {
         if let Some(datagram) = socket.datagram_mut() {
             datagram.sending += bytes;
         }
-        self.count(crate::block::DATAGRAMS_OUT);
+        self.count(crate::counters::DATAGRAMS_OUT);
         if let Some(data) = timed {
             self.record_transmit(s, ancillary.timestamping, &data, cx.now);
         }

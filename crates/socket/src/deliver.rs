@@ -2,9 +2,10 @@
 
 use crate::coalesce;
 use crate::errno::Errno;
-use crate::face::{Flow, Sockets, UNREACHABLE, UNREACHABLE6};
+use crate::face::{Flow, Sockets};
+use crate::outputs::{UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
-use crate::socket::{Body, Datagram, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
+use crate::socket::{Body, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::scope::link_of;
@@ -63,7 +64,7 @@ impl Sockets {
     /// TCP has as much memory as it may, or some again: then those who found none may go on.
     pub(crate) fn memory_is_short(&mut self, short: bool) {
         if short {
-            self.count(crate::block::STREAM_MEMORY_SHORT);
+            self.count(crate::counters::STREAM_MEMORY_SHORT);
         }
         self.short_of_memory = short;
         let refused = |(id, socket): (SocketId, &crate::socket::Socket)| socket.stream().is_some_and(|stream| stream.refused).then_some(id);
@@ -144,7 +145,7 @@ impl Sockets {
             self.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: None });
             self.call(child, StreamCall::Abort, cx);
             self.call(flow, StreamCall::Took { connections: 1 }, cx);
-            self.count(crate::block::SOCKETS_FULL);
+            self.count(crate::counters::SOCKETS_FULL);
             return;
         };
         let mut stream = Stream::new();
@@ -181,7 +182,7 @@ impl Sockets {
         if let Some(stream) = self.store.get_mut(listener).and_then(|socket| socket.stream_mut()) {
             stream.accept_queue.push_back(id);
         }
-        self.count(crate::block::PASSIVE_OPENS);
+        self.count(crate::counters::PASSIVE_OPENS);
         // A listener that was shut down for writing before it listened bears connections that are: tcp_rcv_state_process, SYN_RECV.
         if shutdown.send {
             self.shutdown_flow(id, shutdown, TcpState::Established, cx);
@@ -242,7 +243,7 @@ impl Sockets {
     pub(crate) fn fail_with(&mut self, s: SocketId, error: Errno) {
         let Some(socket) = self.store.get_mut(s) else { return };
         socket.error = Some(error);
-        self.count(crate::block::CONNECTIONS_FAILED);
+        self.count(crate::counters::CONNECTIONS_FAILED);
         self.done(s);
     }
 
@@ -275,7 +276,7 @@ impl Sockets {
 
     /// A datagram came in. Nobody wants it: it goes back as unreachable, with its IP header in front.
     pub(crate) fn datagram_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
-        self.count(crate::block::DATAGRAMS_IN);
+        self.count(crate::counters::DATAGRAMS_IN);
         frame.meta_mut().interface = link_of(frame.meta().interface, frame.meta().dst, cx);
         let meta = frame.meta();
         let (to, from) = (SocketAddr::new(meta.dst, meta.dst_port), SocketAddr::new(meta.src, meta.src_port));
@@ -341,7 +342,7 @@ impl Sockets {
     }
 
     fn unwanted(&mut self, mut frame: Frame, group: bool, cx: &mut Context<'_>) {
-        self.count(crate::block::NO_PORTS);
+        self.count(crate::counters::NO_PORTS);
         let (at, from) = (frame.meta().network_at, frame.meta().dst);
         let out = if from.is_ipv6() { UNREACHABLE6 } else { UNREACHABLE };
         // RFC 1122 §3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving … a datagram destined to an IP broadcast or
@@ -376,16 +377,16 @@ impl Sockets {
             return self.touch(s);
         }
         let bytes = frame.len();
-        let truesize = crate::datagram_socket::truesize(bytes);
+        let truesize = crate::memory::truesize(bytes);
         if datagram.queued_truesize + truesize > room {
             datagram.dropped = datagram.dropped.saturating_add(1);
-            self.count(crate::block::RECEIVE_BUFFER_ERRORS);
+            self.count(crate::counters::RECEIVE_BUFFER_ERRORS);
             return cx.drop(frame, Reason::SocketBufferFull);
         }
         // __udp_enqueue_schedule_skb: "if (!__sk_mem_raise_allocated(…)) …", by udp_mem; counted as UdpMemErrors.
         if self.waiting_bytes + truesize > self.limits.datagram_bytes_max {
             datagram.dropped = datagram.dropped.saturating_add(1);
-            self.count(crate::block::MEMORY_ERRORS);
+            self.count(crate::counters::MEMORY_ERRORS);
             return cx.drop(frame, Reason::SocketBufferFull);
         }
         if let Some(completion) = frame.take_completion() {
@@ -432,12 +433,5 @@ fn score(socket: &crate::socket::Socket, to: IpAddr) -> u32 {
         // "score = (sk->sk_family == PF_INET) ? 2 : 1;" and 4 for each of the others
         IpAddr::V4(_) => u32::from(!socket.is_v6()) + 1 + 4 * (u32::from(peer) + u32::from(port) + u32::from(bound)),
         IpAddr::V6(_) => u32::from(peer) + u32::from(port) + u32::from(bound),
-    }
-}
-
-impl Sockets {
-    /// How many datagram bytes wait in all receive queues (for the table's rows).
-    pub(crate) fn queued(datagram: &Datagram) -> usize {
-        datagram.queue.iter().map(|waiting| waiting.bytes).sum()
     }
 }

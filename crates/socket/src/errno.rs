@@ -1,5 +1,6 @@
 //! Error numbers of the Linux ABI, and the one place where a transport's error becomes one.
 
+use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{IcmpErrorKind, StreamError};
 
 /// An error number as a system call returns it (positive). Numbers: linux/include/uapi/asm-generic/errno{-base,}.h.
@@ -90,6 +91,15 @@ impl std::fmt::Display for Errno {
 }
 
 impl std::error::Error for Errno {}
+
+impl Field for Errno {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.0);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Errno, Damage> {
+        from.take().map(Errno)
+    }
+}
 
 /// What a program gets to see of a transport's error. The only table of this kind.
 impl From<StreamError> for Errno {

@@ -8,10 +8,11 @@
 use crate::abi::*;
 use crate::address;
 use crate::cmsg;
-use crate::datagram_socket::truesize;
 use crate::errno::{self, Errno};
-use crate::face::{Received, Sockets};
+use crate::face::Sockets;
+use crate::memory::truesize;
 use crate::ping_socket::supported;
+use crate::received::Received;
 use crate::socket::{QueuedError, Seen, Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -249,7 +250,7 @@ impl Sockets {
         if !full {
             queue.errors.push_back(entry);
         }
-        self.count(if full { crate::block::ERRORS_LOST } else { crate::block::ERRORS_QUEUED });
+        self.count(if full { crate::counters::ERRORS_LOST } else { crate::counters::ERRORS_QUEUED });
         self.touch(s);
     }
 

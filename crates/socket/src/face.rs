@@ -6,64 +6,23 @@
 
 use crate::abi::*;
 use crate::address::{self, AF_INET, AF_INET6};
+use crate::counters::Counters;
 use crate::errno::Errno;
+use crate::limits::Limits;
 use crate::options::{self, Options};
+use crate::outputs::TCP;
 use crate::ports::{HoldId, Ports, Rules};
-use crate::socket::{Body, Datagram, Phase, Raw, Shutdown, Socket, SocketId, Store, Stream, TcpState};
+use crate::received::Received;
+use crate::socket::{Body, Datagram, Raw, Shutdown, Socket, SocketId, Store, Stream, TcpState};
+use crate::socket_state::{self, SocketState};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
-use weft_core::{Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, OutPort, Query, StreamCall, StreamMessage, Table, Tail};
+use weft_core::{Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, Query, StreamCall, StreamMessage, Table};
 
 /// NPROTO: address families that Linux has numbers for.
 const FAMILIES: i32 = 46;
-
-/// What [`Sockets::receive`] gives.
-#[derive(Debug, Default, Clone)]
-pub struct Received {
-    /// The bytes.
-    pub data: Tail,
-    /// `sockaddr` of the sender; empty for streams.
-    pub from: Vec<u8>,
-    /// MSG_TRUNC, MSG_OOB, MSG_ERRQUEUE as recvmsg(2) reports them in `msg_flags`.
-    pub flags: i32,
-    /// Control messages, each a `struct cmsghdr` with its data, aligned.
-    pub control: Vec<u8>,
-    /// The whole length of the datagram, or the bytes taken off a stream (with MSG_TRUNC more than `data` holds): the call's return value
-    /// when the program passed MSG_TRUNC.
-    pub datagram_bytes: usize,
-}
-
-impl Received {
-    /// Bytes of data.
-    pub fn len(&self) -> usize {
-        self.data.iter().map(Bytes::len).sum()
-    }
-    /// No data.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// A socket's life in the words of adapters that mirror it on a descriptor of their own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SocketState {
-    /// Neither bound nor connected.
-    Fresh,
-    /// Bound, not connected.
-    Bound,
-    /// Listening.
-    Listening,
-    /// A connection attempt is under way.
-    Connecting,
-    /// Connected; for datagram sockets: has a peer.
-    Connected,
-    /// The peer has sent FIN.
-    PeerClosed,
-    /// The connection failed or was reset, or has ended in both directions.
-    Failed,
-}
 
 /// A flow that some socket opened, or whose socket is gone.
 #[derive(Debug)]
@@ -77,18 +36,6 @@ pub(crate) struct Flow {
     pub time_wait: Option<Instant>,
 }
 weft_core::fields!(struct Flow { owner, hold, local, remote, time_wait });
-
-/// Bounds and settings, from the block's parameters.
-#[derive(Debug, Clone)]
-pub(crate) struct Limits {
-    pub sockets_max: usize,
-    pub backlog_max: u32,
-    pub buffer_max: u32,
-    pub buffer_default: u32,
-    pub datagram_bytes_max: usize,
-    pub ephemeral: (u16, u16),
-    pub boot_time_nanos: u64,
-}
 
 /// All sockets of a node; see the crate's text. Is the sockets block.
 #[derive(Debug)]
@@ -109,7 +56,7 @@ pub struct Sockets {
     pub(crate) limits: Limits,
     /// Bytes of memory in the receive queues of all datagram, raw and ICMP sockets.
     pub(crate) waiting_bytes: usize,
-    pub(crate) counters: [u64; crate::block::COUNTERS.len()],
+    pub(crate) counters: Counters,
     pub(crate) next_flow: u64,
     pub(crate) next_call: u64,
     pub(crate) next_cookie: u64,
@@ -149,7 +96,7 @@ impl Sockets {
             changed: Vec::new(),
             limits,
             waiting_bytes: 0,
-            counters: [0; crate::block::COUNTERS.len()],
+            counters: Counters::new(),
             // Flows and sockets of an earlier block of this kind are not taken for ours.
             next_flow: (u64::from(rng.u32()) & 0xf_ffff) << 32 | 1,
             next_call: 1,
@@ -195,7 +142,7 @@ impl Sockets {
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
         if self.store.len() >= self.limits.sockets_max {
-            self.count(crate::block::SOCKETS_FULL);
+            self.count(crate::counters::SOCKETS_FULL);
             return Err(Errno::ENFILE);
         }
         // inet6_create sets no MC_ALL for IPv4's groups.
@@ -209,7 +156,7 @@ impl Sockets {
         // ping_init_sock: "if (sk->sk_family == AF_INET6) sk->sk_ipv6only = 1;"
         options.v6_only = domain == AF_INET6 && matches!(body, Body::Ping(_));
         let socket = self.fresh(domain, kind, protocol, options, body);
-        self.count(crate::block::SOCKETS_OPENED);
+        self.count(crate::counters::SOCKETS_OPENED);
         let id = self.store.insert(socket);
         if raw {
             self.open_raw(id, cx);
@@ -433,7 +380,7 @@ impl Sockets {
 
     /// A socket as people know it: `tcp 10.0.0.2:7000`. None: there is none.
     pub fn describe(&self, s: SocketId) -> Option<String> {
-        let row = crate::block::row(s, self.store.get(s)?);
+        let row = crate::listing::row(s, self.store.get(s)?);
         let part = |name: &str| row[name].as_str().unwrap_or("?").to_owned();
         Some(format!("{} {} (peer {})", part("proto"), part("local"), part("peer")))
     }
@@ -453,22 +400,7 @@ impl Sockets {
 
     /// Where the socket is in its life; none: no such socket.
     pub fn state(&self, s: SocketId) -> Option<SocketState> {
-        let socket = self.store.get(s)?;
-        let unconnected = if socket.number == 0 { SocketState::Fresh } else { SocketState::Bound };
-        Some(match socket.stream() {
-            None if socket.remote.is_some() => SocketState::Connected,
-            None => unconnected,
-            Some(stream) => match stream.state {
-                TcpState::Listen => SocketState::Listening,
-                // What is written to it is sent, with the SYN.
-                TcpState::SynSent if stream.deferred => SocketState::Connected,
-                TcpState::SynSent => SocketState::Connecting,
-                TcpState::Established | TcpState::FinWait => SocketState::Connected,
-                TcpState::CloseWait | TcpState::Closing => SocketState::PeerClosed,
-                TcpState::Close if socket.shutdown.is_both() || stream.phase != Phase::Unconnected => SocketState::Failed,
-                TcpState::Close => unconnected,
-            },
-        })
+        self.store.get(s).map(socket_state::of)
     }
 
     /// Bytes that `send` would take now.
@@ -521,9 +453,7 @@ impl Sockets {
         self.store.get_mut(s).ok_or(Errno::EBADF)
     }
     pub(crate) fn count(&mut self, counter: usize) {
-        if let Some(value) = self.counters.get_mut(counter) {
-            *value += 1;
-        }
+        self.counters.count(counter);
     }
     /// Readiness, state or error of `s` changed.
     pub(crate) fn touch(&mut self, s: SocketId) {
@@ -560,23 +490,6 @@ impl Sockets {
         id
     }
 }
-
-/// Output to the stream transport.
-pub(crate) const TCP: OutPort = OutPort(0);
-/// Output to the datagram transport.
-pub(crate) const UDP: OutPort = OutPort(1);
-/// Output for IPv4 datagrams that nobody wants.
-pub(crate) const UNREACHABLE: OutPort = OutPort(2);
-/// Output for IPv6 datagrams that nobody wants.
-pub(crate) const UNREACHABLE6: OutPort = OutPort(3);
-/// Outputs for what raw and ICMP sockets send.
-pub(crate) const IP4: OutPort = OutPort(4);
-/// The same over IPv6.
-pub(crate) const IP6: OutPort = OutPort(5);
-/// Output for whole IPv4 packets.
-pub(crate) const PACKET: OutPort = OutPort(6);
-/// Output for whole IPv6 packets.
-pub(crate) const PACKET6: OutPort = OutPort(7);
 
 /// udp_ioctl, raw_ioctl.
 fn ioctl_messages(datagram: &Datagram, request: u64) -> Result<usize, Errno> {

@@ -3,10 +3,10 @@
 use crate::abi::*;
 use crate::cmsg::Ancillary;
 use crate::connection::traffic_of;
-use crate::datagram_socket::truesize;
 use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::inet6::source_for;
+use crate::memory::truesize;
 use crate::socket::SocketId;
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -198,7 +198,7 @@ impl Sockets {
         if let Some(datagram) = socket.datagram_mut() {
             datagram.sending += bytes;
         }
-        self.count(crate::block::RAW_OUT_PACKETS);
+        self.count(crate::counters::RAW_OUT_PACKETS);
         if timed {
             let data = Bytes::from(frame.to_vec());
             self.record_transmit(s, out.ancillary.timestamping, &data, cx.now);

@@ -7,8 +7,10 @@ use crate::abi::*;
 use crate::address::scoped;
 use crate::cmsg::{self, Sender};
 use crate::errno::Errno;
-use crate::face::{IP4, IP6, Received, Sockets};
+use crate::face::Sockets;
+use crate::outputs::{IP4, IP6};
 use crate::raw_address;
+use crate::received::Received;
 use crate::socket::{Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -178,7 +180,7 @@ impl Sockets {
 
     /// `ping_rcv`: an ICMP message came in whose checksum holds. Echo replies go to the socket with their identifier.
     pub(crate) fn ping_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
-        self.count(crate::block::ICMP_IN_MESSAGES);
+        self.count(crate::counters::ICMP_IN_MESSAGES);
         let meta = frame.meta();
         let (family, to, interface) = (Family::of(meta.dst), meta.dst, meta.interface.0);
         let head = frame.slices(0, HEADER_BYTES).concat();

@@ -6,10 +6,11 @@
 use crate::abi::*;
 use crate::address::scoped;
 use crate::cmsg::{self, Sender};
-use crate::datagram_socket::truesize;
 use crate::errno::Errno;
-use crate::face::{IP4, IP6, PACKET, PACKET6, Sockets};
+use crate::face::Sockets;
+use crate::memory::truesize;
 use crate::outgoing::{HEADER_BYTES_V4, HEADER_BYTES_V6, Outgoing, PACKET_BYTES_MAX};
+use crate::outputs::{IP4, IP6, PACKET, PACKET6};
 use crate::raw_address;
 use crate::socket::{Corked, Joined, Raw, Seen, Socket, SocketId, Waiting};
 use bytes::Bytes;
@@ -291,7 +292,7 @@ impl Sockets {
     /// `raw_v4_input`, `ipv6_raw_deliver`: a packet of a protocol that some raw socket wants. It begins with the transport header, the IP
     /// header lies at `network_at`.
     pub(crate) fn raw_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
-        self.count(crate::block::RAW_IN_PACKETS);
+        self.count(crate::counters::RAW_IN_PACKETS);
         let meta = frame.meta();
         let (family, number) = (Family::of(meta.dst), u16::from(meta.protocol.0));
         let (to, from, interface) = (meta.dst, meta.src, meta.interface.0);
@@ -357,7 +358,7 @@ impl Sockets {
         let (full, node_full) = (queue.queued_truesize >= room, self.waiting_bytes >= self.limits.datagram_bytes_max);
         if full || node_full {
             queue.dropped = queue.dropped.saturating_add(1);
-            self.count(if full { crate::block::RECEIVE_BUFFER_ERRORS } else { crate::block::MEMORY_ERRORS });
+            self.count(if full { crate::counters::RECEIVE_BUFFER_ERRORS } else { crate::counters::MEMORY_ERRORS });
         }
         full || node_full
     }

@@ -7,6 +7,7 @@ use crate::unread::Unread;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{FlowId, Instant, Slab, StreamOptions, Tail};
 
 /// A socket: a slot and how often the slot was used, so that an old id never names a new socket.
@@ -25,6 +26,15 @@ impl SocketId {
     /// The inverse of [`SocketId::number`]. A number that no socket has names none.
     pub const fn from_number(number: u64) -> SocketId {
         SocketId { slot: number as u32, generation: (number >> 32) as u32 }
+    }
+}
+
+impl Field for SocketId {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.number());
+    }
+    fn read(from: &mut Reader<'_>) -> Result<SocketId, Damage> {
+        from.number().map(SocketId::from_number)
     }
 }
 
@@ -118,6 +128,24 @@ pub(crate) enum UrgentData {
     Valid(u8),
     /// TCP_URG_READ.
     Read,
+}
+
+impl Field for UrgentData {
+    fn write(&self, out: &mut Writer) {
+        match self {
+            UrgentData::NotYet => out.byte(0),
+            UrgentData::Valid(byte) => out.put(&(1u8, *byte)),
+            UrgentData::Read => out.byte(2),
+        }
+    }
+    fn read(from: &mut Reader<'_>) -> Result<UrgentData, Damage> {
+        match from.byte()? {
+            0 => Ok(UrgentData::NotYet),
+            1 => from.take().map(UrgentData::Valid),
+            2 => Ok(UrgentData::Read),
+            other => Err(Damage::new(format_args!("an urgent byte in state {other}"))),
+        }
+    }
 }
 
 /// What only a stream socket has.
@@ -311,6 +339,38 @@ pub(crate) enum Body {
     Raw(Box<Raw>),
     /// SOCK_DGRAM over ICMP.
     Ping(Datagram),
+}
+
+impl Field for Body {
+    fn write(&self, out: &mut Writer) {
+        match self {
+            Body::Stream(stream) => {
+                out.byte(0);
+                out.put(stream);
+            }
+            Body::Datagram(datagram) => {
+                out.byte(1);
+                out.put(datagram);
+            }
+            Body::Raw(raw) => {
+                out.byte(2);
+                out.put(raw);
+            }
+            Body::Ping(datagram) => {
+                out.byte(3);
+                out.put(datagram);
+            }
+        }
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Body, Damage> {
+        match from.byte()? {
+            0 => from.take().map(Body::Stream),
+            1 => from.take().map(Body::Datagram),
+            2 => from.take().map(Body::Raw),
+            3 => from.take().map(Body::Ping),
+            other => Err(Damage::new(format_args!("there is no kind of socket {other}"))),
+        }
+    }
 }
 
 /// One socket.

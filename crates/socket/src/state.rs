@@ -1,83 +1,13 @@
 //! The sockets block's state: every socket under the number that adapters know it by, with what waits in it, who holds which port, and which
 //! sockets have changed without the adapters having asked yet. A call that waits is its adapter's: it looks again when the socket changes.
 
-use crate::block::{COUNTERS, KIND};
-use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::kind::KIND;
 use crate::options::rows;
-use crate::socket::{Body, SocketId, Store, UrgentData};
-use std::collections::BTreeMap;
+use crate::socket::{SocketId, Store};
 use weft_core::map::{KeyedHasher, Map};
-use weft_core::state::{Damage, Field, Reader, Writer};
+use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Instant, State, StateError};
-
-impl Field for SocketId {
-    fn write(&self, out: &mut Writer) {
-        out.number(self.number());
-    }
-    fn read(from: &mut Reader<'_>) -> Result<SocketId, Damage> {
-        from.number().map(SocketId::from_number)
-    }
-}
-
-impl Field for Errno {
-    fn write(&self, out: &mut Writer) {
-        out.put(&self.0);
-    }
-    fn read(from: &mut Reader<'_>) -> Result<Errno, Damage> {
-        from.take().map(Errno)
-    }
-}
-
-impl Field for UrgentData {
-    fn write(&self, out: &mut Writer) {
-        match self {
-            UrgentData::NotYet => out.byte(0),
-            UrgentData::Valid(byte) => out.put(&(1u8, *byte)),
-            UrgentData::Read => out.byte(2),
-        }
-    }
-    fn read(from: &mut Reader<'_>) -> Result<UrgentData, Damage> {
-        match from.byte()? {
-            0 => Ok(UrgentData::NotYet),
-            1 => from.take().map(UrgentData::Valid),
-            2 => Ok(UrgentData::Read),
-            other => Err(Damage::new(format_args!("an urgent byte in state {other}"))),
-        }
-    }
-}
-
-impl Field for Body {
-    fn write(&self, out: &mut Writer) {
-        match self {
-            Body::Stream(stream) => {
-                out.byte(0);
-                out.put(stream);
-            }
-            Body::Datagram(datagram) => {
-                out.byte(1);
-                out.put(datagram);
-            }
-            Body::Raw(raw) => {
-                out.byte(2);
-                out.put(raw);
-            }
-            Body::Ping(datagram) => {
-                out.byte(3);
-                out.put(datagram);
-            }
-        }
-    }
-    fn read(from: &mut Reader<'_>) -> Result<Body, Damage> {
-        match from.byte()? {
-            0 => from.take().map(Body::Stream),
-            1 => from.take().map(Body::Datagram),
-            2 => from.take().map(Body::Raw),
-            3 => from.take().map(Body::Ping),
-            other => Err(Damage::new(format_args!("there is no kind of socket {other}"))),
-        }
-    }
-}
 
 impl Store {
     /// The options that were set have the names of rows.
@@ -108,8 +38,7 @@ impl Sockets {
         }
         out.put(&self.changed);
         out.put(&self.waiting_bytes);
-        let counted: BTreeMap<String, u64> = COUNTERS.iter().map(|row| row.name.to_owned()).zip(*counters).collect();
-        out.put(&counted);
+        out.put(counters);
         out.put(&self.next_flow);
         out.put(&self.next_call);
         out.put(&self.next_cookie);
@@ -135,11 +64,7 @@ impl Sockets {
             flows.insert(from.take()?, from.take()?);
         }
         let (changed, waiting_bytes) = (from.take()?, from.take()?);
-        let counted: BTreeMap<String, u64> = from.take()?;
-        let mut counters = [0; COUNTERS.len()];
-        for (row, count) in COUNTERS.iter().zip(&mut counters) {
-            *count = counted.get(row.name).copied().unwrap_or(0);
-        }
+        let counters = from.take()?;
         let mut sockets = Sockets {
             birth,
             store,

@@ -2,7 +2,9 @@
 
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::face::{Received, Sockets, TCP};
+use crate::face::Sockets;
+use crate::outputs::TCP;
+use crate::received::Received;
 use crate::socket::{Socket, SocketId, Stream, TcpState, Urgent, UrgentData};
 use bytes::Bytes;
 use weft_core::{Context, StreamCall, StreamError, StreamMessage, Tail};

@@ -2,7 +2,8 @@
 
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::face::{Flow, Sockets, TCP};
+use crate::face::{Flow, Sockets};
+use crate::outputs::TCP;
 use crate::ports::How;
 use crate::socket::{Phase, Shutdown, SocketId, TcpState};
 use bytes::Bytes;
@@ -77,7 +78,7 @@ impl Sockets {
         if let Some(flow) = flow {
             self.call(flow, StreamCall::Took { connections: 1 }, cx);
         }
-        self.count(crate::block::ACCEPTS);
+        self.count(crate::counters::ACCEPTS);
         self.touch(s);
         self.touch(child);
         Ok(child)
@@ -106,7 +107,7 @@ impl Sockets {
         if let Some(mut socket) = self.store.remove(s) {
             let waiting = socket.datagram_mut().map_or(0, |datagram| datagram.queued_truesize);
             self.waiting_bytes = self.waiting_bytes.saturating_sub(waiting);
-            self.count(crate::block::SOCKETS_CLOSED);
+            self.count(crate::counters::SOCKETS_CLOSED);
         }
     }
 

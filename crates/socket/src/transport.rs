@@ -1,7 +1,8 @@
 //! The stream transport is gone, or another stands there that knows nothing of the connections: what programs see of that.
 
 use crate::errno::Errno;
-use crate::face::{Flow, Sockets, TCP};
+use crate::face::{Flow, Sockets};
+use crate::outputs::TCP;
 use crate::socket::{SocketId, TcpState};
 use weft_core::{Answer, Context, FlowId, Query, StreamCall, Table};
 

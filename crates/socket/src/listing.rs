@@ -1,0 +1,50 @@
+//! A socket as people see it: the rows of the sockets' table.
+
+use crate::socket::{Body, Datagram, Socket, SocketId, TcpState};
+use serde_json::json;
+use weft_core::Value;
+
+/// What sock_diag(7) shows beside that.
+pub(crate) fn details(socket: &Socket) -> Value {
+    let options = &socket.options;
+    let (send_buffer, received, dropped) = match &socket.body {
+        Body::Stream(stream) => {
+            let grown = if stream.transport.send_buffer.is_none() { stream.capacity } else { 0 };
+            (grown.max(options.send_buffer as usize), 0, 0)
+        }
+        Body::Datagram(datagram) | Body::Ping(datagram) => (options.send_buffer as usize, datagram.queued_truesize, datagram.dropped),
+        Body::Raw(raw) => (options.send_buffer as usize, raw.queue.queued_truesize, raw.queue.dropped),
+    };
+    json!({
+        "interface": options.interface, "uid": socket.owner, "mark": options.mark, "priority": options.priority, "tos": options.tos,
+        "tclass": options.traffic_class, "v6_only": options.v6_only,
+        "shutdown": u8::from(socket.shutdown.receive) | u8::from(socket.shutdown.send) << 1,
+        "receive_buffer": options.receive_buffer, "send_buffer": send_buffer, "received_bytes": received, "dropped": dropped,
+    })
+}
+
+/// As `ss` shows it.
+pub(crate) fn row(id: SocketId, socket: &Socket) -> Value {
+    let address = |address| crate::address::of_domain(socket.domain, address).to_string();
+    let nobody = if socket.is_v6() { "[::]:*" } else { "0.0.0.0:*" };
+    let peer = socket.remote.map_or_else(|| nobody.to_owned(), address);
+    let connected = if socket.remote.is_some() { "ESTAB" } else { "UNCONN" };
+    let (proto, state, recv, send, flow) = match &socket.body {
+        // ss: for listeners the queues are the accept queue and its bound.
+        Body::Stream(stream) if stream.state == TcpState::Listen => {
+            ("tcp", stream.state.name(), stream.accept_queue.len(), stream.backlog as usize, stream.flow)
+        }
+        // Of what is sent TCP knows; with it the engine and sock_diag complete the row.
+        Body::Stream(stream) => ("tcp", stream.state.name(), stream.unread(), 0, stream.flow),
+        Body::Datagram(datagram) => ("udp", connected, queued(datagram), datagram.sending, None),
+        Body::Raw(raw) => ("raw", connected, queued(&raw.queue), raw.queue.sending, None),
+        Body::Ping(datagram) => ("icmp", connected, queued(datagram), datagram.sending, None),
+    };
+    json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": address(socket.local), "peer": peer,
+           "inode": socket.cookie, "socket": id.number(), "flow": flow.map(|flow| flow.0), "options": socket.options.summary()})
+}
+
+/// How many datagram bytes wait to be read.
+fn queued(datagram: &Datagram) -> usize {
+    datagram.queue.iter().map(|waiting| waiting.bytes).sum()
+}
