@@ -45,15 +45,15 @@ impl Block for Sockets {
     }
 
     fn give_back_memory(&mut self) {
-        self.store.give_back_memory();
-        self.flows.shrink_to_fit();
-        self.changed.shrink_to_fit();
+        self.registry.store.give_back_memory();
+        self.streams.flows.shrink_to_fit();
+        self.registry.changed.shrink_to_fit();
     }
 
     fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         // A large frame that was cut may fill more than one vector.
-        if !std::mem::replace(&mut self.vector_goes_on, vector.len() >= VECTOR_FRAMES_MAX) {
-            self.vector += 1;
+        if !std::mem::replace(&mut self.messages.datagrams.vector_goes_on, vector.len() >= VECTOR_FRAMES_MAX) {
+            self.messages.datagrams.vector += 1;
         }
         vector.set_all(Verdict::Drop(Reason::Refused));
         for index in 0..vector.len() {
@@ -80,7 +80,7 @@ impl Block for Sockets {
     }
 
     fn went_back(&mut self, _cx: &mut Context<'_>) {
-        let ids: Vec<SocketId> = self.store.iter().map(|(id, _)| id).collect();
+        let ids: Vec<SocketId> = self.registry.store.iter().map(|(id, _)| id).collect();
         ids.into_iter().for_each(|id| self.datagram_left(id.number(), u32::MAX));
     }
 
@@ -107,7 +107,7 @@ impl Block for Sockets {
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
         let _ = cx;
         if matches!(table, Table::Addresses(_)) {
-            self.kind_cache = None;
+            self.registry.kinds.forget();
         }
     }
 
@@ -123,28 +123,29 @@ impl Block for Sockets {
     fn get(&self, name: &str, now: Instant) -> Option<Value> {
         let _ = now;
         Some(match name {
-            "sockets_max" => self.limits.sockets_max.into(),
-            "backlog_max" => self.limits.backlog_max.into(),
-            "buffer_bytes_max" => self.limits.buffer_max.into(),
-            "buffer_bytes_default" => self.limits.buffer_default.into(),
-            "datagram_bytes_max" => self.limits.datagram_bytes_max.into(),
-            "ephemeral_first" => self.limits.ephemeral.0.into(),
-            "ephemeral_last" => self.limits.ephemeral.1.into(),
-            "boot_time" => self.limits.boot_time_nanos.into(),
-            "sockets" => self.store.len().into(),
-            "flows" => self.flows.len().into(),
+            "sockets_max" => self.registry.limits.sockets_max.into(),
+            "backlog_max" => self.registry.limits.backlog_max.into(),
+            "buffer_bytes_max" => self.registry.limits.buffer_max.into(),
+            "buffer_bytes_default" => self.registry.limits.buffer_default.into(),
+            "datagram_bytes_max" => self.registry.limits.datagram_bytes_max.into(),
+            "ephemeral_first" => self.registry.limits.ephemeral.0.into(),
+            "ephemeral_last" => self.registry.limits.ephemeral.1.into(),
+            "boot_time" => self.registry.limits.boot_time_nanos.into(),
+            "sockets" => self.registry.store.len().into(),
+            "flows" => self.streams.flows.len().into(),
             "ports" => {
-                let others = self.raw.values().chain(self.pings.values()).map(Vec::len).sum::<usize>();
-                (self.tcp_ports.len() + self.udp_ports.len() + others).into()
+                let others =
+                    self.messages.raw.by_protocol.values().chain(self.messages.pings.by_ident.values()).map(Vec::len).sum::<usize>();
+                (self.streams.ports.len() + self.messages.datagrams.ports.len() + others).into()
             }
-            "memberships" => self.members.len().into(),
+            "memberships" => self.groups.members.len().into(),
             _ => return None,
         })
     }
 
     fn check(&self, name: &str, value: &Value) -> Result<(), ControlError> {
         let number = value.as_u64().unwrap_or(0);
-        let (first, last) = self.limits.ephemeral;
+        let (first, last) = self.registry.limits.ephemeral;
         let bad = match name {
             "ephemeral_first" => number > u64::from(last),
             "ephemeral_last" => number < u64::from(first),
@@ -158,20 +159,20 @@ impl Block for Sockets {
         let _ = cx;
         let number = value.as_u64().unwrap_or(0);
         match name {
-            "sockets_max" => self.limits.sockets_max = number as usize,
-            "backlog_max" => self.limits.backlog_max = number as u32,
-            "buffer_bytes_max" => self.limits.buffer_max = number as u32,
-            "buffer_bytes_default" => self.limits.buffer_default = number as u32,
-            "datagram_bytes_max" => self.limits.datagram_bytes_max = number as usize,
-            "ephemeral_first" => self.limits.ephemeral.0 = number as u16,
-            "ephemeral_last" => self.limits.ephemeral.1 = number as u16,
-            "boot_time" => self.limits.boot_time_nanos = number,
+            "sockets_max" => self.registry.limits.sockets_max = number as usize,
+            "backlog_max" => self.registry.limits.backlog_max = number as u32,
+            "buffer_bytes_max" => self.registry.limits.buffer_max = number as u32,
+            "buffer_bytes_default" => self.registry.limits.buffer_default = number as u32,
+            "datagram_bytes_max" => self.registry.limits.datagram_bytes_max = number as usize,
+            "ephemeral_first" => self.registry.limits.ephemeral.0 = number as u16,
+            "ephemeral_last" => self.registry.limits.ephemeral.1 = number as u16,
+            "boot_time" => self.registry.limits.boot_time_nanos = number,
             _ => {}
         }
     }
 
     fn counters(&self) -> &[u64] {
-        self.counters.values()
+        self.registry.counters.values()
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {
@@ -182,8 +183,8 @@ impl Block for Sockets {
 impl Sockets {
     /// One row a socket, and one a flow that outlived its socket, in the order of `ss`.
     fn rows(&self) -> Vec<Value> {
-        let sockets = self.store.iter().map(|(id, socket)| listing::row(id, socket));
-        let orphans = self.flows.iter().filter(|(_, flow)| flow.owner.is_none()).map(|(id, flow)| {
+        let sockets = self.registry.store.iter().map(|(id, socket)| listing::row(id, socket));
+        let orphans = self.streams.flows.iter().filter(|(_, flow)| flow.owner.is_none()).map(|(id, flow)| {
             let remote = flow.remote.map_or_else(|| "*:*".to_owned(), |remote| remote.to_string());
             let state = if flow.time_wait.is_some() { "TIME-WAIT" } else { "CLOSING" };
             json!({"proto": "tcp", "state": state, "recv_q": 0, "send_q": 0, "local": flow.local.to_string(), "peer": remote,
@@ -198,7 +199,7 @@ impl Sockets {
     /// connection, and UDP's without a port.
     fn details(&self) -> Vec<Value> {
         let mut rows = self.rows();
-        for (row, (_, socket)) in rows.iter_mut().zip(self.store.iter()) {
+        for (row, (_, socket)) in rows.iter_mut().zip(self.registry.store.iter()) {
             let stream = socket.stream();
             row["hashed"] = stream.map_or(socket.number != 0, |stream| stream.state != TcpState::Close).into();
             row["details"] = listing::details(socket);

@@ -1,10 +1,11 @@
 //! Local ports and the ends of connections: taking a port, connecting, dissolving, and what Linux's `tcp_done` does.
 
 use crate::errno::Errno;
-use crate::face::{Flow, Sockets};
+use crate::face::Sockets;
 use crate::outputs::TCP;
 use crate::ports::{Hold, How};
 use crate::socket::{Body, Phase, Shutdown, Socket, SocketId, Stream, TcpState};
+use crate::streams::Flow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind, Traffic};
 use weft_core::{Answer, Context, FlowId, InterfaceIndex, Query, StreamCall, Table};
@@ -28,7 +29,7 @@ impl Sockets {
     }
 
     fn range_of(&self, s: SocketId) -> (u16, u16) {
-        let (first, last) = self.limits.ephemeral;
+        let (first, last) = self.registry.limits.ephemeral;
         let Ok(socket) = self.get(s) else { return (first, last) };
         // IP_LOCAL_PORT_RANGE narrows the node's range; what lies outside of it is ignored (inet_sk_get_local_port_range).
         let (low, high) = socket.options.port_range;
@@ -42,10 +43,10 @@ impl Sockets {
         let hold = self.hold_of(s, address.ip(), How::Bind)?;
         let range = self.range_of(s);
         let streams = self.get(s)?.stream().is_some();
-        let ports = if streams { &mut self.tcp_ports } else { &mut self.udp_ports };
+        let ports = if streams { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
         let (id, port) = ports.bind(address.port(), hold, range, cx.rng)?;
         if !streams {
-            self.receivers.entry(port).or_default().push(s);
+            self.messages.datagrams.receivers.entry(port).or_default().push(s);
         }
         let socket = self.get_mut(s)?;
         socket.hold = Some(id);
@@ -74,11 +75,11 @@ impl Sockets {
 
     /// Lets others see this socket's reuse flags, interface and owner.
     pub(crate) fn show_hold(&mut self, s: SocketId) {
-        let Some(socket) = self.store.get(s) else { return };
+        let Some(socket) = self.registry.store.get(s) else { return };
         let Some(hold) = socket.hold else { return };
         let (options, owner) = (&socket.options, socket.owner);
         let (address, port, interface) = (options.reuse_address, options.reuse_port, options.interface);
-        let ports = if socket.stream().is_some() { &mut self.tcp_ports } else { &mut self.udp_ports };
+        let ports = if socket.stream().is_some() { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
         ports.update(hold, |held| {
             (held.reuse_address, held.reuse_port, held.interface, held.owner) = (address, port, interface, owner);
         });
@@ -86,20 +87,20 @@ impl Sockets {
 
     /// Gives the port up.
     pub(crate) fn release_port(&mut self, s: SocketId) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         if matches!(socket.body, Body::Ping(_)) {
             return self.release_ident(s);
         }
         let streams = socket.stream().is_some();
         let (hold, number) = (socket.hold.take(), std::mem::take(&mut socket.number));
         if let Some(hold) = hold {
-            let ports = if streams { &mut self.tcp_ports } else { &mut self.udp_ports };
+            let ports = if streams { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
             ports.release(hold);
         }
-        if !streams && let Some(receivers) = self.receivers.get_mut(&number) {
+        if !streams && let Some(receivers) = self.messages.datagrams.receivers.get_mut(&number) {
             receivers.retain(|other| *other != s);
             if receivers.is_empty() {
-                self.receivers.remove(&number);
+                self.messages.datagrams.receivers.remove(&number);
             }
         }
     }
@@ -195,16 +196,16 @@ impl Sockets {
         let socket = self.get(s)?;
         match socket.hold {
             None => {
-                let (id, port) = self.tcp_ports.connect(hold, range, cx.now, cx.rng)?;
+                let (id, port) = self.streams.ports.connect(hold, range, cx.now, cx.rng)?;
                 let socket = self.get_mut(s)?;
                 socket.hold = Some(id);
                 socket.number = port;
             }
             Some(id) => {
-                if !self.tcp_ports.connection_free(socket.number, &hold, id) {
+                if !self.streams.ports.connection_free(socket.number, &hold, id) {
                     return Err(Errno::EADDRNOTAVAIL);
                 }
-                self.tcp_ports.update(id, |held| (held.address, held.remote) = (address, Some(to)));
+                self.streams.ports.update(id, |held| (held.address, held.remote) = (address, Some(to)));
             }
         }
         let socket = self.get_mut(s)?;
@@ -238,23 +239,23 @@ impl Sockets {
             (stream.flow, stream.deferred) = (Some(flow), false);
         }
         let options = socket.stream().map(|stream| stream.transport.clone()).unwrap_or_default();
-        self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: None });
+        self.streams.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: Some(to), time_wait: None });
         Ok(self.open_flow(flow, local, to, options, first, mtu, cx))
     }
 
     /// A number for a new flow. Numbers that are not used up are no loss.
     pub(crate) fn new_flow(&mut self) -> FlowId {
-        let flow = FlowId(self.next_flow);
-        self.next_flow += 1;
+        let flow = FlowId(self.streams.next_flow);
+        self.streams.next_flow += 1;
         flow
     }
 
     /// Lets go of the flow: whatever it still does concerns nobody. `keep_port`: the flow holds the port until it is released.
     pub(crate) fn abandon_flow(&mut self, s: SocketId, keep_port: bool) -> Option<FlowId> {
-        let socket = self.store.get_mut(s)?;
+        let socket = self.registry.store.get_mut(s)?;
         let flow = socket.stream_mut()?.flow.take()?;
         let hold = if keep_port { socket.hold.take() } else { None };
-        let unused = match self.flows.get_mut(&flow) {
+        let unused = match self.streams.flows.get_mut(&flow) {
             Some(entry) => {
                 entry.owner = None;
                 // In TIME-WAIT it has a hold already (see `done`).
@@ -263,14 +264,14 @@ impl Sockets {
             None => hold,
         };
         if let Some(hold) = unused {
-            self.tcp_ports.release(hold);
+            self.streams.ports.release(hold);
         }
         Some(flow)
     }
 
     /// `tcp_set_state(sk, TCP_CLOSE)`: "if (inet_csk(sk)->icsk_bind_hash && !(sk->sk_userlocks & SOCK_BINDPORT_LOCK)) inet_put_port(sk);"
     pub(crate) fn enter_close(&mut self, s: SocketId) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         if let Some(stream) = socket.stream_mut() {
             stream.state = TcpState::Close;
         }
@@ -278,7 +279,7 @@ impl Sockets {
         if !locked {
             self.release_port(s);
         } else if let Some(hold) = hold {
-            self.tcp_ports.update(hold, |held| {
+            self.streams.ports.update(hold, |held| {
                 held.listening = false;
                 held.remote = None;
             });
@@ -287,9 +288,9 @@ impl Sockets {
 
     /// `tcp_done`: the connection is over for the program. While the flow lives on in TIME-WAIT it holds the port in the socket's place.
     pub(crate) fn done(&mut self, s: SocketId) {
-        let flow = self.store.get(s).and_then(|socket| socket.stream()?.flow);
-        if let Some(socket) = self.store.get(s).filter(|socket| socket.hold.is_some())
-            && let Some(entry) = flow.and_then(|flow| self.flows.get_mut(&flow)).filter(|entry| entry.hold.is_none())
+        let flow = self.registry.store.get(s).and_then(|socket| socket.stream()?.flow);
+        if let Some(socket) = self.registry.store.get(s).filter(|socket| socket.hold.is_some())
+            && let Some(entry) = flow.and_then(|flow| self.streams.flows.get_mut(&flow)).filter(|entry| entry.hold.is_none())
         {
             // The flow's own hold; the socket keeps its hold if the program bound it, as the kernel's two owners of one bind bucket do.
             let twin = Hold {
@@ -304,10 +305,10 @@ impl Sockets {
                 how: if socket.port_locked { How::Bind } else { How::Connect },
                 time_wait: entry.time_wait,
             };
-            entry.hold = Some(self.tcp_ports.hold(entry.local.port(), twin));
+            entry.hold = Some(self.streams.ports.hold(entry.local.port(), twin));
         }
         self.enter_close(s);
-        if let Some(socket) = self.store.get_mut(s) {
+        if let Some(socket) = self.registry.store.get_mut(s) {
             socket.shutdown = Shutdown::BOTH;
         }
         self.touch(s);
@@ -315,7 +316,7 @@ impl Sockets {
 
     /// `tcp_disconnect`: connect(AF_UNSPEC), a failed connect that is tried again, shutdown of a listener.
     pub(crate) fn disconnect(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(state) = self.store.get(s).and_then(|socket| Some(socket.stream()?.state)) else { return };
+        let Some(state) = self.registry.store.get(s).and_then(|socket| Some(socket.stream()?.state)) else { return };
         self.forget_unread(s, cx);
         match state {
             TcpState::Close => {}
@@ -331,7 +332,7 @@ impl Sockets {
         } else {
             self.abandon_flow(s, false);
         }
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         // "else if (old_state == TCP_SYN_SENT) WRITE_ONCE(sk->sk_err, ECONNRESET);", and for what needs a reset.
         if matches!(state, TcpState::SynSent | TcpState::Established | TcpState::FinWait | TcpState::CloseWait) {
             socket.error = Some(Errno::ECONNRESET);
@@ -347,7 +348,7 @@ impl Sockets {
             *stream = Stream { transport, backlog, phase: stream.phase, ..Stream::new() };
         }
         if let Some(hold) = hold {
-            self.tcp_ports.update(hold, |held| (held.address, held.remote) = (address, None));
+            self.streams.ports.update(hold, |held| (held.address, held.remote) = (address, None));
         }
         self.touch(s);
     }
@@ -389,7 +390,7 @@ impl Sockets {
     }
 
     pub(crate) fn set_phase(&mut self, s: SocketId, phase: Phase) {
-        if let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
+        if let Some(stream) = self.registry.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
             stream.phase = phase;
         }
     }

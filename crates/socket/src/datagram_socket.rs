@@ -48,7 +48,7 @@ impl Sockets {
         socket.remote = Some(to);
         let (hold, address) = (socket.hold, socket.local.ip());
         if let Some(hold) = hold {
-            self.udp_ports.update(hold, |held| held.address = address);
+            self.messages.datagrams.ports.update(hold, |held| held.address = address);
         }
         self.rehash(s, own, address);
         self.touch(s);
@@ -57,9 +57,9 @@ impl Sockets {
 
     /// `udp_lib_rehash`: a socket whose address changed is the newest of those that share it.
     fn rehash(&mut self, s: SocketId, before: IpAddr, now: IpAddr) {
-        let number = self.store.get(s).map_or(0, |socket| socket.number);
+        let number = self.registry.store.get(s).map_or(0, |socket| socket.number);
         if before != now
-            && let Some(receivers) = self.receivers.get_mut(&number)
+            && let Some(receivers) = self.messages.datagrams.receivers.get_mut(&number)
         {
             receivers.retain(|other| *other != s);
             receivers.push(s);
@@ -85,7 +85,7 @@ impl Sockets {
             }
             self.get_mut(s)?.local.set_port(0);
         } else if let Some(hold) = hold {
-            self.udp_ports.update(hold, |held| held.address = address);
+            self.messages.datagrams.ports.update(hold, |held| held.address = address);
             self.rehash(s, before, address);
         }
         self.touch(s);
@@ -306,7 +306,7 @@ impl Sockets {
         let extras = self.header_extras(s, &ancillary, to.ip());
         let ip_options = self.ip_options(s, &ancillary, to.ip());
         let attached = self.attached(s, &ancillary, to.ip()).cloned().map(Box::new);
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let (options, port, v6) = (&socket.options, socket.number, to.is_ipv6());
         let bytes = truesize(data.len());
         let mut frame = Frame::egress();
@@ -352,7 +352,7 @@ impl Sockets {
     /// A datagram has left (or was dropped): there is room again.
     pub(crate) fn datagram_left(&mut self, token: u64, bytes: u32) {
         let s = SocketId { slot: token as u32, generation: (token >> 32) as u32 };
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let room = socket.options.send_buffer as usize;
         let Some(datagram) = socket.datagram_mut() else { return };
         let was_writable = datagram.sending < room / 2;
@@ -366,7 +366,7 @@ impl Sockets {
         if flags & MSG_ERRQUEUE != 0 {
             return self.receive_error(s, length);
         }
-        let boot_time = self.limits.boot_time_nanos;
+        let boot_time = self.registry.limits.boot_time_nanos;
         let socket = self.get_mut(s)?;
         // __skb_recv_udp: "error = sock_error(sk); if (error) break; error = -EAGAIN; …"
         if let Some(error) = socket.take_error() {
@@ -374,7 +374,7 @@ impl Sockets {
         }
         let peek = flags & MSG_PEEK != 0;
         let first = socket.datagram().and_then(|datagram| datagram.queue.front()).map_or(0, |waiting| waiting.truesize);
-        self.waiting_bytes = self.waiting_bytes.saturating_sub(if peek { 0 } else { first });
+        self.registry.waiting_bytes = self.registry.waiting_bytes.saturating_sub(if peek { 0 } else { first });
         let socket = self.get_mut(s)?;
         let domain = socket.domain;
         let receive_over = socket.shutdown.receive;

@@ -2,10 +2,11 @@
 
 use crate::coalesce;
 use crate::errno::Errno;
-use crate::face::{Flow, Sockets};
+use crate::face::Sockets;
 use crate::outputs::{UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
 use crate::socket::{Body, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
+use crate::streams::Flow;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::scope::link_of;
@@ -21,7 +22,7 @@ impl Sockets {
             StreamMessage::Data { flow, bytes, flags } => {
                 if let Some(s) = self.owner(flow) {
                     self.stream_data(s, bytes, flags.urgent, cx);
-                } else if !self.flows.contains_key(&flow) {
+                } else if !self.streams.flows.contains_key(&flow) {
                     // A connection of the block whose place this one has taken.
                     self.call(flow, StreamCall::Abort, cx);
                 }
@@ -36,13 +37,13 @@ impl Sockets {
     }
 
     fn owner(&self, flow: FlowId) -> Option<SocketId> {
-        self.flows.get(&flow).and_then(|entry| entry.owner)
+        self.streams.flows.get(&flow).and_then(|entry| entry.owner)
     }
 
     fn refused(&mut self, flow: FlowId, error: StreamError) {
         let opening = self
             .owner(flow)
-            .and_then(|s| Some((s, self.store.get(s)?.stream()?.state)))
+            .and_then(|s| Some((s, self.registry.store.get(s)?.stream()?.state)))
             .filter(|(_, state)| matches!(state, TcpState::SynSent | TcpState::Listen));
         if let Some((s, _)) = opening {
             self.fail(s, error);
@@ -51,7 +52,7 @@ impl Sockets {
 
     fn stream_credit(&mut self, flow: FlowId, bytes: u32) {
         let Some(s) = self.owner(flow) else { return };
-        let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
+        let Some(stream) = self.registry.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
         let before = crate::readiness::is_writable(stream);
         let starved = stream.credit == 0 || std::mem::take(&mut stream.refused);
         stream.credit = stream.credit.saturating_add(bytes as usize);
@@ -66,11 +67,11 @@ impl Sockets {
         if short {
             self.count(crate::counters::STREAM_MEMORY_SHORT);
         }
-        self.short_of_memory = short;
+        self.streams.short_of_memory = short;
         let refused = |(id, socket): (SocketId, &crate::socket::Socket)| socket.stream().is_some_and(|stream| stream.refused).then_some(id);
-        let waiting: Vec<SocketId> = if short { Vec::new() } else { self.store.iter().filter_map(refused).collect() };
+        let waiting: Vec<SocketId> = if short { Vec::new() } else { self.registry.store.iter().filter_map(refused).collect() };
         for s in waiting {
-            if let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
+            if let Some(stream) = self.registry.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
                 stream.refused = false;
             }
             self.touch(s);
@@ -82,10 +83,10 @@ impl Sockets {
             StreamEvent::Accepted { child, local, remote } => return self.accepted(flow, child, local, remote, cx),
             StreamEvent::Released => return self.released(flow),
             StreamEvent::TimeWait => {
-                if let Some(entry) = self.flows.get_mut(&flow) {
+                if let Some(entry) = self.streams.flows.get_mut(&flow) {
                     entry.time_wait = Some(cx.now);
                     if let Some(hold) = entry.hold {
-                        self.tcp_ports.update(hold, |held| held.time_wait = Some(cx.now));
+                        self.streams.ports.update(hold, |held| held.time_wait = Some(cx.now));
                     }
                 }
             }
@@ -100,7 +101,7 @@ impl Sockets {
             StreamEvent::Urgent { ahead } => self.stream_urgent(s, ahead),
             StreamEvent::TimeWait => self.done(s),
             StreamEvent::Began { syn, ip_options } => {
-                if let Some(socket) = self.store.get_mut(s) {
+                if let Some(socket) = self.registry.store.get_mut(s) {
                     socket.options.ip_options =
                         weft_wire::ipv4::Prepared::new(&ip_options, |_| false).filter(|options| !options.is_empty());
                     if let Some(stream) = socket.stream_mut() {
@@ -114,14 +115,14 @@ impl Sockets {
     }
 
     fn established(&mut self, s: SocketId, local: SocketAddr, remote: SocketAddr, cx: &mut Context<'_>) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         (socket.local, socket.remote) = (local, Some(remote));
         if let Some(stream) = socket.stream_mut() {
             stream.state = TcpState::Established;
         }
         // tcp_rcv_state_process, SYN_RECV (here: a socket that connected to itself): "if (sk->sk_shutdown & SEND_SHUTDOWN)
         // tcp_shutdown(sk, SEND_SHUTDOWN);"
-        if local == remote && self.store.get(s).is_some_and(|socket| socket.shutdown.send) {
+        if local == remote && self.registry.store.get(s).is_some_and(|socket| socket.shutdown.send) {
             let write = crate::socket::Shutdown { receive: false, send: true };
             self.shutdown_flow(s, write, TcpState::Established, cx);
         }
@@ -136,13 +137,13 @@ impl Sockets {
             self.released(child);
         }
         let listener = self.owner(flow);
-        let room = self.store.len() < self.limits.sockets_max;
-        let parent = listener.and_then(|s| self.store.get(s)).filter(|socket| socket.is_listening());
+        let room = self.registry.store.len() < self.registry.limits.sockets_max;
+        let parent = listener.and_then(|s| self.registry.store.get(s)).filter(|socket| socket.is_listening());
         let (Some(listener), Some(parent), true) = (listener, parent, room) else {
-            if !self.flows.contains_key(&flow) {
+            if !self.streams.flows.contains_key(&flow) {
                 self.call(flow, StreamCall::Close { unread: false, linger: None }, cx);
             }
-            self.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: None });
+            self.streams.flows.insert(child, Flow { owner: None, hold: None, local, remote: Some(remote), time_wait: None });
             self.call(child, StreamCall::Abort, cx);
             self.call(flow, StreamCall::Took { connections: 1 }, cx);
             self.count(crate::counters::SOCKETS_FULL);
@@ -159,7 +160,7 @@ impl Sockets {
         // sk_clone: "newsk->sk_priority = 0;"
         let options = crate::options::Options { priority: 0, memberships: Vec::new(), ip_options: None, ..options };
         let owner = parent.owner;
-        let mut socket = self.fresh(domain, kind, protocol, options, Body::Stream(stream));
+        let mut socket = self.registry.fresh(domain, kind, protocol, options, Body::Stream(stream));
         socket.owner = owner;
         (socket.local, socket.remote, socket.number) = (local, Some(remote), local.port());
         // inet_reqsk_alloc: "ireq->ir_iif = … if (ipv6_addr_type(&ireq->ir_v6_rmt_addr) & IPV6_ADDR_LINKLOCAL)"; the child is bound to it.
@@ -171,15 +172,15 @@ impl Sockets {
         self.dress(child, &mut socket, remote.ip(), cx);
         // sk_clone: "newsk->sk_userlocks = sk->sk_userlocks & ~SOCK_BINDPORT_LOCK"
         (socket.address_locked, socket.shutdown) = (address_locked, shutdown);
-        let id = self.store.insert(socket);
-        self.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: None });
+        let id = self.registry.store.insert(socket);
+        self.streams.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: None });
         if let Ok(hold) = self.hold_of(id, local.ip(), How::Bind) {
-            let hold = self.tcp_ports.hold(local.port(), hold);
-            if let Some(socket) = self.store.get_mut(id) {
+            let hold = self.streams.ports.hold(local.port(), hold);
+            if let Some(socket) = self.registry.store.get_mut(id) {
                 socket.hold = Some(hold);
             }
         }
-        if let Some(stream) = self.store.get_mut(listener).and_then(|socket| socket.stream_mut()) {
+        if let Some(stream) = self.registry.store.get_mut(listener).and_then(|socket| socket.stream_mut()) {
             stream.accept_queue.push_back(id);
         }
         self.count(crate::counters::PASSIVE_OPENS);
@@ -210,7 +211,7 @@ impl Sockets {
 
     /// `tcp_fin`.
     fn half_closed(&mut self, s: SocketId) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         socket.shutdown.receive = true;
         if let Some(stream) = socket.stream_mut() {
             stream.done = true;
@@ -225,7 +226,7 @@ impl Sockets {
 
     /// `tcp_reset` and `tcp_write_err`: the error is told once, received data stays to be read.
     pub(crate) fn fail(&mut self, s: SocketId, error: StreamError) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let Some(stream) = socket.stream_mut() else { return };
         let soft = stream.soft_error.take();
         if stream.state == TcpState::Close {
@@ -241,7 +242,7 @@ impl Sockets {
 
     /// `tcp_done_with_error`.
     pub(crate) fn fail_with(&mut self, s: SocketId, error: Errno) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         socket.error = Some(error);
         self.count(crate::counters::CONNECTIONS_FAILED);
         self.done(s);
@@ -249,7 +250,7 @@ impl Sockets {
 
     /// `tcp_v4_err`: with IP_RECVERR the program hears of it at once, otherwise if the connection fails later.
     fn soft_error(&mut self, s: SocketId, error: StreamError) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         if socket.options.wants_errors(socket.remote.is_some_and(|remote| remote.is_ipv6())) {
             socket.error = Some(error.into());
             self.touch(s);
@@ -260,7 +261,7 @@ impl Sockets {
 
     pub(crate) fn released(&mut self, flow: FlowId) {
         if let Some(s) = self.owner(flow)
-            && let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut())
+            && let Some(stream) = self.registry.store.get_mut(s).and_then(|socket| socket.stream_mut())
         {
             stream.flow = None;
             stream.left = Some(flow).filter(|_| stream.unread() > 0);
@@ -269,8 +270,8 @@ impl Sockets {
                 self.done(s);
             }
         }
-        if let Some(hold) = self.flows.swap_remove(&flow).and_then(|entry| entry.hold) {
-            self.tcp_ports.release(hold);
+        if let Some(hold) = self.streams.flows.swap_remove(&flow).and_then(|entry| entry.hold) {
+            self.streams.ports.release(hold);
         }
     }
 
@@ -285,13 +286,14 @@ impl Sockets {
         if group && !self.is_member(to.ip(), interface) {
             return cx.drop(frame, Reason::NotForUs);
         }
-        let Some(candidates) = self.receivers.get(&to.port()) else { return self.unwanted(frame, group, cx) };
+        let Some(candidates) = self.messages.datagrams.receivers.get(&to.port()) else { return self.unwanted(frame, group, cx) };
         if group {
             let wanting: Vec<SocketId> = candidates
                 .iter()
                 .copied()
                 .filter(|s| {
-                    self.store
+                    self.registry
+                        .store
                         .get(*s)
                         .is_some_and(|socket| takes(socket, to, from, interface) && socket.options.hears(to.ip(), from.ip(), interface))
                 })
@@ -315,7 +317,7 @@ impl Sockets {
     fn is_member(&self, group: IpAddr, interface: u32) -> bool {
         let IpAddr::V4(group) = group else { return true };
         let all_hosts = Ipv4Addr::new(224, 0, 0, 1);
-        !group.is_multicast() || group == all_hosts || self.members.contains_key(&(group.into(), interface))
+        !group.is_multicast() || group == all_hosts || self.groups.members.contains_key(&(group.into(), interface))
     }
 
     /// `__udp4_lib_lookup` and `__udp6_lib_lookup`: sockets of exactly this address before those of the wildcard, among them the best score,
@@ -324,7 +326,7 @@ impl Sockets {
         let mut best: Option<((bool, u32), SocketId)> = None;
         let mut equals: Vec<SocketId> = Vec::new();
         for s in candidates.iter().rev() {
-            let Some(socket) = self.store.get(*s).filter(|socket| takes(socket, to, from, interface)) else { continue };
+            let Some(socket) = self.registry.store.get(*s).filter(|socket| takes(socket, to, from, interface)) else { continue };
             let score = (!socket.local.ip().is_unspecified(), score(socket, to.ip()));
             if best.is_none_or(|(most, _)| score > most) {
                 best = Some((score, *s));
@@ -335,7 +337,7 @@ impl Sockets {
             }
         }
         if equals.len() > 1 {
-            let chosen = (self.hasher.hash_one((to, from)) % equals.len() as u64) as usize;
+            let chosen = (self.messages.datagrams.hasher.hash_one((to, from)) % equals.len() as u64) as usize;
             return equals.get(chosen).copied();
         }
         best.map(|(_, s)| s)
@@ -357,8 +359,8 @@ impl Sockets {
 
     /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
     fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
-        let vector = self.vector;
-        let Some(socket) = self.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
+        let vector = self.messages.datagrams.vector;
+        let Some(socket) = self.registry.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
         // udp_queue_rcv_one_skb: "if (sk_filter_trim_cap(sk, skb, sizeof(struct udphdr))) goto drop;", which counts in sk_drops.
         if !crate::filter::passes(socket.options.filter.as_ref(), &mut frame, 8, 8) {
             if let Some(datagram) = socket.datagram_mut() {
@@ -373,7 +375,7 @@ impl Sockets {
             frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
             let before = datagram.queued_truesize;
             coalesce::join_last(datagram, frame);
-            self.waiting_bytes += datagram.queued_truesize.saturating_sub(before);
+            self.registry.waiting_bytes += datagram.queued_truesize.saturating_sub(before);
             return self.touch(s);
         }
         let bytes = frame.len();
@@ -384,7 +386,7 @@ impl Sockets {
             return cx.drop(frame, Reason::SocketBufferFull);
         }
         // __udp_enqueue_schedule_skb: "if (!__sk_mem_raise_allocated(…)) …", by udp_mem; counted as UdpMemErrors.
-        if self.waiting_bytes + truesize > self.limits.datagram_bytes_max {
+        if self.registry.waiting_bytes + truesize > self.registry.limits.datagram_bytes_max {
             datagram.dropped = datagram.dropped.saturating_add(1);
             self.count(crate::counters::MEMORY_ERRORS);
             return cx.drop(frame, Reason::SocketBufferFull);
@@ -405,7 +407,7 @@ impl Sockets {
         };
         datagram.queued_truesize += truesize;
         datagram.queue.push_back(waiting);
-        self.waiting_bytes += truesize;
+        self.registry.waiting_bytes += truesize;
         self.touch(s);
     }
 }

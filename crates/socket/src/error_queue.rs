@@ -154,7 +154,8 @@ impl Sockets {
         let interface = meta.interface.0;
         let (local, remote) = (address::scoped(quoted.source, from, interface), address::scoped(quoted.destination, to, interface));
         // The packet's sender is looked up as if it were to receive an answer.
-        let found = self.receivers.get(&from).and_then(|candidates| self.find(candidates, local, remote, meta.interface.0));
+        let found =
+            self.messages.datagrams.receivers.get(&from).and_then(|candidates| self.find(candidates, local, remote, meta.interface.0));
         let Some(s) = found else { return false };
         self.report(s, meta, error, quoted, remote, quoted.payload(8), now)
     }
@@ -172,10 +173,10 @@ impl Sockets {
 
     /// `raw_icmp_error`, `raw6_icmp_error`: every raw socket of the protocol whose addresses fit.
     fn raw_error(&mut self, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
-        let Some(all) = self.raw.get(&(quoted.family(), u16::from(quoted.protocol.0))) else { return false };
+        let Some(all) = self.messages.raw.by_protocol.get(&(quoted.family(), u16::from(quoted.protocol.0))) else { return false };
         let interface = meta.interface.0;
         let fits = |s: &SocketId| {
-            let Some(socket) = self.store.get(*s) else { return false };
+            let Some(socket) = self.registry.store.get(*s) else { return false };
             let peer = socket.remote.is_none_or(|remote| remote.ip() == quoted.destination);
             let here = socket.local.ip().is_unspecified() || socket.local.ip() == quoted.source;
             peer && here && (socket.options.interface == 0 || interface == 0 || socket.options.interface == interface)
@@ -185,7 +186,7 @@ impl Sockets {
         let mut told = false;
         for s in fitting {
             // "payload = skb->data + (iph->ihl << 2); if (inet_test_bit(HDRINCL, sk)) payload = skb->data;"
-            let whole = self.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.header_included);
+            let whole = self.registry.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.header_included);
             let data = if whole { quoted.packet.clone() } else { quoted.payload(0) };
             told |= self.report(s, meta, error, quoted, to, data, now);
         }
@@ -195,7 +196,7 @@ impl Sockets {
     /// What all of them do with the socket they found. True: the socket heard of it.
     #[allow(clippy::too_many_arguments)] // the kernel's own list: ip_icmp_error(sk, skb, err, port, info, payload)
     fn report(&mut self, s: SocketId, meta: &Meta, error: IcmpError, quoted: &Quoted, to: SocketAddr, data: Bytes, now: Instant) -> bool {
-        let Some(socket) = self.store.get(s) else { return false };
+        let Some(socket) = self.registry.store.get(s) else { return false };
         let v6 = quoted.family() == Family::V6;
         let (number, hard) = if v6 { errno::of_icmp6(error.kind) } else { errno::of_icmp(error.kind) };
         let hard = match error.kind {
@@ -233,7 +234,7 @@ impl Sockets {
         } else if !hard || socket.remote.is_none() {
             return false;
         }
-        if let Some(socket) = self.store.get_mut(s) {
+        if let Some(socket) = self.registry.store.get_mut(s) {
             socket.error = Some(number);
         }
         self.touch(s);
@@ -242,7 +243,7 @@ impl Sockets {
 
     /// `sock_queue_err_skb`: bounded by the receive buffer, and by number.
     pub(crate) fn queue_error(&mut self, s: SocketId, entry: QueuedError) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let room = socket.options.receive_buffer as usize;
         let Some(queue) = socket.message_queue_mut() else { return };
         let waiting: usize = queue.errors.iter().map(|entry| truesize(entry.data.len())).sum();
@@ -256,7 +257,7 @@ impl Sockets {
 
     /// `ip_local_error`, `ipv6_local_error`: something went wrong here, before the packet left. Nothing becomes pending.
     pub(crate) fn local_error(&mut self, s: SocketId, number: Errno, to: SocketAddr, info: u32, now: Instant) {
-        let Some(socket) = self.store.get(s) else { return };
+        let Some(socket) = self.registry.store.get(s) else { return };
         if !socket.options.wants_errors(to.is_ipv6()) {
             return;
         }
@@ -268,7 +269,7 @@ impl Sockets {
 
     /// `skb_tstamp_tx`: what was sent has been queued and has left, as far as the node can see. `asked` is SO_TIMESTAMPING of the send.
     pub(crate) fn record_transmit(&mut self, s: SocketId, asked: Option<u32>, data: &Bytes, now: Instant) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let options = &mut socket.options;
         let flags = asked.map_or(options.timestamping, |asked| options.timestamping & !TIMESTAMPING_TX_RECORDS | asked);
         if flags & (TIMESTAMPING_TX_SOFTWARE | TIMESTAMPING_TX_SCHED) == 0 {
@@ -290,7 +291,7 @@ impl Sockets {
 
     /// `__msg_zerocopy_callback`: the bytes of a MSG_ZEROCOPY send were copied. Numbers that follow each other share an entry.
     pub(crate) fn zerocopy_done(&mut self, s: SocketId, now: Instant) {
-        let Some(socket) = self.store.get_mut(s).filter(|socket| socket.options.zerocopy) else { return };
+        let Some(socket) = self.registry.store.get_mut(s).filter(|socket| socket.options.zerocopy) else { return };
         let number = socket.options.zerocopy_key;
         socket.options.zerocopy_key = number.wrapping_add(1);
         let last = socket.message_queue_mut().and_then(|queue| queue.errors.back_mut());
@@ -304,7 +305,7 @@ impl Sockets {
 
     /// `ip_recv_error`, `ipv6_recv_error`: the oldest entry of the error queue.
     pub(crate) fn receive_error(&mut self, s: SocketId, length: usize) -> Result<Received, Errno> {
-        let boot_time = self.limits.boot_time_nanos;
+        let boot_time = self.registry.limits.boot_time_nanos;
         let socket = self.get_mut(s)?;
         let queue = socket.message_queue_mut().ok_or(Errno::EAGAIN)?;
         let entry = queue.errors.pop_front().ok_or(Errno::EAGAIN)?;

@@ -6,109 +6,51 @@
 
 use crate::abi::*;
 use crate::address::{self, AF_INET, AF_INET6};
-use crate::counters::Counters;
+use crate::datagrams::Datagrams;
 use crate::errno::Errno;
 use crate::limits::Limits;
+use crate::messages::Messages;
+use crate::multicast::Groups;
 use crate::options::{self, Options};
 use crate::outputs::TCP;
-use crate::ports::{HoldId, Ports, Rules};
+use crate::ping_socket::Pings;
+use crate::raw_socket::RawSockets;
 use crate::received::Received;
-use crate::socket::{Body, Datagram, Raw, Shutdown, Socket, SocketId, Store, Stream, TcpState};
+use crate::registry::Registry;
+use crate::socket::{Body, Datagram, Raw, Shutdown, Socket, SocketId, Stream, TcpState};
 use crate::socket_state::{self, SocketState};
+use crate::streams::Streams;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{AddressKind, Family};
-use weft_core::{Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, Query, StreamCall, StreamMessage, Table};
+use weft_core::{Answer, CallId, Context, FlowId, Query, StreamCall, StreamMessage, Table};
 
 /// NPROTO: address families that Linux has numbers for.
 const FAMILIES: i32 = 46;
 
-/// A flow that some socket opened, or whose socket is gone.
-#[derive(Debug)]
-pub(crate) struct Flow {
-    pub owner: Option<SocketId>,
-    /// The port, when the socket is gone.
-    pub hold: Option<HoldId>,
-    pub local: SocketAddr,
-    pub remote: Option<SocketAddr>,
-    /// Only TIME-WAIT is left, since then.
-    pub time_wait: Option<Instant>,
-}
-weft_core::fields!(struct Flow { owner, hold, local, remote, time_wait });
-
 /// All sockets of a node; see the crate's text. Is the sockets block.
 #[derive(Debug)]
 pub struct Sockets {
-    pub(crate) birth: u64,
-    pub(crate) store: Store,
-    pub(crate) tcp_ports: Ports,
-    pub(crate) udp_ports: Ports,
-    /// Datagram sockets by the port they hold, oldest first.
-    pub(crate) receivers: BTreeMap<u16, Vec<SocketId>>,
-    /// Raw sockets by family and protocol, oldest first.
-    pub(crate) raw: BTreeMap<(Family, u16), Vec<SocketId>>,
-    /// ICMP datagram sockets by family and identifier, oldest first.
-    pub(crate) pings: BTreeMap<(Family, u16), Vec<SocketId>>,
-    pub(crate) ping_rover: u16,
-    pub(crate) flows: Map<FlowId, Flow>,
-    pub(crate) changed: Vec<SocketId>,
-    pub(crate) limits: Limits,
-    /// Bytes of memory in the receive queues of all datagram, raw and ICMP sockets.
-    pub(crate) waiting_bytes: usize,
-    pub(crate) counters: Counters,
-    pub(crate) next_flow: u64,
-    pub(crate) next_call: u64,
-    pub(crate) next_cookie: u64,
-    /// Key for choosing among SO_REUSEPORT sockets.
-    pub(crate) hasher: KeyedHasher,
-    /// Counts vectors of datagrams.
-    pub(crate) vector: u64,
-    /// The last one was full: what comes next may belong to it.
-    pub(crate) vector_goes_on: bool,
-    /// How many sockets have joined a group on an interface.
-    pub(crate) members: BTreeMap<(IpAddr, u32), usize>,
-    /// TCP's connections hold as much memory as they may.
-    pub(crate) short_of_memory: bool,
-    /// There may be a listener that the transport has not heard of, or has forgotten.
-    pub(crate) unheard: bool,
-    /// What the last destination address was to this node.
-    pub(crate) kind_cache: Option<(IpAddr, AddressKind)>,
+    pub(crate) registry: Registry,
+    pub(crate) streams: Streams,
+    pub(crate) messages: Messages,
+    pub(crate) groups: Groups,
 }
 
 impl Sockets {
     /// Differs between two blocks of this kind in one place: to notice that the sockets one knew are gone.
     pub fn birth(&self) -> u64 {
-        self.birth
+        self.registry.birth
     }
 
     pub(crate) fn new(limits: Limits, rng: &mut weft_core::Rng) -> Sockets {
-        Sockets {
-            birth: rng.u64(),
-            store: Store::beginning_with(rng.u32()),
-            tcp_ports: Ports::new(Rules::Stream),
-            udp_ports: Ports::new(Rules::Datagram),
-            receivers: BTreeMap::new(),
-            raw: BTreeMap::new(),
-            pings: BTreeMap::new(),
-            ping_rover: rng.u32() as u16,
-            flows: Map::with_hasher(KeyedHasher::new(rng)),
-            changed: Vec::new(),
-            limits,
-            waiting_bytes: 0,
-            counters: Counters::new(),
-            // Flows and sockets of an earlier block of this kind are not taken for ours.
-            next_flow: (u64::from(rng.u32()) & 0xf_ffff) << 32 | 1,
-            next_call: 1,
-            next_cookie: 1,
-            hasher: KeyedHasher::new(rng),
-            members: BTreeMap::new(),
-            vector: 0,
-            vector_goes_on: false,
-            short_of_memory: false,
-            unheard: false,
-            kind_cache: None,
-        }
+        // What a world does from its seed on depends on the order in which these draw.
+        let registry = Registry::new(limits, rng);
+        let pings = Pings::new(rng);
+        let streams = Streams::new(rng);
+        let datagrams = Datagrams::new(rng);
+        Sockets { registry, streams, messages: Messages { datagrams, raw: RawSockets::default(), pings }, groups: Groups::default() }
     }
 
     /// socket(2); `kind` without SOCK_NONBLOCK and SOCK_CLOEXEC. EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT, EINVAL as `inet_create`
@@ -141,50 +83,27 @@ impl Sockets {
             (SOCK_STREAM | SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
-        if self.store.len() >= self.limits.sockets_max {
+        if self.registry.store.len() >= self.registry.limits.sockets_max {
             self.count(crate::counters::SOCKETS_FULL);
             return Err(Errno::ENFILE);
         }
         // inet6_create sets no MC_ALL for IPv4's groups.
         let mut options = Options { multicast_all: domain == AF_INET, ..Options::default() };
         let streams = matches!(body, Body::Stream(_));
-        options.send_buffer = if streams { options::TCP_SEND_BUFFER } else { self.limits.buffer_default };
-        options.receive_buffer = if streams { options::TCP_RECEIVE_BUFFER } else { self.limits.buffer_default };
+        options.send_buffer = if streams { options::TCP_SEND_BUFFER } else { self.registry.limits.buffer_default };
+        options.receive_buffer = if streams { options::TCP_RECEIVE_BUFFER } else { self.registry.limits.buffer_default };
         let raw = matches!(body, Body::Raw(_));
         // inet_create: "if (INET_PROTOSW_REUSE & answer_flags) sk->sk_reuse = SK_CAN_REUSE;"
         options.reuse_address = matches!(body, Body::Raw(_) | Body::Ping(_));
         // ping_init_sock: "if (sk->sk_family == AF_INET6) sk->sk_ipv6only = 1;"
         options.v6_only = domain == AF_INET6 && matches!(body, Body::Ping(_));
-        let socket = self.fresh(domain, kind, protocol, options, body);
+        let socket = self.registry.fresh(domain, kind, protocol, options, body);
         self.count(crate::counters::SOCKETS_OPENED);
-        let id = self.store.insert(socket);
+        let id = self.registry.store.insert(socket);
         if raw {
             self.open_raw(id, cx);
         }
         Ok(id)
-    }
-
-    pub(crate) fn fresh(&mut self, domain: i32, kind: i32, protocol: i32, options: Options, body: Body) -> Socket {
-        let cookie = self.next_cookie;
-        self.next_cookie += 1;
-        Socket {
-            cookie,
-            domain,
-            owner: 0,
-            kind,
-            protocol,
-            options,
-            error: None,
-            shutdown: Shutdown::default(),
-            local: address::unspecified(domain),
-            remote: None,
-            number: 0,
-            hold: None,
-            address_locked: false,
-            port_locked: false,
-            changed: false,
-            body,
-        }
     }
 
     /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
@@ -358,7 +277,7 @@ impl Sockets {
     /// close(2) of the last descriptor. Never blocks: a lingering close goes on below.
     pub fn close(&mut self, s: SocketId, cx: &mut Context<'_>) {
         self.leave_groups(s, cx);
-        let Some(socket) = self.store.get(s) else { return };
+        let Some(socket) = self.registry.store.get(s) else { return };
         match &socket.body {
             Body::Stream(_) => self.close_stream(s, cx),
             Body::Datagram(_) | Body::Ping(_) => self.close_datagram(s),
@@ -368,19 +287,24 @@ impl Sockets {
 
     /// What poll(2) would say.
     pub fn readiness(&self, s: SocketId) -> crate::Poll {
-        self.store.get(s).map_or(crate::Poll::NONE, crate::readiness::of)
+        self.registry.store.get(s).map_or(crate::Poll::NONE, crate::readiness::of)
     }
 
     /// The sockets that programs hold, with their readiness: all but those that wait to be accepted.
     pub fn held(&self) -> BTreeMap<SocketId, crate::Poll> {
-        let queued: BTreeSet<SocketId> =
-            self.store.iter().filter_map(|(_, socket)| socket.stream()).flat_map(|stream| stream.accept_queue.iter().copied()).collect();
-        self.store.iter().filter(|(id, _)| !queued.contains(id)).map(|(id, socket)| (id, crate::readiness::of(socket))).collect()
+        let queued: BTreeSet<SocketId> = self
+            .registry
+            .store
+            .iter()
+            .filter_map(|(_, socket)| socket.stream())
+            .flat_map(|stream| stream.accept_queue.iter().copied())
+            .collect();
+        self.registry.store.iter().filter(|(id, _)| !queued.contains(id)).map(|(id, socket)| (id, crate::readiness::of(socket))).collect()
     }
 
     /// A socket as people know it: `tcp 10.0.0.2:7000`. None: there is none.
     pub fn describe(&self, s: SocketId) -> Option<String> {
-        let row = crate::listing::row(s, self.store.get(s)?);
+        let row = crate::listing::row(s, self.registry.store.get(s)?);
         let part = |name: &str| row[name].as_str().unwrap_or("?").to_owned();
         Some(format!("{} {} (peer {})", part("proto"), part("local"), part("peer")))
     }
@@ -392,20 +316,17 @@ impl Sockets {
 
     /// The sockets whose readiness, state or error changed since the last call, each once, in the order of the first change.
     pub fn take_changed(&mut self) -> Vec<SocketId> {
-        let mut changed = std::mem::take(&mut self.changed);
-        let store = &mut self.store;
-        changed.retain(|id| store.get_mut(*id).map(|socket| socket.changed = false).is_some());
-        changed
+        self.registry.take_changed()
     }
 
     /// Where the socket is in its life; none: no such socket.
     pub fn state(&self, s: SocketId) -> Option<SocketState> {
-        self.store.get(s).map(socket_state::of)
+        self.registry.store.get(s).map(socket_state::of)
     }
 
     /// Bytes that `send` would take now.
     pub fn send_room(&self, s: SocketId) -> usize {
-        match self.store.get(s).map(|socket| (socket, socket.stream(), socket.datagram())) {
+        match self.registry.store.get(s).map(|socket| (socket, socket.stream(), socket.datagram())) {
             Some((_, Some(stream), _)) if stream.deferred => crate::options::TCP_SEND_BUFFER as usize,
             Some((_, Some(stream), _)) if stream.refused => 0,
             Some((_, Some(stream), _)) => stream.credit,
@@ -416,22 +337,22 @@ impl Sockets {
 
     /// The pending error (SO_ERROR), which stays.
     pub fn pending_error(&self, s: SocketId) -> Option<Errno> {
-        self.store.get(s).and_then(|socket| socket.error)
+        self.registry.store.get(s).and_then(|socket| socket.error)
     }
 
     /// SO_RCVTIMEO and SO_SNDTIMEO, for adapters that park callers: none waits for ever, zero not at all.
     pub fn timeouts(&self, s: SocketId) -> (Option<std::time::Duration>, Option<std::time::Duration>) {
-        self.store.get(s).map_or((None, None), |socket| (socket.options.receive_timeout, socket.options.send_timeout))
+        self.registry.store.get(s).map_or((None, None), |socket| (socket.options.receive_timeout, socket.options.send_timeout))
     }
 
     /// Is it a stream?
     pub fn is_stream(&self, s: SocketId) -> bool {
-        self.store.get(s).is_some_and(|socket| socket.kind == SOCK_STREAM)
+        self.registry.store.get(s).is_some_and(|socket| socket.kind == SOCK_STREAM)
     }
 
     /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.
     pub fn receive_ready(&self, s: SocketId) -> usize {
-        match self.store.get(s).map(|socket| (socket.stream(), socket.datagram())) {
+        match self.registry.store.get(s).map(|socket| (socket.stream(), socket.datagram())) {
             Some((Some(stream), _)) => stream.unread(),
             Some((_, Some(datagram))) => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
             _ => 0,
@@ -440,52 +361,35 @@ impl Sockets {
 
     /// The user who made the socket (`sk_uid`, 0 until told): SO_REUSEPORT shares a port among sockets of one user.
     pub fn set_owner(&mut self, s: SocketId, user: u32) {
-        if let Some(socket) = self.store.get_mut(s) {
+        if let Some(socket) = self.registry.store.get_mut(s) {
             socket.owner = user;
         }
         self.show_hold(s);
     }
 
     pub(crate) fn get(&self, s: SocketId) -> Result<&Socket, Errno> {
-        self.store.get(s).ok_or(Errno::EBADF)
+        self.registry.get(s)
     }
     pub(crate) fn get_mut(&mut self, s: SocketId) -> Result<&mut Socket, Errno> {
-        self.store.get_mut(s).ok_or(Errno::EBADF)
+        self.registry.get_mut(s)
     }
     pub(crate) fn count(&mut self, counter: usize) {
-        self.counters.count(counter);
+        self.registry.count(counter);
     }
     /// Readiness, state or error of `s` changed.
     pub(crate) fn touch(&mut self, s: SocketId) {
-        if let Some(socket) = self.store.get_mut(s)
-            && !socket.changed
-        {
-            socket.changed = true;
-            self.changed.push(s);
-        }
+        self.registry.touch(s);
     }
 
     /// What an address is to this node; without an owner of addresses, only the obvious.
     pub(crate) fn address_kind(&mut self, address: IpAddr, cx: &Context<'_>) -> AddressKind {
-        if let Some((cached, kind)) = self.kind_cache
-            && cached == address
-        {
-            return kind;
-        }
-        let kind = match cx.ask(Table::Addresses(Family::of(address)), &Query::AddressKind(address)) {
-            Answer::AddressKind(kind) => kind,
-            _ if address.is_unspecified() => AddressKind::Unspecified,
-            _ if address.is_multicast() => AddressKind::Multicast,
-            _ => AddressKind::Other,
-        };
-        self.kind_cache = Some((address, kind));
-        kind
+        self.registry.kinds.of(address, cx)
     }
 
     /// Sends a call down about a flow.
     pub(crate) fn call(&mut self, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) -> CallId {
-        let id = CallId(self.next_call);
-        self.next_call += 1;
+        let id = CallId(self.streams.next_call);
+        self.streams.next_call += 1;
         cx.send(TCP, StreamMessage::Call { id, flow, op: Box::new(op) });
         id
     }

@@ -13,12 +13,14 @@
 
 pub mod abi;
 pub mod address;
+mod address_kinds;
 mod block;
 mod cmsg;
 mod coalesce;
 mod connection;
 mod counters;
 mod datagram_socket;
+mod datagrams;
 mod deliver;
 pub mod errno;
 mod error_queue;
@@ -31,6 +33,7 @@ mod limits;
 mod listing;
 mod membership;
 mod memory;
+mod messages;
 mod multicast;
 pub mod options;
 mod outgoing;
@@ -43,11 +46,13 @@ mod raw_address;
 mod raw_socket;
 mod readiness;
 mod received;
+mod registry;
 mod socket;
 mod socket_state;
 mod state;
 mod stream_receive;
 mod stream_socket;
+mod streams;
 mod transport;
 mod unread;
 

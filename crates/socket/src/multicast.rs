@@ -5,6 +5,7 @@ use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::membership::Membership;
 use crate::socket::SocketId;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{AddressKind, Family, Traffic};
 use weft_core::{Answer, Change, Context, InterfaceIndex, Query, Table};
@@ -23,6 +24,13 @@ pub(crate) struct GroupRequest {
     pub group: IpAddr,
     pub address: Ipv4Addr,
     pub interface: u32,
+}
+
+/// The groups in which any socket is.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    /// How many sockets have joined a group on an interface.
+    pub members: BTreeMap<(IpAddr, u32), usize>,
 }
 
 impl Sockets {
@@ -174,7 +182,7 @@ impl Sockets {
 
     /// `ip_mc_drop_socket`, `ipv6_sock_mc_close`.
     pub(crate) fn leave_groups(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         for entry in std::mem::take(&mut socket.options.memberships) {
             self.count_membership((entry.group, entry.interface), false);
             self.tell_group(s, entry.group, entry.interface, cx);
@@ -183,10 +191,10 @@ impl Sockets {
 
     /// Tells the owner of the groups, who may be new, everything again.
     pub(crate) fn tell_groups(&self, cx: &mut Context<'_>) {
-        if self.members.is_empty() {
+        if self.groups.members.is_empty() {
             return;
         }
-        for (id, socket) in self.store.iter() {
+        for (id, socket) in self.registry.store.iter() {
             for entry in &socket.options.memberships {
                 self.tell_group(id, entry.group, entry.interface, cx);
             }
@@ -196,17 +204,17 @@ impl Sockets {
     /// What this socket wants of a group on an interface now.
     fn tell_group(&self, s: SocketId, group: IpAddr, interface: u32, cx: &mut Context<'_>) {
         let wish = |entry: &&Membership| entry.group == group && entry.interface == interface;
-        let filter = self.store.get(s).and_then(|socket| socket.options.memberships.iter().find(wish)).map(Membership::filter);
+        let filter = self.registry.store.get(s).and_then(|socket| socket.options.memberships.iter().find(wish)).map(Membership::filter);
         let change = Change::Group { interface: InterfaceIndex(interface), group, holder: s.number(), filter };
         cx.tell(Table::Groups(Family::of(group)), change);
     }
 
     /// A socket has joined a group (+1) or left it.
     fn count_membership(&mut self, key: (IpAddr, u32), joined: bool) {
-        let members = self.members.entry(key).or_default();
+        let members = self.groups.members.entry(key).or_default();
         *members = if joined { *members + 1 } else { members.saturating_sub(1) };
         if *members == 0 {
-            self.members.remove(&key);
+            self.groups.members.remove(&key);
         }
     }
 }

@@ -168,7 +168,7 @@ impl Sockets {
         let extras = self.header_extras(s, &out.ancillary, out.to);
         let ip_options = self.ip_options(s, &out.ancillary, out.to);
         let attached = self.attached(s, &out.ancillary, out.to).cloned().map(Box::new);
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let options = &socket.options;
         let timed = options.timestamping | out.ancillary.timestamping.unwrap_or(0) != 0;
         let bytes = truesize(frame.len());

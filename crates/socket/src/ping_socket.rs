@@ -13,10 +13,11 @@ use crate::raw_address;
 use crate::received::Received;
 use crate::socket::{Socket, SocketId};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::scope::needs_scope;
 use weft_core::table::{AddressKind, Family};
-use weft_core::{Context, Frame, Reason};
+use weft_core::{Context, Frame, Reason, Rng};
 use weft_wire::Protocol;
 use weft_wire::checksum::{Sum, pseudo_v6};
 
@@ -45,6 +46,21 @@ fn types(family: Family) -> &'static Types {
 pub(crate) fn supported(family: Family, kind: u8, code: u8) -> bool {
     let types = types(family);
     code == 0 && (kind == types.echo || kind == types.extended_echo)
+}
+
+/// ICMP datagram sockets by the identifiers of their messages.
+#[derive(Debug)]
+pub(crate) struct Pings {
+    /// By family and identifier, oldest first.
+    pub by_ident: BTreeMap<(Family, u16), Vec<SocketId>>,
+    /// The identifier that was given out last.
+    pub rover: u16,
+}
+
+impl Pings {
+    pub(crate) fn new(rng: &mut Rng) -> Pings {
+        Pings { by_ident: BTreeMap::new(), rover: rng.u32() as u16 }
+    }
 }
 
 /// `ping_init_sock`: "if (sk->sk_family == AF_INET6) sk->sk_ipv6only = 1;"
@@ -88,35 +104,38 @@ impl Sockets {
         let socket = self.get(s)?;
         let (family, reuse) = (family_of(socket), socket.options.reuse_address);
         let ident = if wanted == 0 {
-            let start = self.ping_rover;
+            let start = self.messages.pings.rover;
             let free = |ident: &u16| {
-                *ident != 0 && !self.pings.contains_key(&(Family::V4, *ident)) && !self.pings.contains_key(&(Family::V6, *ident))
+                *ident != 0
+                    && !self.messages.pings.by_ident.contains_key(&(Family::V4, *ident))
+                    && !self.messages.pings.by_ident.contains_key(&(Family::V6, *ident))
             };
             let found = (1..=u16::MAX).map(|step| start.wrapping_add(step)).find(free).ok_or(Errno::EADDRINUSE)?;
-            self.ping_rover = found;
+            self.messages.pings.rover = found;
             found
         } else {
             // The table is one for both families.
-            let mut others = [Family::V4, Family::V6].into_iter().filter_map(|family| self.pings.get(&(family, wanted))).flatten();
-            let taken = others.any(|other| !reuse || !self.store.get(*other).is_some_and(|other| other.options.reuse_address));
+            let mut others =
+                [Family::V4, Family::V6].into_iter().filter_map(|family| self.messages.pings.by_ident.get(&(family, wanted))).flatten();
+            let taken = others.any(|other| !reuse || !self.registry.store.get(*other).is_some_and(|other| other.options.reuse_address));
             if taken {
                 return Err(Errno::EADDRINUSE);
             }
             wanted
         };
-        self.pings.entry((family, ident)).or_default().push(s);
+        self.messages.pings.by_ident.entry((family, ident)).or_default().push(s);
         self.get_mut(s)?.number = ident;
         Ok(())
     }
 
     /// `ping_unhash`: gives the identifier up.
     pub(crate) fn release_ident(&mut self, s: SocketId) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let key = (family_of(socket), std::mem::take(&mut socket.number));
-        let Some(all) = self.pings.get_mut(&key) else { return };
+        let Some(all) = self.messages.pings.by_ident.get_mut(&key) else { return };
         all.retain(|other| *other != s);
         if all.is_empty() {
-            self.pings.remove(&key);
+            self.messages.pings.by_ident.remove(&key);
         }
     }
 
@@ -205,8 +224,8 @@ impl Sockets {
 
     /// `ping_lookup`: by identifier, bound address and interface; the peer of a connected socket is not looked at. The newest wins.
     pub(crate) fn find_ping(&self, family: Family, ident: u16, own: IpAddr, interface: u32) -> Option<SocketId> {
-        self.pings.get(&(family, ident))?.iter().rev().copied().find(|s| {
-            let Some(socket) = self.store.get(*s) else { return false };
+        self.messages.pings.by_ident.get(&(family, ident))?.iter().rev().copied().find(|s| {
+            let Some(socket) = self.registry.store.get(*s) else { return false };
             let here = socket.local.ip().is_unspecified() || socket.local.ip() == own;
             here && (socket.options.interface == 0 || socket.options.interface == interface)
         })

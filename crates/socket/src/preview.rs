@@ -51,7 +51,7 @@ impl<'a> Waiting<'a> {
 impl Sockets {
     /// What is sure about a TCP or UDP socket. None: little is.
     pub fn preview(&self, s: SocketId) -> Option<Preview<'_>> {
-        let socket = self.store.get(s)?;
+        let socket = self.registry.store.get(s)?;
         let readiness = crate::readiness::of(socket);
         let unusual = socket.error.is_some() || socket.shutdown.send || socket.shutdown.receive;
         if unusual || readiness.contains(Poll::ERR) || readiness.contains(Poll::HUP) || readiness.contains(Poll::PRI) {
@@ -76,13 +76,13 @@ impl Sockets {
 
     /// The socket of a flow, where whoever waits there for data does so for as long as it takes.
     pub fn reader(&self, flow: FlowId) -> Option<SocketId> {
-        let owner = self.flows.get(&flow)?.owner?;
-        self.store.get(owner).filter(|socket| socket.options.receive_timeout.is_none()).map(|_| owner)
+        let owner = self.streams.flows.get(&flow)?.owner?;
+        self.registry.store.get(owner).filter(|socket| socket.options.receive_timeout.is_none()).map(|_| owner)
     }
 
     /// Is the peer, or the address that is given, one host's, and not this node's own? What is sent there comes to nobody here.
     pub fn is_elsewhere(&mut self, s: SocketId, to: Option<&[u8]>, cx: &mut Context<'_>) -> bool {
-        let Some(socket) = self.store.get(s) else { return false };
+        let Some(socket) = self.registry.store.get(s) else { return false };
         let (v6, remote) = (socket.is_v6(), socket.remote);
         let to = match to {
             Some(bytes) if v6 => self.send_to_v6(s, bytes).ok().flatten(),

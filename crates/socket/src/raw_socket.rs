@@ -14,6 +14,7 @@ use crate::outputs::{IP4, IP6, PACKET, PACKET6};
 use crate::raw_address;
 use crate::socket::{Corked, Joined, Raw, Seen, Socket, SocketId, Waiting};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use weft_core::scope::needs_scope;
 use weft_core::table::{AddressKind, Family, Traffic};
@@ -31,6 +32,13 @@ impl Raw {
     }
 }
 
+/// Raw sockets by what they hear.
+#[derive(Debug, Default)]
+pub(crate) struct RawSockets {
+    /// By family and protocol, oldest first.
+    pub by_protocol: BTreeMap<(Family, u16), Vec<SocketId>>,
+}
+
 /// The family of a socket's packets: of a v6 socket only IPv6, raw sockets have no mapped addresses.
 fn family_of(socket: &Socket) -> Family {
     if socket.is_v6() { Family::V6 } else { Family::V4 }
@@ -39,7 +47,7 @@ fn family_of(socket: &Socket) -> Family {
 impl Sockets {
     /// "inet->inet_num = protocol; … inet->inet_sport = htons(inet->inet_num); sk->sk_prot->hash(sk);"
     pub(crate) fn open_raw(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let number = socket.protocol as u16;
         socket.number = number;
         socket.local.set_port(number);
@@ -50,7 +58,7 @@ impl Sockets {
         {
             raw.checksum_at = Some(ICMPV6_CHECKSUM_AT);
         }
-        let all = self.raw.entry((family, number)).or_default();
+        let all = self.messages.raw.by_protocol.entry((family, number)).or_default();
         all.push(s);
         if all.len() == 1 {
             want(family, number, true, cx);
@@ -59,12 +67,12 @@ impl Sockets {
 
     /// `raw_unhash_sk`: it receives nothing from now on.
     pub(crate) fn unhash_raw(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(socket) = self.store.get(s) else { return };
+        let Some(socket) = self.registry.store.get(s) else { return };
         let key = (family_of(socket), socket.protocol as u16);
-        let Some(all) = self.raw.get_mut(&key) else { return };
+        let Some(all) = self.messages.raw.by_protocol.get_mut(&key) else { return };
         all.retain(|other| *other != s);
         if all.is_empty() {
-            self.raw.remove(&key);
+            self.messages.raw.by_protocol.remove(&key);
             want(key.0, key.1, false, cx);
         }
     }
@@ -76,7 +84,7 @@ impl Sockets {
 
     /// Tells the IP blocks, which may be new, what raw sockets want.
     pub(crate) fn tell_raw(&self, cx: &mut Context<'_>) {
-        for (family, number) in self.raw.keys() {
+        for (family, number) in self.messages.raw.by_protocol.keys() {
             want(*family, *number, true, cx);
         }
     }
@@ -296,7 +304,7 @@ impl Sockets {
         let meta = frame.meta();
         let (family, number) = (Family::of(meta.dst), u16::from(meta.protocol.0));
         let (to, from, interface) = (meta.dst, meta.src, meta.interface.0);
-        let Some(all) = self.raw.get(&(family, number)) else { return cx.drop(frame, Reason::NoPort) };
+        let Some(all) = self.messages.raw.by_protocol.get(&(family, number)) else { return cx.drop(frame, Reason::NoPort) };
         let wanting: Vec<SocketId> = all.iter().copied().filter(|s| self.wants_raw(*s, to, from, interface, family)).collect();
         if wanting.is_empty() {
             return cx.drop(frame, Reason::NoPort);
@@ -313,7 +321,7 @@ impl Sockets {
                 cx.count_drop(Reason::SocketBufferFull);
             } else if !sound && self.checks(s) {
                 // rawv6_rcv_skb: "if ((raw6_sk(sk)->checksum || …) && skb_checksum_complete(skb)) { sk_drops_inc(sk); …"
-                if let Some(queue) = self.store.get_mut(s).and_then(Socket::datagram_mut) {
+                if let Some(queue) = self.registry.store.get_mut(s).and_then(Socket::datagram_mut) {
                     queue.dropped = queue.dropped.saturating_add(1);
                 }
                 cx.count_drop(Reason::BadChecksum);
@@ -325,7 +333,7 @@ impl Sockets {
 
     /// `raw_v4_match`, `raw_v6_match`, and the group's source filter.
     fn wants_raw(&self, s: SocketId, to: IpAddr, from: IpAddr, interface: u32, family: Family) -> bool {
-        let Some(socket) = self.store.get(s) else { return false };
+        let Some(socket) = self.registry.store.get(s) else { return false };
         let peer = socket.remote.is_none_or(|remote| remote.ip() == from);
         let bound = socket.options.interface == 0 || interface == 0 || socket.options.interface == interface;
         let here = socket.local.ip().is_unspecified() || socket.local.ip() == to;
@@ -337,12 +345,12 @@ impl Sockets {
     }
 
     fn checks(&self, s: SocketId) -> bool {
-        self.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.checksum_at.is_some())
+        self.registry.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.checksum_at.is_some())
     }
 
     /// `icmp_filter`, `icmpv6_filter`: a message without a type is kept away too.
     fn filtered(&self, s: SocketId, kind: Option<u8>) -> bool {
-        let Some(socket) = self.store.get(s) else { return true };
+        let Some(socket) = self.registry.store.get(s) else { return true };
         let (Some(raw), Some(kind)) = (socket.raw(), kind) else { return true };
         let (word, bit) = (usize::from(kind >> 5), kind & 31);
         // ICMP_FILTER knows the first 32 types only.
@@ -352,10 +360,10 @@ impl Sockets {
 
     /// `sock_queue_rcv_skb`: "if (atomic_read(&sk->sk_rmem_alloc) >= READ_ONCE(sk->sk_rcvbuf)) { sk_drops_inc(sk); …". Counts it.
     pub(crate) fn is_full(&mut self, s: SocketId) -> bool {
-        let Some(socket) = self.store.get_mut(s) else { return true };
+        let Some(socket) = self.registry.store.get_mut(s) else { return true };
         let room = socket.options.receive_buffer as usize;
         let Some(queue) = socket.datagram_mut() else { return true };
-        let (full, node_full) = (queue.queued_truesize >= room, self.waiting_bytes >= self.limits.datagram_bytes_max);
+        let (full, node_full) = (queue.queued_truesize >= room, self.registry.waiting_bytes >= self.registry.limits.datagram_bytes_max);
         if full || node_full {
             queue.dropped = queue.dropped.saturating_add(1);
             self.count(if full { crate::counters::RECEIVE_BUFFER_ERRORS } else { crate::counters::MEMORY_ERRORS });
@@ -392,7 +400,7 @@ impl Sockets {
 
     /// Puts a message into the receive queue of a raw or ICMP socket that has room. sock_queue_rcv_skb_reason: "err = sk_filter(sk, skb);"
     pub(crate) fn enqueue_message(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, to_port: Option<u16>, cx: &mut Context<'_>) {
-        let filter = self.store.get(s).and_then(|socket| socket.options.filter.clone());
+        let filter = self.registry.store.get(s).and_then(|socket| socket.options.filter.clone());
         if !crate::filter::passes(filter.as_ref(), &mut frame, 0, 1) {
             return cx.drop(frame, Reason::Filtered);
         }
@@ -408,9 +416,9 @@ impl Sockets {
             joined: Joined::default(),
             data: frame.into_payload(),
         };
-        let Some(queue) = self.store.get_mut(s).and_then(Socket::datagram_mut) else { return };
+        let Some(queue) = self.registry.store.get_mut(s).and_then(Socket::datagram_mut) else { return };
         queue.queued_truesize += waiting.truesize;
-        self.waiting_bytes += waiting.truesize;
+        self.registry.waiting_bytes += waiting.truesize;
         queue.queue.push_back(waiting);
         self.touch(s);
     }

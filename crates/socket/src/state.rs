@@ -1,10 +1,18 @@
 //! The sockets block's state: every socket under the number that adapters know it by, with what waits in it, who holds which port, and which
 //! sockets have changed without the adapters having asked yet. A call that waits is its adapter's: it looks again when the socket changes.
 
+use crate::address_kinds::AddressKinds;
+use crate::datagrams::Datagrams;
 use crate::face::Sockets;
 use crate::kind::KIND;
+use crate::messages::Messages;
+use crate::multicast::Groups;
 use crate::options::rows;
+use crate::ping_socket::Pings;
+use crate::raw_socket::RawSockets;
+use crate::registry::Registry;
 use crate::socket::{SocketId, Store};
+use crate::streams::Streams;
 use weft_core::map::{KeyedHasher, Map};
 use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Instant, State, StateError};
@@ -22,31 +30,31 @@ impl Sockets {
     pub(crate) fn export_state(&self, now: Instant) -> State {
         let mut out = Writer::new(now);
         // The limits are parameters; what an address is to the node is asked again.
-        let Sockets { limits: _, unheard: _, kind_cache: _, flows, counters, .. } = self;
-        out.put(&self.birth);
-        out.put(&self.store);
-        out.put(&self.tcp_ports);
-        out.put(&self.udp_ports);
-        out.put(&self.receivers);
-        out.put(&self.raw);
-        out.put(&self.pings);
-        out.put(&self.ping_rover);
-        out.number(flows.len() as u64);
-        for (id, flow) in flows {
+        let Sockets { registry, streams, messages: Messages { datagrams, raw, pings }, groups } = self;
+        out.put(&registry.birth);
+        out.put(&registry.store);
+        out.put(&streams.ports);
+        out.put(&datagrams.ports);
+        out.put(&datagrams.receivers);
+        out.put(&raw.by_protocol);
+        out.put(&pings.by_ident);
+        out.put(&pings.rover);
+        out.number(streams.flows.len() as u64);
+        for (id, flow) in &streams.flows {
             out.put(id);
             out.put(flow);
         }
-        out.put(&self.changed);
-        out.put(&self.waiting_bytes);
-        out.put(counters);
-        out.put(&self.next_flow);
-        out.put(&self.next_call);
-        out.put(&self.next_cookie);
-        out.put(&self.hasher);
-        out.put(&self.vector);
-        out.put(&self.vector_goes_on);
-        out.put(&self.members);
-        out.put(&self.short_of_memory);
+        out.put(&registry.changed);
+        out.put(&registry.waiting_bytes);
+        out.put(&registry.counters);
+        out.put(&streams.next_flow);
+        out.put(&streams.next_call);
+        out.put(&registry.next_cookie);
+        out.put(&datagrams.hasher);
+        out.put(&datagrams.vector);
+        out.put(&datagrams.vector_goes_on);
+        out.put(&groups.members);
+        out.put(&streams.short_of_memory);
         out.finish(KIND.name, KIND.state_version)
     }
 
@@ -57,49 +65,39 @@ impl Sockets {
 
     fn read(&self, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
         let (birth, store, tcp_ports, udp_ports) = (from.take()?, from.take()?, from.take()?, from.take()?);
-        let (receivers, raw, pings, ping_rover) = (from.take()?, from.take()?, from.take()?, from.take()?);
-        let hasher: KeyedHasher = *self.flows.hasher();
+        let (receivers, by_protocol, by_ident, rover) = (from.take()?, from.take()?, from.take()?, from.take()?);
+        let hasher: KeyedHasher = *self.streams.flows.hasher();
         let mut flows = Map::with_hasher(hasher);
         for _ in 0..from.count(usize::MAX)? {
             flows.insert(from.take()?, from.take()?);
         }
-        let (changed, waiting_bytes) = (from.take()?, from.take()?);
-        let counters = from.take()?;
+        let (changed, waiting_bytes, counters) = (from.take()?, from.take()?, from.take()?);
+        let (next_flow, next_call, next_cookie) = (from.take()?, from.take()?, from.take()?);
+        let (hasher, vector, vector_goes_on) = (from.take()?, from.take()?, from.take()?);
+        let (members, short_of_memory) = (from.take()?, from.take()?);
+        let limits = self.registry.limits.clone();
+        let kinds = AddressKinds::default();
         let mut sockets = Sockets {
-            birth,
-            store,
-            tcp_ports,
-            udp_ports,
-            receivers,
-            raw,
-            pings,
-            ping_rover,
-            flows,
-            changed,
-            limits: self.limits.clone(),
-            waiting_bytes,
-            counters,
-            next_flow: from.take()?,
-            next_call: from.take()?,
-            next_cookie: from.take()?,
-            hasher: from.take()?,
-            vector: from.take()?,
-            vector_goes_on: from.take()?,
-            members: from.take()?,
-            short_of_memory: from.take()?,
-            // Looked at once, when it begins.
-            unheard: true,
-            kind_cache: None,
+            registry: Registry { birth, store, changed, limits, waiting_bytes, counters, next_cookie, kinds },
+            // Listeners are looked at once, when it begins.
+            streams: Streams { ports: tcp_ports, flows, next_flow, next_call, short_of_memory, unheard: true },
+            messages: Messages {
+                datagrams: Datagrams { ports: udp_ports, receivers, hasher, vector, vector_goes_on },
+                raw: RawSockets { by_protocol },
+                pings: Pings { by_ident, rover },
+            },
+            groups: Groups { members },
         };
-        sockets.store.settle_options()?;
+        sockets.registry.store.settle_options()?;
         sockets.check_state()?;
         Ok(sockets)
     }
 
     /// What the rest relies on.
     fn check_state(&self) -> Result<(), Damage> {
-        let known = |id: &SocketId| self.store.get(*id).is_some();
-        let mut listed = self.receivers.values().chain(self.raw.values()).chain(self.pings.values()).flatten();
+        let Sockets { registry, streams, messages: Messages { datagrams, raw, pings }, .. } = self;
+        let known = |id: &SocketId| registry.store.get(*id).is_some();
+        let mut listed = datagrams.receivers.values().chain(raw.by_protocol.values()).chain(pings.by_ident.values()).flatten();
         let queues_fit = |store: &Store| {
             let streams = store.iter().filter_map(|(_, socket)| socket.stream());
             let mut queued = streams.flat_map(|stream| &stream.accept_queue);
@@ -109,9 +107,9 @@ impl Sockets {
             |store: &Store| store.iter().filter_map(|(_, socket)| socket.stream()).all(|stream| stream.arrived >= stream.copied);
         let rules = [
             (listed.all(known), "a socket that is not there receives datagrams"),
-            (queues_fit(&self.store), "a socket that is not there waits to be accepted"),
-            (counts_fit(&self.store), "a socket of which more was taken than came"),
-            (self.flows.values().all(|flow| flow.owner.as_ref().is_none_or(known)), "a flow of a socket that is not there"),
+            (queues_fit(&registry.store), "a socket that is not there waits to be accepted"),
+            (counts_fit(&registry.store), "a socket of which more was taken than came"),
+            (streams.flows.values().all(|flow| flow.owner.as_ref().is_none_or(known)), "a flow of a socket that is not there"),
         ];
         rules.into_iter().try_for_each(|(holds, why)| if holds { Ok(()) } else { Err(Damage::new(why)) })
     }

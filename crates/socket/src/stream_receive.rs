@@ -60,7 +60,7 @@ impl Sockets {
 
     /// What nobody has read is thrown away: the transport need not count it any more.
     pub(crate) fn forget_unread(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(stream) = self.store.get_mut(s).and_then(Socket::stream_mut) else { return };
+        let Some(stream) = self.registry.store.get_mut(s).and_then(Socket::stream_mut) else { return };
         let (left, unread) = (stream.left.take(), stream.unread() as u64);
         self.credit_back(left, unread, cx);
     }
@@ -86,7 +86,7 @@ impl Sockets {
 
     /// SIOCINQ: what FIONREAD says.
     pub(crate) fn inquire(&self, s: SocketId) -> usize {
-        let Some(socket) = self.store.get(s) else { return 0 };
+        let Some(socket) = self.registry.store.get(s) else { return 0 };
         let Some(stream) = socket.stream() else { return 0 };
         if stream.state == TcpState::SynSent {
             return 0;
@@ -101,7 +101,7 @@ impl Sockets {
 
     /// TCP_INQ: a control message with the bytes that are left to read.
     fn inquiry_message(&self, s: SocketId) -> Vec<u8> {
-        match self.store.get(s) {
+        match self.registry.store.get(s) {
             Some(socket) if socket.options.tcp_inq => crate::cmsg::message(SOL_TCP, TCP_INQ, &(self.inquire(s) as i32).to_ne_bytes()),
             _ => Vec::new(),
         }
@@ -109,7 +109,7 @@ impl Sockets {
 
     /// Bytes came in from the transport.
     pub(crate) fn stream_data(&mut self, s: SocketId, bytes: Bytes, urgent: bool, cx: &mut Context<'_>) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let receive_over = socket.shutdown.receive;
         let Some(stream) = socket.stream_mut() else { return };
         // tcp_rcv_state_process, FIN_WAIT: "RFC 793 says to queue data in these states, RFC 1122 says we MUST send a reset. BSD 4.4 also
@@ -131,7 +131,7 @@ impl Sockets {
 
     /// `tcp_check_urg`: the peer announced an urgent byte.
     pub(crate) fn stream_urgent(&mut self, s: SocketId, ahead: u32) {
-        let Some(socket) = self.store.get_mut(s) else { return };
+        let Some(socket) = self.registry.store.get_mut(s) else { return };
         let inline = socket.options.urgent_inline;
         let Some(stream) = socket.stream_mut() else { return };
         let at = stream.arrived + u64::from(ahead);

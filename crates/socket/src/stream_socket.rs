@@ -2,10 +2,11 @@
 
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::face::{Flow, Sockets};
+use crate::face::Sockets;
 use crate::outputs::TCP;
 use crate::ports::How;
 use crate::socket::{Phase, Shutdown, SocketId, TcpState};
+use crate::streams::Flow;
 use bytes::Bytes;
 use weft_core::stream::SHORT_QUEUE_BYTES_MAX;
 use weft_core::{Answer, Context, DataFlags, Query, StreamCall, StreamInfo, StreamMessage, Table};
@@ -18,7 +19,7 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         // __sys_listen: "if ((unsigned int)backlog > somaxconn) backlog = somaxconn;"
-        let backlog = (backlog as u32).min(self.limits.backlog_max);
+        let backlog = (backlog as u32).min(self.registry.limits.backlog_max);
         let again = stream.state == TcpState::Listen;
         if !again {
             self.check_listen(s, cx)?;
@@ -37,9 +38,9 @@ impl Sockets {
             }
         };
         if flow == fresh {
-            self.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: None });
+            self.streams.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: None });
         }
-        self.unheard |= !cx.has_owner(Table::Flows) || !cx.is_bound(TCP);
+        self.streams.unheard |= !cx.has_owner(Table::Flows) || !cx.is_bound(TCP);
         if let Some(call) = self.listen_call(s) {
             self.call(flow, call, cx);
         }
@@ -59,8 +60,8 @@ impl Sockets {
         let mut hold = self.hold_of(s, socket.local.ip(), How::Bind)?;
         hold.listening = true;
         let id = socket.hold.ok_or(Errno::EADDRINUSE)?;
-        self.tcp_ports.check(id, &hold)?;
-        self.tcp_ports.update(id, |held| *held = hold);
+        self.streams.ports.check(id, &hold)?;
+        self.streams.ports.update(id, |held| *held = hold);
         Ok(())
     }
 
@@ -71,7 +72,7 @@ impl Sockets {
         }
         let child = stream.accept_queue.pop_front().ok_or(Errno::EAGAIN)?;
         let flow = stream.flow;
-        if let Some(stream) = self.store.get_mut(child).and_then(|socket| socket.stream_mut()) {
+        if let Some(stream) = self.registry.store.get_mut(child).and_then(|socket| socket.stream_mut()) {
             stream.parent = None;
             stream.phase = Phase::Connected;
         }
@@ -86,7 +87,7 @@ impl Sockets {
 
     /// `inet_csk_listen_stop`: ends the listener; connections that nobody accepted are reset.
     pub(crate) fn stop_listening(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
+        let Some(stream) = self.registry.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
         let waiting = std::mem::take(&mut stream.accept_queue);
         if let Some(flow) = self.abandon_flow(s, false) {
             self.call(flow, StreamCall::Close { unread: false, linger: None }, cx);
@@ -103,12 +104,7 @@ impl Sockets {
     /// Forgets a socket whose flow has been dealt with.
     pub(crate) fn remove(&mut self, s: SocketId) {
         self.release_port(s);
-        // An id that is still in `changed` names nothing from now on, which adapters must expect anyway.
-        if let Some(mut socket) = self.store.remove(s) {
-            let waiting = socket.datagram_mut().map_or(0, |datagram| datagram.queued_truesize);
-            self.waiting_bytes = self.waiting_bytes.saturating_sub(waiting);
-            self.count(crate::counters::SOCKETS_CLOSED);
-        }
+        self.registry.remove(s);
     }
 
     /// `inet_shutdown` and `tcp_shutdown`.
@@ -139,7 +135,7 @@ impl Sockets {
     }
 
     pub(crate) fn shutdown_flow(&mut self, s: SocketId, how: Shutdown, state: TcpState, cx: &mut Context<'_>) {
-        let Some(stream) = self.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
+        let Some(stream) = self.registry.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
         let Some(flow) = stream.flow else { return };
         // tcp_close_state: a FIN goes out only from ESTABLISHED and CLOSE_WAIT.
         let after = match state {
@@ -208,7 +204,7 @@ impl Sockets {
 
     /// What may be added to a stream's send queue as far as the memory of all streams is concerned (sk_stream_alloc_skb).
     fn room_while_short(&self, s: SocketId, cx: &Context<'_>) -> usize {
-        match self.short_of_memory {
+        match self.streams.short_of_memory {
             false => usize::MAX,
             true => SHORT_QUEUE_BYTES_MAX.saturating_sub(self.flow_info(s, cx).send_queue_bytes) as usize,
         }
@@ -216,7 +212,7 @@ impl Sockets {
 
     /// What the transport knows of the flow; zeros and the state's number where there is none.
     pub(crate) fn flow_info(&self, s: SocketId, cx: &Context<'_>) -> StreamInfo {
-        let Some(stream) = self.store.get(s).and_then(|socket| socket.stream()) else { return StreamInfo::default() };
+        let Some(stream) = self.registry.store.get(s).and_then(|socket| socket.stream()) else { return StreamInfo::default() };
         if stream.state == TcpState::Listen {
             // tcp_get_info: "tcpi_unacked = sk_ack_backlog; tcpi_sacked = sk_max_ack_backlog" for listeners.
             let (waiting, backlog) = (stream.accept_queue.len() as u32, stream.backlog);
@@ -251,7 +247,7 @@ impl Sockets {
 
     /// `__tcp_close`.
     pub(crate) fn close_stream(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(socket) = self.store.get(s) else { return };
+        let Some(socket) = self.registry.store.get(s) else { return };
         let linger = socket.options.linger;
         let Some(stream) = socket.stream() else { return };
         let unread = stream.unread() > 0;
