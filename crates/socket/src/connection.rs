@@ -2,87 +2,28 @@
 
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::holds;
+use crate::inet6;
 use crate::outputs::TCP;
 use crate::ports::{Hold, How};
-use crate::socket::{Body, Phase, Shutdown, Socket, SocketId, Stream, TcpState};
+use crate::routes;
+use crate::socket::{Body, Phase, Shutdown, SocketId, Stream, TcpState};
 use crate::streams::Flow;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind, Traffic};
-use weft_core::{Answer, Context, FlowId, InterfaceIndex, Query, StreamCall, Table};
+use std::net::SocketAddr;
+use weft_core::table::AddressKind;
+use weft_core::{Context, FlowId, StreamCall};
 
 impl Sockets {
-    /// What others see of this socket's hold on a port.
-    pub(crate) fn hold_of(&self, s: SocketId, address: IpAddr, how: How) -> Result<Hold, Errno> {
-        let socket = self.get(s)?;
-        Ok(Hold {
-            address,
-            v6_only: socket.options.v6_only,
-            owner: socket.owner,
-            interface: socket.options.interface,
-            reuse_address: socket.options.reuse_address,
-            reuse_port: socket.options.reuse_port,
-            listening: socket.is_listening(),
-            remote: socket.remote,
-            how,
-            time_wait: None,
-        })
-    }
-
-    fn range_of(&self, s: SocketId) -> (u16, u16) {
-        let (first, last) = self.registry.limits.ephemeral;
-        let Ok(socket) = self.get(s) else { return (first, last) };
-        // IP_LOCAL_PORT_RANGE narrows the node's range; what lies outside of it is ignored (inet_sk_get_local_port_range).
-        let (low, high) = socket.options.port_range;
-        let low = if low != 0 && (first..=last).contains(&low) { low } else { first };
-        let high = if high != 0 && (first..=last).contains(&high) { high } else { last };
-        (low, high)
-    }
-
-    /// Takes the port of `address`, or an ephemeral one for port 0. EADDRINUSE.
-    pub(crate) fn take_port(&mut self, s: SocketId, address: SocketAddr, cx: &mut Context<'_>) -> Result<(), Errno> {
-        let hold = self.hold_of(s, address.ip(), How::Bind)?;
-        let range = self.range_of(s);
-        let streams = self.get(s)?.stream().is_some();
-        let ports = if streams { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
-        let (id, port) = ports.bind(address.port(), hold, range, cx.rng)?;
-        if !streams {
-            self.messages.datagrams.receivers.entry(port).or_default().push(s);
-        }
-        let socket = self.get_mut(s)?;
-        socket.hold = Some(id);
-        socket.number = port;
-        Ok(())
-    }
-
-    /// `inet_autobind`: a port for a socket that sends or listens without one. EAGAIN when there is none.
+    /// `inet_autobind`: a port or identifier for a socket that sends or connects without one. EAGAIN when there is none.
     pub(crate) fn autobind(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
         let socket = self.get(s)?;
-        if socket.number != 0 {
-            return Ok(());
-        }
-        if matches!(socket.body, Body::Ping(_)) {
+        if matches!(socket.body, Body::Ping(_)) && socket.number == 0 {
             self.take_ident(s, 0).map_err(|_| Errno::EAGAIN)?;
             let socket = self.get_mut(s)?;
             socket.local.set_port(socket.number);
             return Ok(());
         }
-        let address = SocketAddr::new(socket.local.ip(), 0);
-        self.take_port(s, address, cx).map_err(|_| Errno::EAGAIN)?;
-        let socket = self.get_mut(s)?;
-        socket.local.set_port(socket.number);
-        Ok(())
-    }
-
-    /// Lets others see this socket's reuse flags, interface and owner.
-    pub(crate) fn show_hold(&mut self, s: SocketId) {
-        let Some(socket) = self.registry.store.get(s) else { return };
-        let Some(hold) = socket.hold else { return };
-        let (options, owner) = (&socket.options, socket.owner);
-        let (address, port, interface) = (options.reuse_address, options.reuse_port, options.interface);
-        let ports = if socket.stream().is_some() { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
-        ports.update(hold, |held| {
-            (held.reuse_address, held.reuse_port, held.interface, held.owner) = (address, port, interface, owner);
-        });
+        self.messages.datagrams.autobind(&mut self.registry, s, cx)
     }
 
     /// Gives the port up.
@@ -102,50 +43,6 @@ impl Sockets {
             if receivers.is_empty() {
                 self.messages.datagrams.receivers.remove(&number);
             }
-        }
-    }
-
-    /// Asks for the way to `to` as this socket may use it; errors as `ip_route_output_flow` and `__mkroute_output` give them.
-    pub(crate) fn route(&self, s: SocketId, to: SocketAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Result<RouteAnswer, Errno> {
-        let socket = self.get(s)?;
-        self.route_through(to.ip(), source, socket.way_out(to.ip()), traffic_of(socket, to.port(), None), cx)
-    }
-
-    /// The same through an interface that is already chosen; 0: any.
-    pub(crate) fn route_through(
-        &self,
-        to: IpAddr,
-        source: Option<IpAddr>,
-        interface: u32,
-        traffic: Traffic,
-        cx: &Context<'_>,
-    ) -> Result<RouteAnswer, Errno> {
-        let interface = (interface != 0).then_some(InterfaceIndex(interface));
-        // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
-        // IPv6 looks for routes through it, and finds none.
-        if let Some(interface) = interface
-            && matches!(cx.ask(Table::Interfaces, &Query::Interface(interface)), Answer::None)
-        {
-            return Err(if to.is_ipv4() { Errno::ENODEV } else { Errno::ENETUNREACH });
-        }
-        let query = Query::Route { destination: to, source, interface, traffic };
-        let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
-        match answer.kind {
-            RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast | RouteKind::Multicast => Ok(answer),
-            RouteKind::Blackhole => Err(Errno::EINVAL),
-            RouteKind::Unreachable => Err(Errno::EHOSTUNREACH),
-            RouteKind::Prohibit => Err(Errno::EACCES),
-            // No look-up ends there.
-            RouteKind::Throw => Err(Errno::ENETUNREACH),
-        }
-    }
-
-    /// An unspecified destination means this host: the own address, or 127.0.0.1 (`ip_route_output_key_hash_rcu`).
-    pub(crate) fn destination(to: SocketAddr, own: IpAddr) -> SocketAddr {
-        match to.ip() {
-            ip if !ip.is_unspecified() => to,
-            _ if !own.is_unspecified() => SocketAddr::new(own, to.port()),
-            _ => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), to.port()),
         }
     }
 
@@ -181,17 +78,17 @@ impl Sockets {
             return Err(Errno::ENETDOWN);
         }
         let (own, interface) = (self.get(s)?.local.ip(), self.get(s)?.options.interface);
-        let to = Self::destination(to, own);
-        let source = crate::inet6::source_for(own, to.ip())?;
-        let traffic = traffic_of(self.get(s)?, to.port(), None);
-        let route = self.route_through(self.first_hop(s, &Default::default(), to.ip()), source, interface, traffic, cx)?;
+        let to = routes::destination(to, own);
+        let source = routes::source_for(own, to.ip())?;
+        let traffic = routes::traffic_of(self.get(s)?, to.port(), None);
+        let route = routes::through(self.first_hop(s, &Default::default(), to.ip()), source, interface, traffic, cx)?;
         // "if (rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST)) { ip_rt_put(rt); return -ENETUNREACH; }"
         if matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast) {
             return Err(Errno::ENETUNREACH);
         }
         let address = source.unwrap_or(route.source);
-        let range = self.range_of(s);
-        let mut hold = self.hold_of(s, address, How::Connect)?;
+        let range = holds::range_of(self.get(s)?, self.registry.limits.ephemeral);
+        let mut hold = holds::of(self.get(s)?, address, How::Connect);
         hold.remote = Some(to);
         let socket = self.get(s)?;
         match socket.hold {
@@ -378,7 +275,11 @@ impl Sockets {
                 Ok(())
             }
             (Phase::Unconnected, TcpState::Close) => {
-                let to = if self.get(s)?.is_v6() { self.connect_v6(s, address, cx)? } else { crate::address::for_connect(address)? };
+                let to = if self.get(s)?.is_v6() {
+                    inet6::connect_v6(self.registry.get_mut(s)?, &mut self.streams.ports, address, cx)?
+                } else {
+                    crate::address::for_connect(address)?
+                };
                 self.start_connect(s, to, cx)?;
                 self.set_phase(s, Phase::Connecting);
                 self.touch(s);
@@ -393,18 +294,5 @@ impl Sockets {
         if let Some(stream) = self.registry.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
             stream.phase = phase;
         }
-    }
-}
-
-/// What rules may look at of what a socket sends to a port.
-pub(crate) fn traffic_of(socket: &Socket, to: u16, mark: Option<u32>) -> Traffic {
-    let options = &socket.options;
-    Traffic {
-        input: InterfaceIndex::NONE,
-        mark: mark.unwrap_or(options.mark),
-        tos: options.traffic_class_of(socket.is_v6()),
-        protocol: u8::try_from(socket.protocol).unwrap_or(0),
-        ports: (socket.local.port(), to),
-        ..Traffic::default()
     }
 }

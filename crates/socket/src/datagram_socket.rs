@@ -3,13 +3,13 @@
 use crate::abi::*;
 use crate::address;
 use crate::cmsg::{self, Ancillary, Sender};
-use crate::connection::traffic_of;
 use crate::errno::Errno;
 use crate::face::Sockets;
-use crate::inet6::source_for;
+use crate::inet6;
 use crate::memory::truesize;
 use crate::outputs::UDP;
 use crate::received::Received;
+use crate::routes;
 use crate::socket::{Corked, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
@@ -31,11 +31,15 @@ impl Sockets {
             return self.disconnect_datagram(s, cx);
         }
         self.autobind(s, cx)?;
-        let to = if self.get(s)?.is_v6() { self.connect_v6(s, address, cx)? } else { address::for_connect(address)? };
+        let to = if self.get(s)?.is_v6() {
+            inet6::connect_v6(self.registry.get_mut(s)?, &mut self.messages.datagrams.ports, address, cx)?
+        } else {
+            address::for_connect(address)?
+        };
         let own = self.get(s)?.local.ip();
-        let to = Self::destination(to, own);
-        let source = source_for(own, to.ip())?;
-        let route = self.route(s, to, source, cx)?;
+        let to = routes::destination(to, own);
+        let source = routes::source_for(own, to.ip())?;
+        let route = routes::route(self.get(s)?, to, source, cx)?;
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
@@ -106,7 +110,7 @@ impl Sockets {
         let socket = self.get(s)?;
         let corked = socket.datagram().and_then(|datagram| datagram.corked.as_ref().map(|corked| (corked.to, corked.source)));
         let to = match to {
-            Some(bytes) if socket.is_v6() => self.send_to_v6(s, bytes)?,
+            Some(bytes) if socket.is_v6() => inet6::send_to_v6(socket, bytes)?,
             Some(bytes) if corked.is_none() => Some(address::for_send(bytes)?),
             _ => None,
         };
@@ -132,14 +136,14 @@ impl Sockets {
         let own = socket.local.ip();
         let mut source = match ancillary.source {
             Some(source) => Some(source).filter(|source| !source.is_unspecified()),
-            None => source_for(own, to.ip())?,
+            None => routes::source_for(own, to.ip())?,
         };
         let of_group = IpAddr::V4(socket.options.multicast_interface);
         if to.is_ipv4() && to.ip().is_multicast() && source.is_none() && !of_group.is_unspecified() {
             // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
             source = Some(of_group);
         }
-        let to = Self::destination(to, source.unwrap_or(address::unspecified_ip(address::AF_INET)));
+        let to = routes::destination(to, source.unwrap_or(address::unspecified_ip(address::AF_INET)));
         self.send_routed(s, data, flags, to, source, ancillary, cx)
     }
 
@@ -155,8 +159,8 @@ impl Sockets {
         cx: &mut Context<'_>,
     ) -> Result<usize, Errno> {
         let interface = self.outgoing_interface(s, to, &ancillary)?;
-        let traffic = traffic_of(self.get(s)?, to.port(), ancillary.mark);
-        let route = self.route_through(self.first_hop(s, &ancillary, to.ip()), source, interface, traffic, cx)?;
+        let traffic = routes::traffic_of(self.get(s)?, to.port(), ancillary.mark);
+        let route = routes::through(self.first_hop(s, &ancillary, to.ip()), source, interface, traffic, cx)?;
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
@@ -258,7 +262,7 @@ impl Sockets {
     /// Pushes out what UDP_CORK held back.
     pub(crate) fn uncork(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
         let Some(corked) = self.get_mut(s)?.datagram_mut().and_then(|datagram| datagram.corked.take()) else { return Ok(()) };
-        let route = self.route(s, corked.to, corked.source, cx)?;
+        let route = routes::route(self.get(s)?, corked.to, corked.source, cx)?;
         self.transmit(s, Bytes::from(corked.data), corked.to, corked.source, route, Ancillary::default(), cx)
     }
 

@@ -1,9 +1,14 @@
 //! The datagram transport's side: who holds which UDP port, and which sockets receive there.
 
+use crate::errno::Errno;
+use crate::holds;
+use crate::inet6;
 use crate::ports::{Ports, Rules};
+use crate::registry::Registry;
 use crate::socket::SocketId;
 use std::collections::BTreeMap;
-use weft_core::{KeyedHasher, Rng};
+use std::net::SocketAddr;
+use weft_core::{Context, KeyedHasher, Rng};
 
 /// What is known of UDP beside the sockets themselves.
 #[derive(Debug)]
@@ -28,5 +33,27 @@ impl Datagrams {
             vector: 0,
             vector_goes_on: false,
         }
+    }
+
+    /// bind(2) of a socket that receives there from now on.
+    pub(crate) fn bind(&mut self, sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+        inet6::bind(sockets, &mut self.ports, s, address, cx)?;
+        let number = sockets.get(s)?.number;
+        self.receivers.entry(number).or_default().push(s);
+        Ok(())
+    }
+
+    /// `inet_autobind`: a port for a socket that sends without one. EAGAIN when there is none.
+    pub(crate) fn autobind(&mut self, sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
+        let ephemeral = sockets.limits.ephemeral;
+        let socket = sockets.get_mut(s)?;
+        if socket.number != 0 {
+            return Ok(());
+        }
+        let address = SocketAddr::new(socket.local.ip(), 0);
+        holds::take(socket, &mut self.ports, address, ephemeral, cx.rng).map_err(|_| Errno::EAGAIN)?;
+        socket.local.set_port(socket.number);
+        self.receivers.entry(socket.number).or_default().push(s);
+        Ok(())
     }
 }

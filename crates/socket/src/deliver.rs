@@ -3,6 +3,7 @@
 use crate::coalesce;
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::holds;
 use crate::outputs::{UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
 use crate::socket::{Body, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
@@ -174,7 +175,7 @@ impl Sockets {
         (socket.address_locked, socket.shutdown) = (address_locked, shutdown);
         let id = self.registry.store.insert(socket);
         self.streams.flows.insert(child, Flow { owner: Some(id), hold: None, local, remote: Some(remote), time_wait: None });
-        if let Ok(hold) = self.hold_of(id, local.ip(), How::Bind) {
+        if let Ok(hold) = self.get(id).map(|socket| holds::of(socket, local.ip(), How::Bind)) {
             let hold = self.streams.ports.hold(local.port(), hold);
             if let Some(socket) = self.registry.store.get_mut(id) {
                 socket.hold = Some(hold);

@@ -8,6 +8,8 @@ use crate::abi::*;
 use crate::address::{self, AF_INET, AF_INET6};
 use crate::datagrams::Datagrams;
 use crate::errno::Errno;
+use crate::holds;
+use crate::inet6;
 use crate::limits::Limits;
 use crate::messages::Messages;
 use crate::multicast::Groups;
@@ -109,33 +111,11 @@ impl Sockets {
     /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
     pub fn bind(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         match &self.get(s)?.body {
-            Body::Raw(_) => return self.bind_raw(s, address, cx),
-            Body::Ping(_) => return self.bind_ping(s, address, cx),
-            Body::Stream(_) | Body::Datagram(_) => {}
+            Body::Raw(_) => self.bind_raw(s, address, cx),
+            Body::Ping(_) => self.bind_ping(s, address, cx),
+            Body::Stream(_) => inet6::bind(&mut self.registry, &mut self.streams.ports, s, address, cx),
+            Body::Datagram(_) => self.messages.datagrams.bind(&mut self.registry, s, address, cx),
         }
-        let domain = self.get(s)?.domain;
-        let binding = if domain == AF_INET6 { self.bind_v6(s, address, cx)? } else { self.bind_v4(s, address, cx)? };
-        let address = binding.address;
-        let socket = self.get_mut(s)?;
-        let only_before = socket.options.v6_only;
-        socket.options.v6_only |= binding.only_v6;
-        let no_port = address.port() == 0 && socket.options.bind_address_no_port && socket.stream().is_some();
-        if !no_port && let Err(error) = self.take_port(s, address, cx) {
-            // __inet_bind: "inet->inet_saddr = inet->inet_rcv_saddr = 0; err = -EADDRINUSE;" and __inet6_bind's inet_reset_saddr.
-            let socket = self.get_mut(s)?;
-            socket.options.v6_only = only_before;
-            let port = socket.local.port();
-            socket.local = address::unspecified(domain);
-            socket.local.set_port(port);
-            return Err(error);
-        }
-        let socket = self.get_mut(s)?;
-        socket.local = address;
-        socket.local.set_port(socket.number);
-        socket.address_locked = binding.locks;
-        socket.port_locked = address.port() != 0;
-        self.touch(s);
-        Ok(())
     }
 
     /// connect(2); see the module's text for "not yet".
@@ -363,8 +343,9 @@ impl Sockets {
     pub fn set_owner(&mut self, s: SocketId, user: u32) {
         if let Some(socket) = self.registry.store.get_mut(s) {
             socket.owner = user;
+            let ports = if socket.stream().is_some() { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
+            holds::show(socket, ports);
         }
-        self.show_hold(s);
     }
 
     pub(crate) fn get(&self, s: SocketId) -> Result<&Socket, Errno> {

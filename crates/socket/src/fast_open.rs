@@ -4,9 +4,10 @@
 //! `EINPROGRESS`, as on Linux. With TCP_FASTOPEN_CONNECT connect(2) does the same: where the SYN can carry data, it waits for the first write, else it
 //! leaves at once and asks for a cookie.
 
-use crate::connection::traffic_of;
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::inet6;
+use crate::routes;
 use crate::socket::{Phase, SocketId, TcpState};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
@@ -43,7 +44,11 @@ impl Sockets {
             let family = crate::address::family(address).unwrap_or(crate::address::AF_INET);
             return self.connect_stream(s, family, address, cx).map(|()| None);
         }
-        let to = if self.get(s)?.is_v6() { self.connect_v6(s, address, cx)? } else { crate::address::for_connect(address)? };
+        let to = if self.get(s)?.is_v6() {
+            inet6::connect_v6(self.registry.get_mut(s)?, &mut self.streams.ports, address, cx)?
+        } else {
+            crate::address::for_connect(address)?
+        };
         let taken = self.start_connect_with(s, to, Some(data.clone()), cx)?;
         self.set_phase(s, Phase::Connecting);
         self.touch(s);
@@ -60,9 +65,9 @@ impl Sockets {
     pub(crate) fn send_deferred(&mut self, s: SocketId, data: &Bytes, cx: &mut Context<'_>) -> Result<usize, Errno> {
         let socket = self.get(s)?;
         let (local, to, interface) = (socket.local, socket.remote.ok_or(Errno::EPIPE)?, socket.options.interface);
-        let traffic = traffic_of(socket, to.port(), None);
+        let traffic = routes::traffic_of(socket, to.port(), None);
         // "if (err) { tcp_set_state(sk, TCP_CLOSE); inet->inet_dport = 0; sk->sk_route_caps = 0; }"
-        let route = match self.route_through(to.ip(), Some(local.ip()), interface, traffic, cx) {
+        let route = match routes::through(to.ip(), Some(local.ip()), interface, traffic, cx) {
             Ok(route) => route,
             Err(error) => {
                 self.enter_close(s);

@@ -2,11 +2,10 @@
 
 use crate::abi::*;
 use crate::cmsg::Ancillary;
-use crate::connection::traffic_of;
 use crate::errno::Errno;
 use crate::face::Sockets;
-use crate::inet6::source_for;
 use crate::memory::truesize;
+use crate::routes;
 use crate::socket::SocketId;
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -55,7 +54,7 @@ impl Sockets {
         let own = socket.local.ip();
         // ipcm_init_sk: "ipcm->addr = inet->inet_saddr", which a PKTINFO message replaces, by nothing too.
         let given = ancillary.source.unwrap_or(own);
-        let mut source = source_for(given, to)?.filter(|address| !address.is_unspecified());
+        let mut source = routes::source_for(given, to)?.filter(|address| !address.is_unspecified());
         let of_group = IpAddr::V4(socket.options.multicast_interface);
         if source.is_none() && to.is_ipv4() && to.is_multicast() && !of_group.is_unspecified() {
             // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
@@ -70,15 +69,15 @@ impl Sockets {
         let to = match to {
             // ":: means loopback (BSD'ism)"
             IpAddr::V6(to) if to.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            to => Self::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip(),
+            to => routes::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip(),
         };
         let interface = ancillary.interface.unwrap_or(self.get(s)?.way_out(to));
         // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
         if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
             return Err(Errno::ENODEV);
         }
-        let traffic = Traffic { protocol: protocol.0, ..traffic_of(self.get(s)?, 0, ancillary.mark) };
-        let route = self.route_through(self.first_hop(s, &ancillary, to), source, interface, traffic, cx)?;
+        let traffic = Traffic { protocol: protocol.0, ..routes::traffic_of(self.get(s)?, 0, ancillary.mark) };
+        let route = routes::through(self.first_hop(s, &ancillary, to), source, interface, traffic, cx)?;
         if self.address_kind(to, cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }

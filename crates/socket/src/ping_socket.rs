@@ -8,6 +8,7 @@ use crate::address::scoped;
 use crate::cmsg::{self, Sender};
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::inet6;
 use crate::outputs::{IP4, IP6};
 use crate::raw_address;
 use crate::received::Received;
@@ -79,7 +80,7 @@ impl Sockets {
             if v6.ip().is_multicast() || v6.ip().to_ipv4_mapped().is_some() || needs_scope(v6.ip()) && v6.scope_id() == 0 {
                 return Err(Errno::EINVAL);
             }
-            self.take_scope_of(s, v6, cx)?;
+            inet6::take_scope_of(self.get_mut(s)?, v6, cx)?;
         }
         let here = matches!(self.address_kind(wanted.ip(), cx), AddressKind::Local(_));
         // ping_check_bind_addr: "if (addr->sin_addr.s_addr == htonl(INADDR_ANY)) return 0; … RTN_MULTICAST || … RTN_BROADCAST": never.

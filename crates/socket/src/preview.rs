@@ -3,6 +3,7 @@
 use crate::abi::IP_PMTUDISC_WANT;
 use crate::address;
 use crate::face::Sockets;
+use crate::inet6;
 use crate::poll::Poll;
 use crate::socket::{Body, Datagram, Socket, SocketId, Stream, TcpState};
 use weft_core::table::AddressKind;
@@ -83,11 +84,10 @@ impl Sockets {
     /// Is the peer, or the address that is given, one host's, and not this node's own? What is sent there comes to nobody here.
     pub fn is_elsewhere(&mut self, s: SocketId, to: Option<&[u8]>, cx: &mut Context<'_>) -> bool {
         let Some(socket) = self.registry.store.get(s) else { return false };
-        let (v6, remote) = (socket.is_v6(), socket.remote);
         let to = match to {
-            Some(bytes) if v6 => self.send_to_v6(s, bytes).ok().flatten(),
+            Some(bytes) if socket.is_v6() => inet6::send_to_v6(socket, bytes).ok().flatten(),
             Some(bytes) => address::for_send(bytes).ok(),
-            None => remote,
+            None => socket.remote,
         };
         to.is_some_and(|to| !to.ip().is_loopback() && self.address_kind(to.ip(), cx) == AddressKind::Other)
     }

@@ -8,6 +8,7 @@ use crate::address::scoped;
 use crate::cmsg::{self, Sender};
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::inet6;
 use crate::memory::truesize;
 use crate::outgoing::{HEADER_BYTES_V4, HEADER_BYTES_V6, Outgoing, PACKET_BYTES_MAX};
 use crate::outputs::{IP4, IP6, PACKET, PACKET6};
@@ -15,10 +16,9 @@ use crate::raw_address;
 use crate::socket::{Corked, Joined, Raw, Seen, Socket, SocketId, Waiting};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use weft_core::scope::needs_scope;
+use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family, Traffic};
-use weft_core::{Answer, Change, Checksum, Context, Frame, Instant, InterfaceIndex, Query, Reason, Table};
+use weft_core::{Change, Checksum, Context, Frame, Instant, InterfaceIndex, Query, Reason, Table};
 use weft_wire::Protocol;
 use weft_wire::checksum::{Sum, pseudo_v6};
 
@@ -98,7 +98,7 @@ impl Sockets {
             return Err(Errno::EINVAL);
         }
         if let SocketAddr::V6(v6) = address {
-            self.take_scope_of(s, v6, cx)?;
+            inet6::take_scope_of(self.get_mut(s)?, v6, cx)?;
         }
         let here = match (address.ip(), self.address_kind(address.ip(), cx)) {
             (IpAddr::V4(_), kind) => !matches!(kind, AddressKind::Other),
@@ -113,31 +113,6 @@ impl Sockets {
         socket.local = scoped(address.ip(), port, interface);
         self.touch(s);
         Ok(())
-    }
-
-    /// An address of a link binds to the link: the scope given, or the one that the socket is bound to. EINVAL without either, ENODEV.
-    pub(crate) fn take_scope_of(&mut self, s: SocketId, address: SocketAddrV6, cx: &Context<'_>) -> Result<(), Errno> {
-        let mut interface = self.get(s)?.options.interface;
-        if needs_scope(address.ip()) {
-            if address.scope_id() != 0 {
-                interface = address.scope_id();
-            }
-            // "Binding to link-local address requires an interface"
-            if interface == 0 {
-                return Err(Errno::EINVAL);
-            }
-        }
-        if interface == 0 {
-            return Ok(());
-        }
-        match cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))) {
-            Answer::Interface(found) => {
-                let options = &mut self.get_mut(s)?.options;
-                (options.interface, options.interface_name) = (interface, found.name);
-                Ok(())
-            }
-            _ => Err(Errno::ENODEV),
-        }
     }
 
     /// `raw_sendmsg`, `rawv6_sendmsg`.

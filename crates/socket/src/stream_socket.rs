@@ -3,6 +3,7 @@
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::holds;
 use crate::outputs::TCP;
 use crate::ports::How;
 use crate::socket::{Phase, Shutdown, SocketId, TcpState};
@@ -51,13 +52,14 @@ impl Sockets {
     /// `inet_csk_listen_start`: the port is asked for once more, now as a listener.
     fn check_listen(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
         if self.get(s)?.number == 0 {
-            let address = std::net::SocketAddr::new(self.get(s)?.local.ip(), 0);
-            self.take_port(s, address, cx)?;
-            let socket = self.get_mut(s)?;
+            let ephemeral = self.registry.limits.ephemeral;
+            let socket = self.registry.get_mut(s)?;
+            let address = std::net::SocketAddr::new(socket.local.ip(), 0);
+            holds::take(socket, &mut self.streams.ports, address, ephemeral, cx.rng)?;
             socket.local.set_port(socket.number);
         }
         let socket = self.get(s)?;
-        let mut hold = self.hold_of(s, socket.local.ip(), How::Bind)?;
+        let mut hold = holds::of(socket, socket.local.ip(), How::Bind);
         hold.listening = true;
         let id = socket.hold.ok_or(Errno::EADDRINUSE)?;
         self.streams.ports.check(id, &hold)?;

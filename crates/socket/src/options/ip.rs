@@ -3,6 +3,7 @@
 use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::routes;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{AddressKind, Family, Table};
 use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
@@ -225,8 +226,8 @@ pub(super) fn mtu(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let socket = a.socket()?;
     let own = socket.local.ip();
     let remote = socket.remote.ok_or(Errno::ENOTCONN)?;
-    let source = crate::inet6::source_for(own, remote.ip()).map_err(|_| Errno::ENOTCONN)?;
-    let route = a.sockets.route(a.id, remote, source, a.cx).map_err(|_| Errno::ENOTCONN)?;
+    let source = routes::source_for(own, remote.ip()).map_err(|_| Errno::ENOTCONN)?;
+    let route = routes::route(a.sockets.get(a.id)?, remote, source, a.cx).map_err(|_| Errno::ENOTCONN)?;
     // dst_mtu() of IPv4 never exceeds IP_MAX_MTU, whatever the device says.
     let most = if remote.is_ipv4() { 0xffff } else { i32::MAX };
     Ok(i32::try_from(route.mtu).unwrap_or(i32::MAX).min(most))

@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use crate::face::Sockets;
+use crate::holds;
 use crate::options::kept::Options;
 use crate::socket::{Body, Socket, SocketId, Stream};
 use std::time::Duration;
@@ -114,7 +115,10 @@ impl Access<'_, '_> {
     }
     /// Lets others see this socket's reuse flags and interface.
     pub(crate) fn update_hold(&mut self) -> Result<(), Errno> {
-        self.sockets.show_hold(self.id);
+        let socket = self.sockets.registry.get(self.id)?;
+        let streams = socket.stream().is_some();
+        let ports = if streams { &mut self.sockets.streams.ports } else { &mut self.sockets.messages.datagrams.ports };
+        holds::show(socket, ports);
         Ok(())
     }
 }
