@@ -4,6 +4,7 @@ use crate::face::Sockets;
 use crate::kind::KIND;
 use crate::limits::Limits;
 use crate::listing;
+use crate::outgoing;
 use crate::socket::{SocketId, TcpState};
 use serde_json::json;
 use std::any::Any;
@@ -76,12 +77,12 @@ impl Block for Sockets {
 
     fn completed(&mut self, token: u64, bytes: u32, cx: &mut Context<'_>) {
         let _ = cx;
-        self.datagram_left(token, bytes);
+        outgoing::left(&mut self.registry, token, bytes);
     }
 
     fn went_back(&mut self, _cx: &mut Context<'_>) {
         let ids: Vec<SocketId> = self.registry.store.iter().map(|(id, _)| id).collect();
-        ids.into_iter().for_each(|id| self.datagram_left(id.number(), u32::MAX));
+        ids.into_iter().for_each(|id| outgoing::left(&mut self.registry, id.number(), u32::MAX));
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {

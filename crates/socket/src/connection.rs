@@ -4,6 +4,7 @@ use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::holds;
 use crate::inet6;
+use crate::outgoing;
 use crate::outputs::TCP;
 use crate::ports::{Hold, How};
 use crate::routes;
@@ -81,7 +82,7 @@ impl Sockets {
         let to = routes::destination(to, own);
         let source = routes::source_for(own, to.ip())?;
         let traffic = routes::traffic_of(self.get(s)?, to.port(), None);
-        let route = routes::through(self.first_hop(s, &Default::default(), to.ip()), source, interface, traffic, cx)?;
+        let route = routes::through(outgoing::first_hop(self.get(s)?, &Default::default(), to.ip()), source, interface, traffic, cx)?;
         // "if (rt->rt_flags & (RTCF_MULTICAST | RTCF_BROADCAST)) { ip_rt_put(rt); return -ENETUNREACH; }"
         if matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast) {
             return Err(Errno::ENETUNREACH);

@@ -4,17 +4,18 @@ use crate::abi::*;
 use crate::address;
 use crate::cmsg::{self, Ancillary, Sender};
 use crate::errno::Errno;
+use crate::error_queue;
 use crate::face::Sockets;
 use crate::inet6;
 use crate::memory::truesize;
+use crate::outgoing;
 use crate::outputs::UDP;
-use crate::received::Received;
 use crate::routes;
 use crate::socket::{Corked, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer};
-use weft_core::{Answer, Completion, Context, Direction, Frame, Gso, GsoKind, InterfaceIndex, Query, Table, Tail};
+use weft_core::{Completion, Context, Direction, Frame, Gso, GsoKind, InterfaceIndex};
 use weft_wire::Protocol;
 
 /// Largest payload: 65535 less the headers of IPv4 and UDP.
@@ -160,11 +161,11 @@ impl Sockets {
     ) -> Result<usize, Errno> {
         let interface = self.outgoing_interface(s, to, &ancillary)?;
         let traffic = routes::traffic_of(self.get(s)?, to.port(), ancillary.mark);
-        let route = routes::through(self.first_hop(s, &ancillary, to.ip()), source, interface, traffic, cx)?;
+        let route = routes::through(outgoing::first_hop(self.get(s)?, &ancillary, to.ip()), source, interface, traffic, cx)?;
         if self.address_kind(to.ip(), cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
             return Err(Errno::EACCES);
         }
-        self.confirm(flags, &route, cx);
+        outgoing::confirm(flags, &route, cx);
         let bound = self.largest_payload(s, to, &route, &ancillary, cx)?;
         let socket = self.get_mut(s)?;
         let more = flags & MSG_MORE != 0 || socket.options.udp_cork;
@@ -173,7 +174,7 @@ impl Sockets {
         let already = datagram.corked.as_ref().map_or(0, |corked| corked.data.len());
         let total = already + data.len();
         if total > bound {
-            self.local_error(s, Errno::EMSGSIZE, to, route.mtu.min(0xffff), cx.now);
+            error_queue::local(&mut self.registry, s, Errno::EMSGSIZE, to, route.mtu.min(0xffff), cx.now);
             return Err(Errno::EMSGSIZE);
         }
         // sock_alloc_send_pskb: "err = sock_error(sk); if (err != 0) goto failure; err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) …
@@ -228,13 +229,14 @@ impl Sockets {
         ancillary: &Ancillary,
         cx: &Context<'_>,
     ) -> Result<usize, Errno> {
-        let options = &self.get(s)?.options;
-        let extras = self.counted_extras(s, ancillary, to.ip());
+        let socket = self.get(s)?;
+        let options = &socket.options;
+        let extras = outgoing::counted_extras(socket, ancillary, to.ip());
         let (discover, headers, most) = match to {
             SocketAddr::V4(_) => (options.mtu_discover, 28 + extras, PAYLOAD_BYTES_MAX - extras),
             SocketAddr::V6(_) => (options.mtu_discover6, 48 + extras, PAYLOAD_BYTES_MAX_V6 - extras),
         };
-        let mtu = self.path_mtu(s, to, route, cx)?;
+        let mtu = outgoing::path_mtu(socket, to, route, cx);
         let whole = match i32::from(discover) {
             IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
             // ip6_append_data: "if (cork->length + length > mtu - headersize && ipc6->dontfrag …) goto emsgsize;"
@@ -243,20 +245,6 @@ impl Sockets {
         // "mtu = cork->gso_size ? IP_MAX_MTU : cork->fragsize;": of a datagram that is cut, the segments count.
         let segmented = ancillary.segment_bytes.unwrap_or(options.udp_segment) != 0;
         Ok(if whole && !segmented { mtu.saturating_sub(headers).min(most) } else { most })
-    }
-
-    /// What a socket takes for the path's MTU. ip_sk_use_pmtu: "inet->pmtudisc < IP_PMTUDISC_PROBE", else the device's; and IPV6_MTU.
-    pub(crate) fn path_mtu(&self, s: SocketId, to: SocketAddr, route: &RouteAnswer, cx: &Context<'_>) -> Result<usize, Errno> {
-        let options = &self.get(s)?.options;
-        let discover = if to.is_ipv6() { options.mtu_discover6 } else { options.mtu_discover };
-        let of_device = || match cx.ask(Table::Interfaces, &Query::Interface(route.interface)) {
-            Answer::Interface(interface) => interface.mtu,
-            _ => route.mtu,
-        };
-        let mtu = if i32::from(discover) >= IP_PMTUDISC_PROBE { of_device() } else { route.mtu };
-        // ip6_setup_cork: "frag_size = READ_ONCE(np->frag_size); if (frag_size && frag_size < mtu) mtu = frag_size;"
-        let bound = if to.is_ipv6() && options.fragment_bytes != 0 { options.fragment_bytes } else { u32::MAX };
-        Ok(mtu.min(bound) as usize)
     }
 
     /// Pushes out what UDP_CORK held back.
@@ -281,11 +269,12 @@ impl Sockets {
         if segment != 0 {
             // udp_send_skb, udp_v6_send_skb: "if (hlen + min(datalen, cork->gso_size) > cork->fragsize) … -EMSGSIZE; if (datalen >
             // cork->gso_size * UDP_MAX_SEGMENTS) … -EINVAL; if (sk->sk_no_check_tx) … -EINVAL;"
-            let headers = self.header_extras(s, &ancillary, to.ip()) + if to.is_ipv6() { 48 } else { 28 };
-            if headers + segment.min(data.len()) > self.path_mtu(s, to, &route, cx)? {
+            let socket = self.get(s)?;
+            let headers = outgoing::header_extras(socket, &ancillary, to.ip()) + if to.is_ipv6() { 48 } else { 28 };
+            if headers + segment.min(data.len()) > outgoing::path_mtu(socket, to, &route, cx) {
                 return Err(Errno::EMSGSIZE);
             }
-            let options = &self.get(s)?.options;
+            let options = &socket.options;
             if data.len() > segment * SEGMENTS_MAX || (to.is_ipv4() && options.no_check) {
                 return Err(Errno::EINVAL);
             }
@@ -307,10 +296,10 @@ impl Sockets {
         cx: &mut Context<'_>,
     ) {
         let interface = self.outgoing_interface(s, to, &ancillary).unwrap_or(0);
-        let extras = self.header_extras(s, &ancillary, to.ip());
-        let ip_options = self.ip_options(s, &ancillary, to.ip());
-        let attached = self.attached(s, &ancillary, to.ip()).cloned().map(Box::new);
         let Some(socket) = self.registry.store.get_mut(s) else { return };
+        let extras = outgoing::header_extras(socket, &ancillary, to.ip());
+        let ip_options = outgoing::ip_options(socket, &ancillary, to.ip());
+        let attached = outgoing::attached(socket, &ancillary, to.ip()).cloned().map(Box::new);
         let (options, port, v6) = (&socket.options, socket.number, to.is_ipv6());
         let bytes = truesize(data.len());
         let mut frame = Frame::egress();
@@ -348,117 +337,12 @@ impl Sockets {
         }
         self.count(crate::counters::DATAGRAMS_OUT);
         if let Some(data) = timed {
-            self.record_transmit(s, ancillary.timestamping, &data, cx.now);
+            error_queue::record_transmit(&mut self.registry, s, ancillary.timestamping, &data, cx.now);
         }
         cx.emit(UDP, frame);
-    }
-
-    /// A datagram has left (or was dropped): there is room again.
-    pub(crate) fn datagram_left(&mut self, token: u64, bytes: u32) {
-        let s = SocketId { slot: token as u32, generation: (token >> 32) as u32 };
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
-        let room = socket.options.send_buffer as usize;
-        let Some(datagram) = socket.datagram_mut() else { return };
-        let was_writable = datagram.sending < room / 2;
-        datagram.sending = datagram.sending.saturating_sub(bytes as usize);
-        if !was_writable && datagram.sending < room / 2 {
-            self.touch(s);
-        }
-    }
-
-    pub(crate) fn receive_datagram(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
-        if flags & MSG_ERRQUEUE != 0 {
-            return self.receive_error(s, length);
-        }
-        let boot_time = self.registry.limits.boot_time_nanos;
-        let socket = self.get_mut(s)?;
-        // __skb_recv_udp: "error = sock_error(sk); if (error) break; error = -EAGAIN; …"
-        if let Some(error) = socket.take_error() {
-            return Err(error);
-        }
-        let peek = flags & MSG_PEEK != 0;
-        let first = socket.datagram().and_then(|datagram| datagram.queue.front()).map_or(0, |waiting| waiting.truesize);
-        self.registry.waiting_bytes = self.registry.waiting_bytes.saturating_sub(if peek { 0 } else { first });
-        let socket = self.get_mut(s)?;
-        let domain = socket.domain;
-        let receive_over = socket.shutdown.receive;
-        let (mut offset, at) = peek_position(socket, peek);
-        let Some(datagram) = socket.datagram_mut() else { return Err(Errno::EINVAL) };
-        let waiting = if peek { datagram.queue.get(at).cloned() } else { datagram.queue.pop_front() };
-        let Some(waiting) = waiting else {
-            let blocks = flags & MSG_DONTWAIT == 0;
-            // __skb_wait_for_more_packets: "Socket shut down?": only a caller that would wait sees the end.
-            return if receive_over && blocks { Ok(Received::default()) } else { Err(Errno::EAGAIN) };
-        };
-        if !peek {
-            datagram.queued_truesize = datagram.queued_truesize.saturating_sub(waiting.truesize);
-        }
-        // ping_recvmsg has sock_recv_timestamp only, no sock_recv_drops.
-        let dropped = datagram.dropped;
-        let dropped = if matches!(socket.body, crate::socket::Body::Ping(_)) { 0 } else { dropped };
-        offset = offset.min(waiting.bytes);
-        let available = waiting.bytes - offset;
-        let copied = length.min(available);
-        let out = Received {
-            data: cut(&waiting.data, offset, copied),
-            from: address::told(domain, waiting.from),
-            flags: if length < available { MSG_TRUNC } else { 0 },
-            control: cmsg::of_received(socket, &waiting, boot_time, dropped),
-            datagram_bytes: available,
-        };
-        move_peek_offset(socket, peek, copied, waiting.bytes);
-        if !peek {
-            self.touch(s);
-        }
-        Ok(out)
     }
 
     pub(crate) fn close_datagram(&mut self, s: SocketId) {
         self.remove(s);
     }
-}
-
-/// SO_PEEK_OFF: which datagram a peek looks at, and from which byte.
-fn peek_position(socket: &crate::socket::Socket, peek: bool) -> (usize, usize) {
-    let Some(datagram) = socket.datagram() else { return (0, 0) };
-    let mut offset = match socket.options.peek_offset {
-        from @ 0.. if peek => from as usize,
-        _ => return (0, 0),
-    };
-    // __skb_try_recv_from_queue: "if (offset >= skb->len && (offset || skb->peeked)) { offset -= skb->len; continue; }"
-    for (at, waiting) in datagram.queue.iter().enumerate() {
-        if offset < waiting.bytes || offset == 0 {
-            return (offset, at);
-        }
-        offset -= waiting.bytes;
-    }
-    (offset, datagram.queue.len())
-}
-
-fn move_peek_offset(socket: &mut crate::socket::Socket, peek: bool, copied: usize, whole: usize) {
-    let offset = socket.options.peek_offset;
-    if offset < 0 {
-        return;
-    }
-    let step = |bytes: usize| i32::try_from(bytes).unwrap_or(i32::MAX);
-    socket.options.peek_offset = if peek { offset.saturating_add(step(copied)) } else { offset.saturating_sub(step(whole)).max(0) };
-}
-
-fn cut(data: &Tail, offset: usize, bytes: usize) -> Tail {
-    let mut out = Tail::new();
-    let (mut skip, mut left) = (offset, bytes);
-    for piece in data {
-        if left == 0 {
-            break;
-        }
-        if skip >= piece.len() {
-            skip -= piece.len();
-            continue;
-        }
-        let part = piece.slice(skip..piece.len().min(skip + left));
-        skip = 0;
-        left -= part.len();
-        out.push(part);
-    }
-    out
 }

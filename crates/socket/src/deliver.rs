@@ -6,7 +6,8 @@ use crate::face::Sockets;
 use crate::holds;
 use crate::outputs::{UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
-use crate::socket::{Body, Joined, Phase, Seen, SocketId, Stream, TcpState, Waiting};
+use crate::receive_queue;
+use crate::socket::{Body, Joined, Phase, SocketId, Stream, TcpState, Waiting};
 use crate::streams::Flow;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -299,7 +300,7 @@ impl Sockets {
                         .is_some_and(|socket| takes(socket, to, from, interface) && socket.options.hears(to.ip(), from.ip(), interface))
                 })
                 .collect();
-            let own = self.own_address(to.ip(), from.ip(), interface, cx);
+            let own = receive_queue::own_address(&mut self.registry.kinds, to.ip(), from.ip(), interface, cx);
             if wanting.is_empty() {
                 return cx.drop(frame, Reason::NoPort);
             }
@@ -401,7 +402,7 @@ impl Sockets {
             bytes,
             truesize,
             from: crate::address::scoped(meta.src, meta.src_port, meta.interface.0),
-            seen: Seen::of(&frame, own, Some(meta.dst_port)),
+            seen: receive_queue::seen(&frame, own, Some(meta.dst_port)),
             received,
             joined: Joined { each_bytes: 0, datagrams: 1, vector },
             data: frame.into_payload(),

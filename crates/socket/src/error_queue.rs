@@ -1,332 +1,109 @@
-//! The error queue: ICMP errors about what sockets sent, errors of the node itself, and reading them (`ip_icmp_error`, `ip_local_error`,
-//! `ip_recv_error` and their IPv6 kin).
-//!
-//! A frame of an error port begins with the IP header of the packet that went wrong, as this node sent it. Raw sockets of its protocol hear
-//! of it, and the UDP or ICMP socket that sent it. With IP_RECVERR the error is queued and pending, without it only pending, and only where the
-//! socket is connected and the error *hard*.
+//! The error queue of a socket whose messages have boundaries: errors of the node itself, transmit times, completions, and reading all of it
+//! (`ip_local_error`, `ip_recv_error` and their IPv6 kin). Errors that come in as ICMP messages are in `icmp_errors`.
 
 use crate::abi::*;
 use crate::address;
 use crate::cmsg;
-use crate::errno::{self, Errno};
-use crate::face::Sockets;
+use crate::counters;
+use crate::errno::Errno;
 use crate::memory::truesize;
-use crate::ping_socket::supported;
 use crate::received::Received;
-use crate::socket::{QueuedError, Seen, Socket, SocketId};
+use crate::registry::Registry;
+use crate::socket::{QueuedError, SocketId};
 use bytes::Bytes;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use weft_core::table::Family;
-use weft_core::{Context, Frame, IcmpError, IcmpErrorKind, Instant, Meta, Reason, Tail};
-use weft_wire::Protocol;
+use std::net::SocketAddr;
+use weft_core::{Instant, Tail};
 
 /// Most entries of one socket's error queue.
-pub(crate) const ERRORS_MAX: usize = 64;
-/// Most payload bytes that an error entry quotes.
-const QUOTED_BYTES_MAX: usize = 1232;
-/// Most extension headers that are passed over in a quoted packet.
-const EXTENSIONS_MAX: usize = 8;
+const ERRORS_MAX: usize = 64;
+/// Most payload bytes that an entry quotes.
+pub(crate) const QUOTED_BYTES_MAX: usize = 1232;
 
-impl Seen {
-    /// Of a received packet; `own` and `to_port` are not in its metadata.
-    pub(crate) fn of(frame: &Frame, own: IpAddr, to_port: Option<u16>) -> Seen {
-        let meta = frame.meta();
-        Seen { to: meta.dst, own, to_port, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos, headers: received_headers(frame) }
+/// `sock_queue_err_skb`: bounded by the receive buffer, and by number.
+pub(crate) fn queue(sockets: &mut Registry, s: SocketId, entry: QueuedError) {
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    let room = socket.options.receive_buffer as usize;
+    let Some(queue) = socket.message_queue_mut() else { return };
+    let waiting: usize = queue.errors.iter().map(|entry| truesize(entry.data.len())).sum();
+    let full = queue.errors.len() >= ERRORS_MAX || queue.queued_truesize + waiting + truesize(entry.data.len()) >= room;
+    if !full {
+        queue.errors.push_back(entry);
+    }
+    sockets.count(if full { counters::ERRORS_LOST } else { counters::ERRORS_QUEUED });
+    sockets.touch(s);
+}
+
+/// `ip_local_error`, `ipv6_local_error`: something went wrong here, before the packet left. Nothing becomes pending.
+pub(crate) fn local(sockets: &mut Registry, s: SocketId, number: Errno, to: SocketAddr, info: u32, now: Instant) {
+    let Some(socket) = sockets.store.get(s) else { return };
+    if !socket.options.wants_errors(to.is_ipv6()) {
+        return;
+    }
+    // "ip_local_error(sk, EMSGSIZE, fl4->daddr, inet->inet_dport, …)": the port of the peer, if there is one.
+    let port = if to.is_ipv6() { to.port() } else { socket.remote.map_or(0, |remote| remote.port()) };
+    let to = SocketAddr::new(to.ip(), port);
+    queue(sockets, s, QueuedError { info, to: Some(to), ..notice(number, SO_EE_ORIGIN_LOCAL, now) });
+}
+
+/// `skb_tstamp_tx`: what was sent has been queued and has left, as far as the node can see. `asked` is SO_TIMESTAMPING of the send.
+pub(crate) fn record_transmit(sockets: &mut Registry, s: SocketId, asked: Option<u32>, data: &Bytes, now: Instant) {
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    let options = &mut socket.options;
+    let flags = asked.map_or(options.timestamping, |asked| options.timestamping & !TIMESTAMPING_TX_RECORDS | asked);
+    if flags & (TIMESTAMPING_TX_SOFTWARE | TIMESTAMPING_TX_SCHED) == 0 {
+        return;
+    }
+    let mut value = 0;
+    if flags & TIMESTAMPING_OPT_ID != 0 {
+        value = options.timestamp_key;
+        options.timestamp_key = value.wrapping_add(1);
+    }
+    let data = if flags & TIMESTAMPING_OPT_TSONLY != 0 { Bytes::new() } else { data.slice(..data.len().min(QUOTED_BYTES_MAX)) };
+    for (bit, info) in [(TIMESTAMPING_TX_SCHED, SCM_TSTAMP_SCHED), (TIMESTAMPING_TX_SOFTWARE, SCM_TSTAMP_SND)] {
+        if flags & bit != 0 {
+            let entry = QueuedError { info, value, data: data.clone(), ..notice(Errno::ENOMSG, SO_EE_ORIGIN_TIMESTAMPING, now) };
+            queue(sockets, s, entry);
+        }
     }
 }
 
-/// The options of a received packet's IPv4 header, or its extension headers. A raw socket's packet begins with that header, others have it
-/// behind them.
-fn received_headers(frame: &Frame) -> Option<Box<[u8]>> {
-    let network_at = frame.meta().network_at;
-    if network_at == 0 {
-        return None;
+/// `__msg_zerocopy_callback`: the bytes of a MSG_ZEROCOPY send were copied. Numbers that follow each other share an entry.
+pub(crate) fn zerocopy_done(sockets: &mut Registry, s: SocketId, now: Instant) {
+    let Some(socket) = sockets.store.get_mut(s).filter(|socket| socket.options.zerocopy) else { return };
+    let number = socket.options.zerocopy_key;
+    socket.options.zerocopy_key = number.wrapping_add(1);
+    let last = socket.message_queue_mut().and_then(|queue| queue.errors.back_mut());
+    if let Some(last) = last.filter(|last| last.origin == SO_EE_ORIGIN_ZEROCOPY && last.value.wrapping_add(1) == number) {
+        last.value = number;
+        return sockets.touch(s);
     }
-    if frame.meta().dst.is_ipv6() {
-        let (fixed, extensions) = frame.pulled(network_at).split_at_checked(weft_wire::ipv6::HEADER_LEN)?;
-        let first = fixed[6];
-        let any = matches!(Protocol(first), Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION_OPTIONS);
-        return any.then(|| [&[first], extensions].concat().into());
-    }
-    let header = if frame.position() == network_at { frame.head() } else { frame.pulled(network_at) };
-    let length = usize::from(header.first()? & 0xf) * 4;
-    header.get(weft_wire::ipv4::HEADER_LEN..length).filter(|options| !options.is_empty()).map(Into::into)
+    let entry = notice(Errno(0), SO_EE_ORIGIN_ZEROCOPY, now);
+    queue(sockets, s, QueuedError { code: SO_EE_CODE_ZEROCOPY_COPIED, info: number, value: number, ..entry });
 }
 
-/// A quoted packet; everything in it may be damaged.
-struct Quoted {
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: Protocol,
-    /// From the IP header on, cut.
-    packet: Bytes,
-    /// Where the transport header lies in it.
-    transport_at: usize,
-}
-
-impl Quoted {
-    fn read(frame: &Frame) -> Option<Quoted> {
-        let packet = Bytes::from(frame.slices(0, QUOTED_BYTES_MAX).concat());
-        match packet.first()? >> 4 {
-            4 => {
-                let header = usize::from(packet.first()? & 0x0f) * 4;
-                let source: [u8; 4] = packet.get(12..16)?.try_into().ok()?;
-                let destination: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
-                let protocol = Protocol(*packet.get(9)?);
-                (header >= 20 && packet.len() >= header).then_some(Quoted {
-                    source: Ipv4Addr::from(source).into(),
-                    destination: Ipv4Addr::from(destination).into(),
-                    protocol,
-                    transport_at: header,
-                    packet,
-                })
-            }
-            6 => {
-                let source: [u8; 16] = packet.get(8..24)?.try_into().ok()?;
-                let destination: [u8; 16] = packet.get(24..40)?.try_into().ok()?;
-                let (protocol, transport_at) = past_extensions(&packet)?;
-                let (source, destination) = (Ipv6Addr::from(source).into(), Ipv6Addr::from(destination).into());
-                Some(Quoted { source, destination, protocol, transport_at, packet })
-            }
-            _ => None,
-        }
+/// `ip_recv_error`, `ipv6_recv_error`: the oldest entry of the error queue.
+pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize) -> Result<Received, Errno> {
+    let boot_time = sockets.limits.boot_time_nanos;
+    let socket = sockets.get_mut(s)?;
+    let queue = socket.message_queue_mut().ok_or(Errno::EAGAIN)?;
+    let entry = queue.errors.pop_front().ok_or(Errno::EAGAIN)?;
+    let next = queue.errors.front().filter(|next| is_icmp(next)).map(|next| next.errno);
+    // sock_dequeue_err_skb: "if (icmp_next) sk->sk_err = SKB_EXT_ERR(skb_next)->ee.ee_errno; … if (is_icmp_err_skb(skb) && !icmp_next)
+    // sk->sk_err = 0;"
+    if next.is_some() || is_icmp(&entry) {
+        socket.error = next;
     }
-
-    fn family(&self) -> Family {
-        Family::of(self.source)
-    }
-
-    fn transport(&self) -> &[u8] {
-        self.packet.get(self.transport_at..).unwrap_or_default()
-    }
-
-    /// What follows the first bytes of the transport header.
-    fn payload(&self, after: usize) -> Bytes {
-        let from = (self.transport_at + after).min(self.packet.len());
-        self.packet.slice(from..)
-    }
-
-    fn ports(&self) -> Option<(u16, u16)> {
-        let &[p0, p1, q0, q1, ..] = self.transport() else { return None };
-        Some((u16::from_be_bytes([p0, p1]), u16::from_be_bytes([q0, q1])))
-    }
-}
-
-/// `ipv6_skip_exthdr`: the transport's protocol and place; none when a header is cut off or it is not the first fragment.
-fn past_extensions(packet: &[u8]) -> Option<(Protocol, usize)> {
-    let (mut next, mut at) = (*packet.get(6)?, 40);
-    for _ in 0..EXTENSIONS_MAX {
-        let length = match next {
-            // Hop-by-hop, routing, destination options.
-            0 | 43 | 60 => (usize::from(*packet.get(at + 1)?) + 1) * 8,
-            44 if u16::from_be_bytes([*packet.get(at + 2)?, *packet.get(at + 3)?]) >> 3 == 0 => 8,
-            44 => return None,
-            51 => (usize::from(*packet.get(at + 1)?) + 2) * 4,
-            _ => return Some((Protocol(next), at)),
-        };
-        next = *packet.get(at)?;
-        at += length;
-    }
-    None
-}
-
-impl Sockets {
-    /// An error about a packet that this node sent.
-    pub(crate) fn error_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
-        let Some((error, quoted)) = frame.meta().error.zip(Quoted::read(&frame)) else { return cx.drop(frame, Reason::NoPort) };
-        frame.meta_mut().interface = weft_core::scope::link_of(frame.meta().interface, quoted.source, cx);
-        let raw = self.raw_error(frame.meta(), error, &quoted, cx.now);
-        let own = match quoted.protocol {
-            Protocol::UDP => self.datagram_error(frame.meta(), error, &quoted, cx.now),
-            Protocol(protocol) if matches!(i32::from(protocol), IPPROTO_ICMP | IPPROTO_ICMPV6) => {
-                self.ping_error(frame.meta(), error, &quoted, cx.now)
-            }
-            // A copy for raw sockets: TCP has the error itself.
-            Protocol::TCP => true,
-            _ => false,
-        };
-        if raw || own { crate::ping_socket::end(frame, cx) } else { cx.drop(frame, Reason::NoPort) }
-    }
-
-    /// `__udp4_lib_err`, `udpv6_err`.
-    fn datagram_error(&mut self, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
-        let Some((from, to)) = quoted.ports() else { return false };
-        let interface = meta.interface.0;
-        let (local, remote) = (address::scoped(quoted.source, from, interface), address::scoped(quoted.destination, to, interface));
-        // The packet's sender is looked up as if it were to receive an answer.
-        let found =
-            self.messages.datagrams.receivers.get(&from).and_then(|candidates| self.find(candidates, local, remote, meta.interface.0));
-        let Some(s) = found else { return false };
-        self.report(s, meta, error, quoted, remote, quoted.payload(8), now)
-    }
-
-    /// `ping_err`.
-    fn ping_error(&mut self, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
-        let &[kind, code, _, _, high, low, ..] = quoted.transport() else { return false };
-        if !supported(quoted.family(), kind, code) {
-            return false;
-        }
-        let ident = u16::from_be_bytes([high, low]);
-        let Some(s) = self.find_ping(quoted.family(), ident, quoted.source, meta.interface.0) else { return false };
-        self.report(s, meta, error, quoted, SocketAddr::new(quoted.destination, 0), quoted.payload(0), now)
-    }
-
-    /// `raw_icmp_error`, `raw6_icmp_error`: every raw socket of the protocol whose addresses fit.
-    fn raw_error(&mut self, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
-        let Some(all) = self.messages.raw.by_protocol.get(&(quoted.family(), u16::from(quoted.protocol.0))) else { return false };
-        let interface = meta.interface.0;
-        let fits = |s: &SocketId| {
-            let Some(socket) = self.registry.store.get(*s) else { return false };
-            let peer = socket.remote.is_none_or(|remote| remote.ip() == quoted.destination);
-            let here = socket.local.ip().is_unspecified() || socket.local.ip() == quoted.source;
-            peer && here && (socket.options.interface == 0 || interface == 0 || socket.options.interface == interface)
-        };
-        let fitting: Vec<SocketId> = all.iter().copied().filter(fits).collect();
-        let to = SocketAddr::new(quoted.destination, 0);
-        let mut told = false;
-        for s in fitting {
-            // "payload = skb->data + (iph->ihl << 2); if (inet_test_bit(HDRINCL, sk)) payload = skb->data;"
-            let whole = self.registry.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.header_included);
-            let data = if whole { quoted.packet.clone() } else { quoted.payload(0) };
-            told |= self.report(s, meta, error, quoted, to, data, now);
-        }
-        told
-    }
-
-    /// What all of them do with the socket they found. True: the socket heard of it.
-    #[allow(clippy::too_many_arguments)] // the kernel's own list: ip_icmp_error(sk, skb, err, port, info, payload)
-    fn report(&mut self, s: SocketId, meta: &Meta, error: IcmpError, quoted: &Quoted, to: SocketAddr, data: Bytes, now: Instant) -> bool {
-        let Some(socket) = self.registry.store.get(s) else { return false };
-        let v6 = quoted.family() == Family::V6;
-        let (number, hard) = if v6 { errno::of_icmp6(error.kind) } else { errno::of_icmp(error.kind) };
-        let hard = match error.kind {
-            // "if (code == ICMP_FRAG_NEEDED) { ipv4_sk_update_pmtu(skb, sk, info); if (inet->pmtudisc != IP_PMTUDISC_DONT) { err = EMSGSIZE; harderr = 1;"
-            IcmpErrorKind::TooBig { .. } => i32::from(socket.options.discover(v6)) != IP_PMTUDISC_DONT,
-            _ => hard,
-        };
-        if socket.options.wants_errors(v6) {
-            // ip_recv_error: the message was not prepared for IP_PKTINFO, ipi_spec_dst stays empty.
-            let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            let seen = Seen {
-                to: quoted.source,
-                own: unspecified,
-                to_port: None,
-                interface: meta.interface.0,
-                ttl: meta.ttl,
-                tos: meta.tos,
-                headers: None,
-            };
-            let (kind, code) = if v6 { errno::icmp6_type_and_code(error.kind) } else { errno::icmp_type_and_code(error.kind) };
-            let entry = QueuedError {
-                errno: number,
-                origin: if v6 { SO_EE_ORIGIN_ICMP6 } else { SO_EE_ORIGIN_ICMP },
-                kind,
-                code,
-                info: information(error.kind),
-                value: 0,
-                offender: Some(error.from),
-                to: Some(to),
-                data,
-                seen: Some(seen),
-                at: now,
-            };
-            self.queue_error(s, entry);
-        } else if !hard || socket.remote.is_none() {
-            return false;
-        }
-        if let Some(socket) = self.registry.store.get_mut(s) {
-            socket.error = Some(number);
-        }
-        self.touch(s);
-        true
-    }
-
-    /// `sock_queue_err_skb`: bounded by the receive buffer, and by number.
-    pub(crate) fn queue_error(&mut self, s: SocketId, entry: QueuedError) {
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
-        let room = socket.options.receive_buffer as usize;
-        let Some(queue) = socket.message_queue_mut() else { return };
-        let waiting: usize = queue.errors.iter().map(|entry| truesize(entry.data.len())).sum();
-        let full = queue.errors.len() >= ERRORS_MAX || queue.queued_truesize + waiting + truesize(entry.data.len()) >= room;
-        if !full {
-            queue.errors.push_back(entry);
-        }
-        self.count(if full { crate::counters::ERRORS_LOST } else { crate::counters::ERRORS_QUEUED });
-        self.touch(s);
-    }
-
-    /// `ip_local_error`, `ipv6_local_error`: something went wrong here, before the packet left. Nothing becomes pending.
-    pub(crate) fn local_error(&mut self, s: SocketId, number: Errno, to: SocketAddr, info: u32, now: Instant) {
-        let Some(socket) = self.registry.store.get(s) else { return };
-        if !socket.options.wants_errors(to.is_ipv6()) {
-            return;
-        }
-        // "ip_local_error(sk, EMSGSIZE, fl4->daddr, inet->inet_dport, …)": the port of the peer, if there is one.
-        let port = if to.is_ipv6() { to.port() } else { socket.remote.map_or(0, |remote| remote.port()) };
-        let to = SocketAddr::new(to.ip(), port);
-        self.queue_error(s, QueuedError { info, to: Some(to), ..notice(number, SO_EE_ORIGIN_LOCAL, now) });
-    }
-
-    /// `skb_tstamp_tx`: what was sent has been queued and has left, as far as the node can see. `asked` is SO_TIMESTAMPING of the send.
-    pub(crate) fn record_transmit(&mut self, s: SocketId, asked: Option<u32>, data: &Bytes, now: Instant) {
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
-        let options = &mut socket.options;
-        let flags = asked.map_or(options.timestamping, |asked| options.timestamping & !TIMESTAMPING_TX_RECORDS | asked);
-        if flags & (TIMESTAMPING_TX_SOFTWARE | TIMESTAMPING_TX_SCHED) == 0 {
-            return;
-        }
-        let mut value = 0;
-        if flags & TIMESTAMPING_OPT_ID != 0 {
-            value = options.timestamp_key;
-            options.timestamp_key = value.wrapping_add(1);
-        }
-        let data = if flags & TIMESTAMPING_OPT_TSONLY != 0 { Bytes::new() } else { data.slice(..data.len().min(QUOTED_BYTES_MAX)) };
-        for (bit, info) in [(TIMESTAMPING_TX_SCHED, SCM_TSTAMP_SCHED), (TIMESTAMPING_TX_SOFTWARE, SCM_TSTAMP_SND)] {
-            if flags & bit != 0 {
-                let entry = QueuedError { info, value, data: data.clone(), ..notice(Errno::ENOMSG, SO_EE_ORIGIN_TIMESTAMPING, now) };
-                self.queue_error(s, entry);
-            }
-        }
-    }
-
-    /// `__msg_zerocopy_callback`: the bytes of a MSG_ZEROCOPY send were copied. Numbers that follow each other share an entry.
-    pub(crate) fn zerocopy_done(&mut self, s: SocketId, now: Instant) {
-        let Some(socket) = self.registry.store.get_mut(s).filter(|socket| socket.options.zerocopy) else { return };
-        let number = socket.options.zerocopy_key;
-        socket.options.zerocopy_key = number.wrapping_add(1);
-        let last = socket.message_queue_mut().and_then(|queue| queue.errors.back_mut());
-        if let Some(last) = last.filter(|last| last.origin == SO_EE_ORIGIN_ZEROCOPY && last.value.wrapping_add(1) == number) {
-            last.value = number;
-            return self.touch(s);
-        }
-        let entry = notice(Errno(0), SO_EE_ORIGIN_ZEROCOPY, now);
-        self.queue_error(s, QueuedError { code: SO_EE_CODE_ZEROCOPY_COPIED, info: number, value: number, ..entry });
-    }
-
-    /// `ip_recv_error`, `ipv6_recv_error`: the oldest entry of the error queue.
-    pub(crate) fn receive_error(&mut self, s: SocketId, length: usize) -> Result<Received, Errno> {
-        let boot_time = self.registry.limits.boot_time_nanos;
-        let socket = self.get_mut(s)?;
-        let queue = socket.message_queue_mut().ok_or(Errno::EAGAIN)?;
-        let entry = queue.errors.pop_front().ok_or(Errno::EAGAIN)?;
-        let next = queue.errors.front().filter(|next| is_icmp(next)).map(|next| next.errno);
-        // sock_dequeue_err_skb: "if (icmp_next) sk->sk_err = SKB_EXT_ERR(skb_next)->ee.ee_errno; … if (is_icmp_err_skb(skb) && !icmp_next)
-        // sk->sk_err = 0;"
-        if next.is_some() || is_icmp(&entry) {
-            socket.error = next;
-        }
-        let copied = entry.data.len().min(length);
-        let truncated = if copied < entry.data.len() { MSG_TRUNC } else { 0 };
-        let out = Received {
-            data: Tail::from_iter([entry.data.slice(..copied)]),
-            from: entry.to.map_or_else(Vec::new, |to| address::told(socket.domain, to)),
-            flags: MSG_ERRQUEUE | truncated,
-            control: cmsg::of_error(socket, &entry, boot_time),
-            datagram_bytes: copied,
-        };
-        self.touch(s);
-        Ok(out)
-    }
+    let copied = entry.data.len().min(length);
+    let truncated = if copied < entry.data.len() { MSG_TRUNC } else { 0 };
+    let out = Received {
+        data: Tail::from_iter([entry.data.slice(..copied)]),
+        from: entry.to.map_or_else(Vec::new, |to| address::told(socket.domain, to)),
+        flags: MSG_ERRQUEUE | truncated,
+        control: cmsg::of_error(socket, &entry, boot_time),
+        datagram_bytes: copied,
+    };
+    sockets.touch(s);
+    Ok(out)
 }
 
 /// An entry without address and data.
@@ -336,13 +113,4 @@ fn notice(errno: Errno, origin: u8, at: Instant) -> QueuedError {
 
 fn is_icmp(entry: &QueuedError) -> bool {
     matches!(entry.origin, SO_EE_ORIGIN_ICMP | SO_EE_ORIGIN_ICMP6)
-}
-
-/// `ee_info`: the next hop's MTU, or where the header has its error.
-fn information(kind: IcmpErrorKind) -> u32 {
-    match kind {
-        IcmpErrorKind::TooBig { mtu } => mtu,
-        IcmpErrorKind::ParameterProblem { pointer } => pointer,
-        _ => 0,
-    }
 }

@@ -8,6 +8,7 @@ use crate::abi::*;
 use crate::address::{self, AF_INET, AF_INET6};
 use crate::datagrams::Datagrams;
 use crate::errno::Errno;
+use crate::error_queue;
 use crate::holds;
 use crate::inet6;
 use crate::limits::Limits;
@@ -17,6 +18,7 @@ use crate::options::{self, Options};
 use crate::outputs::TCP;
 use crate::ping_socket::Pings;
 use crate::raw_socket::RawSockets;
+use crate::receive_queue;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::socket::{Body, Datagram, Raw, Shutdown, Socket, SocketId, Stream, TcpState};
@@ -220,7 +222,7 @@ impl Sockets {
             Body::Datagram(_) => {
                 let sent = self.send_datagram(s, data, flags, to, control, cx)?;
                 if sent > 0 && flags & MSG_ZEROCOPY != 0 {
-                    self.zerocopy_done(s, cx.now);
+                    error_queue::zerocopy_done(&mut self.registry, s, cx.now);
                 }
                 Ok(sent)
             }
@@ -233,10 +235,10 @@ impl Sockets {
     pub fn receive(&mut self, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
         match &self.get(s)?.body {
             Body::Stream(_) => self.receive_stream(s, length, flags, cx),
-            Body::Datagram(_) => self.receive_datagram(s, length, flags),
+            Body::Datagram(_) => receive_queue::receive(&mut self.registry, s, length, flags),
             // raw_recvmsg, ping_recvmsg: "err = -EOPNOTSUPP; if (flags & MSG_OOB) goto out;"
             Body::Raw(_) | Body::Ping(_) if flags & MSG_OOB != 0 => Err(Errno::EOPNOTSUPP),
-            Body::Raw(_) => self.receive_datagram(s, length, flags),
+            Body::Raw(_) => receive_queue::receive(&mut self.registry, s, length, flags),
             Body::Ping(_) => self.receive_ping(s, length, flags),
         }
     }

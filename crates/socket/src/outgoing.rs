@@ -1,12 +1,15 @@
-//! What raw and ICMP sockets send, up to the IP block: what `ip_append_data` and `ip_push_pending_frames` do for both.
+//! What sockets send whose messages have boundaries: the options and extension headers of a packet, its length, and for raw and ICMP sockets
+//! the way up to the IP block (what `ip_append_data` and `ip_push_pending_frames` do for both).
 
 use crate::abi::*;
 use crate::cmsg::Ancillary;
+use crate::counters;
 use crate::errno::Errno;
-use crate::face::Sockets;
+use crate::error_queue;
 use crate::memory::truesize;
+use crate::registry::Registry;
 use crate::routes;
-use crate::socket::SocketId;
+use crate::socket::{Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::attached::Part;
@@ -39,169 +42,194 @@ impl Outgoing {
     }
 }
 
-impl Sockets {
-    /// The way of a datagram: control messages come before SO_BINDTODEVICE, that before IP_MULTICAST_IF. EACCES for a broadcast without
-    /// SO_BROADCAST.
-    pub(crate) fn outgoing(
-        &mut self,
-        s: SocketId,
-        to: IpAddr,
-        ancillary: Ancillary,
-        protocol: Protocol,
-        cx: &Context<'_>,
-    ) -> Result<Outgoing, Errno> {
-        let socket = self.get(s)?;
-        let own = socket.local.ip();
-        // ipcm_init_sk: "ipcm->addr = inet->inet_saddr", which a PKTINFO message replaces, by nothing too.
-        let given = ancillary.source.unwrap_or(own);
-        let mut source = routes::source_for(given, to)?.filter(|address| !address.is_unspecified());
-        let of_group = IpAddr::V4(socket.options.multicast_interface);
-        if source.is_none() && to.is_ipv4() && to.is_multicast() && !of_group.is_unspecified() {
-            // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
-            source = Some(of_group);
-        }
-        // A socket that is bound to a broadcast address has no source of its own (raw_bind: "inet->inet_saddr = 0;  /* Use device */").
-        if let Some(address) = source
-            && self.address_kind(address, cx) == AddressKind::Broadcast
-        {
-            source = None;
-        }
-        let to = match to {
-            // ":: means loopback (BSD'ism)"
-            IpAddr::V6(to) if to.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            to => routes::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip(),
-        };
-        let interface = ancillary.interface.unwrap_or(self.get(s)?.way_out(to));
-        // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
-        if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
-            return Err(Errno::ENODEV);
-        }
-        let traffic = Traffic { protocol: protocol.0, ..routes::traffic_of(self.get(s)?, 0, ancillary.mark) };
-        let route = routes::through(self.first_hop(s, &ancillary, to), source, interface, traffic, cx)?;
-        if self.address_kind(to, cx) == AddressKind::Broadcast && !self.get(s)?.options.broadcast {
-            return Err(Errno::EACCES);
-        }
-        let ancillary = Ancillary { interface: Some(interface).filter(|index| *index != 0), ..ancillary };
-        Ok(Outgoing { to, source, route, ancillary, protocol })
+/// The way of a datagram: control messages come before SO_BINDTODEVICE, that before IP_MULTICAST_IF. EACCES for a broadcast without
+/// SO_BROADCAST.
+pub(crate) fn outgoing(
+    sockets: &mut Registry,
+    s: SocketId,
+    to: IpAddr,
+    ancillary: Ancillary,
+    protocol: Protocol,
+    cx: &Context<'_>,
+) -> Result<Outgoing, Errno> {
+    let socket = sockets.get(s)?;
+    let own = socket.local.ip();
+    // ipcm_init_sk: "ipcm->addr = inet->inet_saddr", which a PKTINFO message replaces, by nothing too.
+    let given = ancillary.source.unwrap_or(own);
+    let mut source = routes::source_for(given, to)?.filter(|address| !address.is_unspecified());
+    let of_group = IpAddr::V4(socket.options.multicast_interface);
+    if source.is_none() && to.is_ipv4() && to.is_multicast() && !of_group.is_unspecified() {
+        // "if (!saddr) saddr = READ_ONCE(inet->mc_addr);"
+        source = Some(of_group);
     }
-
-    /// The options of a packet to this address: a control message's before the socket's.
-    pub(crate) fn ip_options(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> Option<Prepared> {
-        let of_socket = || self.get(s).ok()?.options.ip_options;
-        ancillary.ip_options.or_else(of_socket).filter(|options| to.is_ipv4() && !options.is_empty())
+    // A socket that is bound to a broadcast address has no source of its own (raw_bind: "inet->inet_saddr = 0;  /* Use device */").
+    if let Some(address) = source
+        && sockets.kinds.of(address, cx) == AddressKind::Broadcast
+    {
+        source = None;
     }
-
-    /// The extension headers of a packet to this address, likewise.
-    pub(crate) fn attached<'a>(&'a self, s: SocketId, ancillary: &'a Ancillary, to: IpAddr) -> Option<&'a Attached> {
-        let of_socket = || self.get(s).ok()?.options.attached.as_deref();
-        ancillary.attached.as_deref().or_else(of_socket).filter(|attached| to.is_ipv6() && !attached.is_empty())
+    let to = match to {
+        // ":: means loopback (BSD'ism)"
+        IpAddr::V6(to) if to.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        to => routes::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip(),
+    };
+    let interface = ancillary.interface.unwrap_or(sockets.get(s)?.way_out(to));
+    // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
+    if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
+        return Err(Errno::ENODEV);
     }
-
-    /// Bytes that both add to a packet's headers.
-    pub(crate) fn header_extras(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> usize {
-        let options = self.ip_options(s, ancillary, to).map_or(0, |options| options.len());
-        options + self.attached(s, ancillary, to).map_or(0, Attached::len)
+    let traffic = Traffic { protocol: protocol.0, ..routes::traffic_of(sockets.get(s)?, 0, ancillary.mark) };
+    let route = routes::through(first_hop(sockets.get(s)?, &ancillary, to), source, interface, traffic, cx)?;
+    if sockets.kinds.of(to, cx) == AddressKind::Broadcast && !sockets.get(s)?.options.broadcast {
+        return Err(Errno::EACCES);
     }
+    let ancillary = Ancillary { interface: Some(interface).filter(|index| *index != 0), ..ancillary };
+    Ok(Outgoing { to, source, route, ancillary, protocol })
+}
 
-    /// The same as lengths are checked: __ip6_append_data has "exthdrlen = opt ? opt->opt_flen : 0; length += exthdrlen;" beside a headersize that
-    /// counts these bytes already.
-    pub(crate) fn counted_extras(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> usize {
-        let again = self.attached(s, ancillary, to).map_or(0, |attached| attached.get(Part::Destination).len());
-        self.header_extras(s, ancillary, to) + again
+/// The options of a packet to this address: a control message's before the socket's.
+pub(crate) fn ip_options(socket: &Socket, ancillary: &Ancillary, to: IpAddr) -> Option<Prepared> {
+    ancillary.ip_options.or(socket.options.ip_options).filter(|options| to.is_ipv4() && !options.is_empty())
+}
+
+/// The extension headers of a packet to this address, likewise.
+pub(crate) fn attached<'a>(socket: &'a Socket, ancillary: &'a Ancillary, to: IpAddr) -> Option<&'a Attached> {
+    let of_socket = || socket.options.attached.as_deref();
+    ancillary.attached.as_deref().or_else(of_socket).filter(|attached| to.is_ipv6() && !attached.is_empty())
+}
+
+/// Bytes that both add to a packet's headers.
+pub(crate) fn header_extras(socket: &Socket, ancillary: &Ancillary, to: IpAddr) -> usize {
+    let options = ip_options(socket, ancillary, to).map_or(0, |options| options.len());
+    options + attached(socket, ancillary, to).map_or(0, Attached::len)
+}
+
+/// The same as lengths are checked: __ip6_append_data has "exthdrlen = opt ? opt->opt_flen : 0; length += exthdrlen;" beside a headersize that
+/// counts these bytes already.
+pub(crate) fn counted_extras(socket: &Socket, ancillary: &Ancillary, to: IpAddr) -> usize {
+    let again = attached(socket, ancillary, to).map_or(0, |attached| attached.get(Part::Destination).len());
+    header_extras(socket, ancillary, to) + again
+}
+
+/// Where it is sent: "if (ipc.opt && ipc.opt->opt.srr) { if (!daddr) … faddr = ipc.opt->opt.faddr; connected = 0; }".
+pub(crate) fn first_hop(socket: &Socket, ancillary: &Ancillary, to: IpAddr) -> IpAddr {
+    match attached(socket, ancillary, to).and_then(Attached::first_hop) {
+        Some(hop) => hop.into(),
+        None => ip_options(socket, ancillary, to).and_then(|options| options.first_hop()).map_or(to, IpAddr::V4),
     }
+}
 
-    /// Where it is sent: "if (ipc.opt && ipc.opt->opt.srr) { if (!daddr) … faddr = ipc.opt->opt.faddr; connected = 0; }".
-    pub(crate) fn first_hop(&self, s: SocketId, ancillary: &Ancillary, to: IpAddr) -> IpAddr {
-        match self.attached(s, ancillary, to).and_then(Attached::first_hop) {
-            Some(hop) => hop.into(),
-            None => self.ip_options(s, ancillary, to).and_then(|options| options.first_hop()).map_or(to, IpAddr::V4),
-        }
+/// What a socket takes for the path's MTU. ip_sk_use_pmtu: "inet->pmtudisc < IP_PMTUDISC_PROBE", else the device's; and IPV6_MTU.
+pub(crate) fn path_mtu(socket: &Socket, to: SocketAddr, route: &RouteAnswer, cx: &Context<'_>) -> usize {
+    let options = &socket.options;
+    let discover = if to.is_ipv6() { options.mtu_discover6 } else { options.mtu_discover };
+    let of_device = || match cx.ask(Table::Interfaces, &Query::Interface(route.interface)) {
+        Answer::Interface(interface) => interface.mtu,
+        _ => route.mtu,
+    };
+    let mtu = if i32::from(discover) >= IP_PMTUDISC_PROBE { of_device() } else { route.mtu };
+    // ip6_setup_cork: "frag_size = READ_ONCE(np->frag_size); if (frag_size && frag_size < mtu) mtu = frag_size;"
+    let bound = if to.is_ipv6() && options.fragment_bytes != 0 { options.fragment_bytes } else { u32::MAX };
+    mtu.min(bound) as usize
+}
+
+/// MSG_CONFIRM: the program heard from the peer (`dst_confirm_neigh`; RFC 4861 §7.3.1).
+pub(crate) fn confirm(flags: i32, route: &RouteAnswer, cx: &mut Context<'_>) {
+    if flags & MSG_CONFIRM != 0 && route.kind == RouteKind::Unicast {
+        let change = Change::Confirm { interface: route.interface, neighbour: route.next_hop };
+        cx.tell(Table::Neighbours(Family::of(route.next_hop)), change);
     }
+}
 
-    /// MSG_CONFIRM: the program heard from the peer (`dst_confirm_neigh`; RFC 4861 §7.3.1).
-    pub(crate) fn confirm(&self, flags: i32, route: &RouteAnswer, cx: &mut Context<'_>) {
-        if flags & MSG_CONFIRM != 0 && route.kind == RouteKind::Unicast {
-            let change = Change::Confirm { interface: route.interface, neighbour: route.next_hop };
-            cx.tell(Table::Neighbours(Family::of(route.next_hop)), change);
-        }
+/// `sock_alloc_send_pskb`: "err = sock_error(sk); … err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) … if (sk_wmem_alloc_get(sk) <
+/// READ_ONCE(sk->sk_sndbuf)) break;"
+pub(crate) fn admit(sockets: &mut Registry, s: SocketId) -> Result<(), Errno> {
+    let socket = sockets.get_mut(s)?;
+    if let Some(error) = socket.take_error() {
+        sockets.touch(s);
+        return Err(error);
     }
-
-    /// `sock_alloc_send_pskb`: "err = sock_error(sk); … err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) … if (sk_wmem_alloc_get(sk) <
-    /// READ_ONCE(sk->sk_sndbuf)) break;"
-    pub(crate) fn admit(&mut self, s: SocketId) -> Result<(), Errno> {
-        let socket = self.get_mut(s)?;
-        if let Some(error) = socket.take_error() {
-            self.touch(s);
-            return Err(error);
-        }
-        if socket.shutdown.send {
-            return Err(Errno::EPIPE);
-        }
-        let room = socket.options.send_buffer as usize;
-        if socket.datagram().is_some_and(|datagram| datagram.sending >= room) { Err(Errno::EAGAIN) } else { Ok(()) }
+    if socket.shutdown.send {
+        return Err(Errno::EPIPE);
     }
+    let room = socket.options.send_buffer as usize;
+    if socket.datagram().is_some_and(|datagram| datagram.sending >= room) { Err(Errno::EAGAIN) } else { Ok(()) }
+}
 
-    /// Most payload bytes of one packet: the MTU where it may not be fragmented, else what the length field can say. EMSGSIZE beyond, which
-    /// the error queue tells too.
-    pub(crate) fn check_length(&mut self, s: SocketId, bytes: usize, out: &Outgoing, cx: &Context<'_>) -> Result<(), Errno> {
-        let v6 = out.to.is_ipv6();
-        let options = &self.get(s)?.options;
-        let extras = self.counted_extras(s, &out.ancillary, out.to);
-        let header = extras + if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
-        let whole = match i32::from(options.discover(v6)) {
-            IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
-            _ => v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment),
-        };
-        let to = SocketAddr::new(out.to, 0);
-        let mtu = self.path_mtu(s, to, &out.route, cx)?.min(PACKET_BYTES_MAX);
-        let most = PACKET_BYTES_MAX - if v6 { extras } else { header };
-        if bytes <= if whole { mtu - mtu.min(header) } else { most } {
-            return Ok(());
-        }
-        self.local_error(s, Errno::EMSGSIZE, to, mtu as u32, cx.now);
-        Err(Errno::EMSGSIZE)
+/// Most payload bytes of one packet: the MTU where it may not be fragmented, else what the length field can say. EMSGSIZE beyond, which
+/// the error queue tells too.
+pub(crate) fn check_length(sockets: &mut Registry, s: SocketId, bytes: usize, out: &Outgoing, cx: &Context<'_>) -> Result<(), Errno> {
+    let v6 = out.to.is_ipv6();
+    let socket = sockets.get(s)?;
+    let options = &socket.options;
+    let extras = counted_extras(socket, &out.ancillary, out.to);
+    let header = extras + if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+    let whole = match i32::from(options.discover(v6)) {
+        IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
+        _ => v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment),
+    };
+    let to = SocketAddr::new(out.to, 0);
+    let mtu = path_mtu(socket, to, &out.route, cx).min(PACKET_BYTES_MAX);
+    let most = PACKET_BYTES_MAX - if v6 { extras } else { header };
+    if bytes <= if whole { mtu - mtu.min(header) } else { most } {
+        return Ok(());
     }
+    error_queue::local(sockets, s, Errno::EMSGSIZE, to, mtu as u32, cx.now);
+    Err(Errno::EMSGSIZE)
+}
 
-    /// Gives a frame its metadata and sends it down. The frame begins with the transport header (or, for `packet`, with the IP header).
-    pub(crate) fn emit(&mut self, s: SocketId, mut frame: Frame, out: &Outgoing, port: OutPort, cx: &mut Context<'_>) {
-        let extras = self.header_extras(s, &out.ancillary, out.to);
-        let ip_options = self.ip_options(s, &out.ancillary, out.to);
-        let attached = self.attached(s, &out.ancillary, out.to).cloned().map(Box::new);
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
-        let options = &socket.options;
-        let timed = options.timestamping | out.ancillary.timestamping.unwrap_or(0) != 0;
-        let bytes = truesize(frame.len());
-        let v6 = out.to.is_ipv6();
-        let header = extras + if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
-        let fits = frame.len() + header <= out.route.mtu as usize;
-        let at = frame.position();
-        let meta = frame.meta_mut();
-        meta.direction = Direction::Egress;
-        (meta.src, meta.dst, meta.protocol) = (out.source(), out.to, out.protocol);
-        meta.ttl = out.ancillary.ttl.unwrap_or_else(|| options.hop_limit(out.to));
-        meta.tos = out.ancillary.tos.unwrap_or_else(|| options.traffic_class_of(v6));
-        meta.mark = out.ancillary.mark.unwrap_or(options.mark);
-        meta.interface = InterfaceIndex(out.ancillary.interface.unwrap_or(0));
-        meta.dont_fragment = match i32::from(options.discover(v6)) {
-            IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => true,
-            IP_PMTUDISC_WANT => fits && !v6,
-            _ => false,
-        };
-        if v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment) {
-            meta.dont_fragment = true;
-        }
-        (meta.ip_options, meta.attached) = (ip_options.map(Box::new), attached);
-        meta.no_loop = out.to.is_multicast() && !options.multicast_loops(v6);
-        meta.transport_at = at;
-        meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
-        if let Some(datagram) = socket.datagram_mut() {
-            datagram.sending += bytes;
-        }
-        self.count(crate::counters::RAW_OUT_PACKETS);
-        if timed {
-            let data = Bytes::from(frame.to_vec());
-            self.record_transmit(s, out.ancillary.timestamping, &data, cx.now);
-        }
-        cx.emit(port, frame);
+/// Gives a frame its metadata and sends it down. The frame begins with the transport header (or, for `packet`, with the IP header).
+pub(crate) fn emit(sockets: &mut Registry, s: SocketId, mut frame: Frame, out: &Outgoing, port: OutPort, cx: &mut Context<'_>) {
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    let extras = header_extras(socket, &out.ancillary, out.to);
+    let ip_options = ip_options(socket, &out.ancillary, out.to);
+    let attached = attached(socket, &out.ancillary, out.to).cloned().map(Box::new);
+    let options = &socket.options;
+    let timed = options.timestamping | out.ancillary.timestamping.unwrap_or(0) != 0;
+    let bytes = truesize(frame.len());
+    let v6 = out.to.is_ipv6();
+    let header = extras + if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+    let fits = frame.len() + header <= out.route.mtu as usize;
+    let at = frame.position();
+    let meta = frame.meta_mut();
+    meta.direction = Direction::Egress;
+    (meta.src, meta.dst, meta.protocol) = (out.source(), out.to, out.protocol);
+    meta.ttl = out.ancillary.ttl.unwrap_or_else(|| options.hop_limit(out.to));
+    meta.tos = out.ancillary.tos.unwrap_or_else(|| options.traffic_class_of(v6));
+    meta.mark = out.ancillary.mark.unwrap_or(options.mark);
+    meta.interface = InterfaceIndex(out.ancillary.interface.unwrap_or(0));
+    meta.dont_fragment = match i32::from(options.discover(v6)) {
+        IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => true,
+        IP_PMTUDISC_WANT => fits && !v6,
+        _ => false,
+    };
+    if v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment) {
+        meta.dont_fragment = true;
+    }
+    (meta.ip_options, meta.attached) = (ip_options.map(Box::new), attached);
+    meta.no_loop = out.to.is_multicast() && !options.multicast_loops(v6);
+    meta.transport_at = at;
+    meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
+    if let Some(datagram) = socket.datagram_mut() {
+        datagram.sending += bytes;
+    }
+    sockets.count(counters::RAW_OUT_PACKETS);
+    if timed {
+        let data = Bytes::from(frame.to_vec());
+        error_queue::record_transmit(sockets, s, out.ancillary.timestamping, &data, cx.now);
+    }
+    cx.emit(port, frame);
+}
+
+/// A datagram has left (or was dropped): there is room again.
+pub(crate) fn left(sockets: &mut Registry, token: u64, bytes: u32) {
+    let s = SocketId::from_number(token);
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    let room = socket.options.send_buffer as usize;
+    let Some(datagram) = socket.datagram_mut() else { return };
+    let was_writable = datagram.sending < room / 2;
+    datagram.sending = datagram.sending.saturating_sub(bytes as usize);
+    if !was_writable && datagram.sending < room / 2 {
+        sockets.touch(s);
     }
 }

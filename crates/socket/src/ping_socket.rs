@@ -9,8 +9,10 @@ use crate::cmsg::{self, Sender};
 use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::inet6;
+use crate::outgoing;
 use crate::outputs::{IP4, IP6};
 use crate::raw_address;
+use crate::receive_queue;
 use crate::received::Received;
 use crate::socket::{Socket, SocketId};
 use bytes::Bytes;
@@ -178,10 +180,10 @@ impl Sockets {
             ancillary.interface = Some(v6.scope_id());
         }
         let protocol = if family == Family::V6 { Protocol(IPPROTO_ICMPV6 as u8) } else { Protocol::ICMP };
-        let out = self.outgoing(s, to.ip(), ancillary, protocol, cx)?;
-        self.confirm(flags, &out.route, cx);
-        self.check_length(s, data.len(), &out, cx)?;
-        self.admit(s)?;
+        let out = outgoing::outgoing(&mut self.registry, s, to.ip(), ancillary, protocol, cx)?;
+        outgoing::confirm(flags, &out.route, cx);
+        outgoing::check_length(&mut self.registry, s, data.len(), &out, cx)?;
+        outgoing::admit(&mut self.registry, s)?;
         let ident = self.get(s)?.number.to_be_bytes();
         let mut header = [kind, code, 0, 0, ident[0], ident[1], sequence_high, sequence_low];
         let payload = data.slice(HEADER_BYTES..);
@@ -194,7 +196,7 @@ impl Sockets {
         let mut frame = Frame::egress();
         frame.append(payload);
         frame.push(HEADER_BYTES).copy_from_slice(&header);
-        self.emit(s, frame, &out, if family == Family::V6 { IP6 } else { IP4 }, cx);
+        outgoing::emit(&mut self.registry, s, frame, &out, if family == Family::V6 { IP6 } else { IP4 }, cx);
         Ok(data.len())
     }
 
@@ -212,7 +214,7 @@ impl Sockets {
         }
         let found = self.find_ping(family, u16::from_be_bytes([high, low]), to, interface);
         let Some(s) = found else { return cx.drop(frame, Reason::NoPort) };
-        if self.is_full(s) {
+        if receive_queue::is_full(&mut self.registry, s) {
             return cx.drop(frame, Reason::SocketBufferFull);
         }
         if let Some(completion) = frame.take_completion() {
@@ -220,7 +222,7 @@ impl Sockets {
         }
         // No ipv4_pktinfo_prepare: ipi_spec_dst stays empty.
         let own = if family == Family::V4 { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { to };
-        self.enqueue_message(s, frame, own, Some(u16::from_be_bytes([c0, c1])), cx);
+        receive_queue::enqueue(&mut self.registry, s, frame, own, Some(u16::from_be_bytes([c0, c1])), cx);
     }
 
     /// `ping_lookup`: by identifier, bound address and interface; the peer of a connected socket is not looked at. The newest wins.
@@ -234,7 +236,7 @@ impl Sockets {
 
     /// `ping_recvmsg`: as other datagrams, but MSG_TRUNC does not tell the whole length, and SO_RXQ_OVFL tells nothing.
     pub(crate) fn receive_ping(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
-        let mut received = self.receive_datagram(s, length, flags)?;
+        let mut received = receive_queue::receive(&mut self.registry, s, length, flags)?;
         received.datagram_bytes = received.len();
         Ok(received)
     }

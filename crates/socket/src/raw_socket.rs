@@ -7,18 +7,19 @@ use crate::abi::*;
 use crate::address::scoped;
 use crate::cmsg::{self, Sender};
 use crate::errno::Errno;
+use crate::error_queue;
 use crate::face::Sockets;
 use crate::inet6;
-use crate::memory::truesize;
-use crate::outgoing::{HEADER_BYTES_V4, HEADER_BYTES_V6, Outgoing, PACKET_BYTES_MAX};
+use crate::outgoing::{self, HEADER_BYTES_V4, HEADER_BYTES_V6, Outgoing, PACKET_BYTES_MAX};
 use crate::outputs::{IP4, IP6, PACKET, PACKET6};
 use crate::raw_address;
-use crate::socket::{Corked, Joined, Raw, Seen, Socket, SocketId, Waiting};
+use crate::receive_queue;
+use crate::socket::{Corked, Raw, Socket, SocketId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::table::{AddressKind, Family, Traffic};
-use weft_core::{Change, Checksum, Context, Frame, Instant, InterfaceIndex, Query, Reason, Table};
+use weft_core::table::{AddressKind, Family};
+use weft_core::{Change, Checksum, Context, Frame, Reason, Table};
 use weft_wire::Protocol;
 use weft_wire::checksum::{Sum, pseudo_v6};
 
@@ -161,11 +162,11 @@ impl Sockets {
             return Err(Errno::EFAULT);
         }
         let protocol = Protocol(u8::try_from(protocol).unwrap_or(IPPROTO_RAW as u8));
-        let out = self.outgoing(s, to.ip(), ancillary, protocol, cx)?;
-        self.confirm(flags, &out.route, cx);
+        let out = outgoing::outgoing(&mut self.registry, s, to.ip(), ancillary, protocol, cx)?;
+        outgoing::confirm(flags, &out.route, cx);
         if header_included {
             // "Linux does not mangle headers on raw sockets, so that IP options + IP_HDRINCL is non-sense."
-            if self.ip_options(s, &out.ancillary, out.to).is_some() {
+            if outgoing::ip_options(self.get(s)?, &out.ancillary, out.to).is_some() {
                 return Err(Errno::EINVAL);
             }
             return self.send_header_included(s, data, &out, cx);
@@ -176,7 +177,7 @@ impl Sockets {
     /// `ip_append_data`: with MSG_MORE, pieces become one packet.
     fn append_raw(&mut self, s: SocketId, data: Bytes, more: bool, out: Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
         let corked = self.get(s)?.datagram().and_then(|queue| queue.corked.as_ref()).map_or(0, |corked| corked.data.len());
-        self.check_length(s, corked + data.len(), &out, cx)?;
+        outgoing::check_length(&mut self.registry, s, corked + data.len(), &out, cx)?;
         // __ip_append_data, without a transport header of the kernel's: "if (refcount_read(&sk->sk_wmem_alloc) + wmem_alloc_delta <=
         // 2 * sk->sk_sndbuf) skb = alloc_skb(…); if (unlikely(!skb)) err = -ENOBUFS;". Neither errors nor shutdown are looked at.
         let socket = self.get(s)?;
@@ -234,7 +235,7 @@ impl Sockets {
                 IP4
             }
         };
-        self.emit(s, frame, out, port, cx);
+        outgoing::emit(&mut self.registry, s, frame, out, port, cx);
         Ok(())
     }
 
@@ -244,19 +245,19 @@ impl Sockets {
         // "if (length > rt->dst.dev->mtu) { ip_local_error(sk, EMSGSIZE, fl4->daddr, inet->inet_dport, rt->dst.dev->mtu); return -EMSGSIZE; }"
         let too_long = data.len() > (out.route.mtu as usize).min(PACKET_BYTES_MAX + 1);
         if too_long {
-            self.local_error(s, Errno::EMSGSIZE, SocketAddr::new(out.to, port), out.route.mtu, cx.now);
+            error_queue::local(&mut self.registry, s, Errno::EMSGSIZE, SocketAddr::new(out.to, port), out.route.mtu, cx.now);
             return Err(Errno::EMSGSIZE);
         }
         let least = if out.to.is_ipv6() { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
         if data.len() < least {
             return Err(Errno::EINVAL);
         }
-        self.admit(s)?;
+        outgoing::admit(&mut self.registry, s)?;
         let length = data.len();
         let mut frame = Frame::egress();
         if out.to.is_ipv6() {
             frame.append(data);
-            self.emit(s, frame, out, PACKET6, cx);
+            outgoing::emit(&mut self.registry, s, frame, out, PACKET6, cx);
             return Ok(length);
         }
         let mut header = data.to_vec();
@@ -268,7 +269,7 @@ impl Sockets {
         let protocol = header.get(9).copied().unwrap_or(0);
         frame.append(Bytes::from(header));
         let out = Outgoing { protocol: Protocol(protocol), ..out.clone() };
-        self.emit(s, frame, &out, PACKET, cx);
+        outgoing::emit(&mut self.registry, s, frame, &out, PACKET, cx);
         Ok(length)
     }
 
@@ -287,12 +288,12 @@ impl Sockets {
         let sound = family == Family::V4 || ipv6_checksum_holds(&frame);
         let head = frame.slices(0, 4).concat();
         let icmp = matches!((family, i32::from(number)), (Family::V4, IPPROTO_ICMP) | (Family::V6, IPPROTO_ICMPV6));
-        let own = self.own_address(to, from, interface, cx);
+        let own = receive_queue::own_address(&mut self.registry.kinds, to, from, interface, cx);
         if let Some(completion) = frame.take_completion() {
             cx.complete(completion);
         }
         for s in wanting {
-            if self.is_full(s) {
+            if receive_queue::is_full(&mut self.registry, s) {
                 cx.count_drop(Reason::SocketBufferFull);
             } else if !sound && self.checks(s) {
                 // rawv6_rcv_skb: "if ((raw6_sk(sk)->checksum || …) && skb_checksum_complete(skb)) { sk_drops_inc(sk); …"
@@ -333,69 +334,13 @@ impl Sockets {
         raw.filter.get(word).is_some_and(|bits| bits >> bit & 1 == 1)
     }
 
-    /// `sock_queue_rcv_skb`: "if (atomic_read(&sk->sk_rmem_alloc) >= READ_ONCE(sk->sk_rcvbuf)) { sk_drops_inc(sk); …". Counts it.
-    pub(crate) fn is_full(&mut self, s: SocketId) -> bool {
-        let Some(socket) = self.registry.store.get_mut(s) else { return true };
-        let room = socket.options.receive_buffer as usize;
-        let Some(queue) = socket.datagram_mut() else { return true };
-        let (full, node_full) = (queue.queued_truesize >= room, self.registry.waiting_bytes >= self.registry.limits.datagram_bytes_max);
-        if full || node_full {
-            queue.dropped = queue.dropped.saturating_add(1);
-            self.count(if full { crate::counters::RECEIVE_BUFFER_ERRORS } else { crate::counters::MEMORY_ERRORS });
-        }
-        full || node_full
-    }
-
-    /// `fib_compute_spec_dst`: the own address that would be used towards the sender of what came to a group or broadcast.
-    pub(crate) fn own_address(&mut self, to: IpAddr, from: IpAddr, interface: u32, cx: &Context<'_>) -> IpAddr {
-        if !matches!(self.address_kind(to, cx), AddressKind::Broadcast | AddressKind::Multicast) {
-            return to;
-        }
-        let way = match from {
-            // "if (!ipv4_is_zeronet(ip_hdr(skb)->saddr)) … else scope = RT_SCOPE_LINK; return inet_select_addr(dev, ip_hdr(skb)->saddr, scope);"
-            IpAddr::V4(v4) if v4.octets()[0] == 0 => Query::Route {
-                destination: to,
-                source: None,
-                interface: Some(InterfaceIndex(interface)).filter(|_| interface != 0),
-                traffic: Traffic::default(),
-            },
-            _ => Query::Route { destination: from, source: None, interface: None, traffic: Traffic::default() },
-        };
-        cx.route(&way, Family::of(from)).map_or(to, |route| route.source)
-    }
-
     fn enqueue_raw(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, head: &[u8], cx: &mut Context<'_>) {
         let at = frame.meta().network_at;
         if frame.meta().dst.is_ipv4() && at != 0 {
             frame.rewind(at);
         }
         let port = head.first_chunk::<4>().map(|port| u16::from_be_bytes([port[2], port[3]]));
-        self.enqueue_message(s, frame, own, port, cx);
-    }
-
-    /// Puts a message into the receive queue of a raw or ICMP socket that has room. sock_queue_rcv_skb_reason: "err = sk_filter(sk, skb);"
-    pub(crate) fn enqueue_message(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, to_port: Option<u16>, cx: &mut Context<'_>) {
-        let filter = self.registry.store.get(s).and_then(|socket| socket.options.filter.clone());
-        if !crate::filter::passes(filter.as_ref(), &mut frame, 0, 1) {
-            return cx.drop(frame, Reason::Filtered);
-        }
-        let now = cx.now;
-        let meta = frame.meta();
-        let bytes = frame.len();
-        let waiting = Waiting {
-            bytes,
-            truesize: truesize(bytes.saturating_sub(28)),
-            from: scoped(meta.src, 0, meta.interface.0),
-            seen: Seen::of(&frame, own, to_port),
-            received: if meta.received == Instant::ZERO { now } else { meta.received },
-            joined: Joined::default(),
-            data: frame.into_payload(),
-        };
-        let Some(queue) = self.registry.store.get_mut(s).and_then(Socket::datagram_mut) else { return };
-        queue.queued_truesize += waiting.truesize;
-        self.registry.waiting_bytes += waiting.truesize;
-        queue.queue.push_back(waiting);
-        self.touch(s);
+        receive_queue::enqueue(&mut self.registry, s, frame, own, port, cx);
     }
 }
 

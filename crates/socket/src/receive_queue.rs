@@ -1,0 +1,190 @@
+//! The receive queue of a socket whose messages have boundaries: what is put there of a packet, and how it is read.
+
+use crate::abi::*;
+use crate::address::{self, scoped};
+use crate::address_kinds::AddressKinds;
+use crate::cmsg;
+use crate::counters;
+use crate::errno::Errno;
+use crate::error_queue;
+use crate::filter;
+use crate::memory::truesize;
+use crate::received::Received;
+use crate::registry::Registry;
+use crate::socket::{Body, Joined, Seen, Socket, SocketId, Waiting};
+use std::net::IpAddr;
+use weft_core::table::{AddressKind, Family, Traffic};
+use weft_core::{Context, Frame, Instant, InterfaceIndex, Query, Reason, Tail};
+use weft_wire::Protocol;
+
+/// What control messages tell of a received packet; `own` and `to_port` are not in its metadata.
+pub(crate) fn seen(frame: &Frame, own: IpAddr, to_port: Option<u16>) -> Seen {
+    let meta = frame.meta();
+    Seen { to: meta.dst, own, to_port, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos, headers: received_headers(frame) }
+}
+
+/// The options of a received packet's IPv4 header, or its extension headers. A raw socket's packet begins with that header, others have it
+/// behind them.
+fn received_headers(frame: &Frame) -> Option<Box<[u8]>> {
+    let network_at = frame.meta().network_at;
+    if network_at == 0 {
+        return None;
+    }
+    if frame.meta().dst.is_ipv6() {
+        let (fixed, extensions) = frame.pulled(network_at).split_at_checked(weft_wire::ipv6::HEADER_LEN)?;
+        let first = fixed[6];
+        let any = matches!(Protocol(first), Protocol::HOP_BY_HOP | Protocol::ROUTING | Protocol::DESTINATION_OPTIONS);
+        return any.then(|| [&[first], extensions].concat().into());
+    }
+    let header = if frame.position() == network_at { frame.head() } else { frame.pulled(network_at) };
+    let length = usize::from(header.first()? & 0xf) * 4;
+    header.get(weft_wire::ipv4::HEADER_LEN..length).filter(|options| !options.is_empty()).map(Into::into)
+}
+
+/// `fib_compute_spec_dst`: the own address that would be used towards the sender of what came to a group or broadcast.
+pub(crate) fn own_address(kinds: &mut AddressKinds, to: IpAddr, from: IpAddr, interface: u32, cx: &Context<'_>) -> IpAddr {
+    if !matches!(kinds.of(to, cx), AddressKind::Broadcast | AddressKind::Multicast) {
+        return to;
+    }
+    let way = match from {
+        // "if (!ipv4_is_zeronet(ip_hdr(skb)->saddr)) … else scope = RT_SCOPE_LINK; return inet_select_addr(dev, ip_hdr(skb)->saddr, scope);"
+        IpAddr::V4(v4) if v4.octets()[0] == 0 => Query::Route {
+            destination: to,
+            source: None,
+            interface: Some(InterfaceIndex(interface)).filter(|_| interface != 0),
+            traffic: Traffic::default(),
+        },
+        _ => Query::Route { destination: from, source: None, interface: None, traffic: Traffic::default() },
+    };
+    cx.route(&way, Family::of(from)).map_or(to, |route| route.source)
+}
+
+/// `sock_queue_rcv_skb`: "if (atomic_read(&sk->sk_rmem_alloc) >= READ_ONCE(sk->sk_rcvbuf)) { sk_drops_inc(sk); …". Counts it.
+pub(crate) fn is_full(sockets: &mut Registry, s: SocketId) -> bool {
+    let Some(socket) = sockets.store.get_mut(s) else { return true };
+    let room = socket.options.receive_buffer as usize;
+    let Some(queue) = socket.datagram_mut() else { return true };
+    let (full, node_full) = (queue.queued_truesize >= room, sockets.waiting_bytes >= sockets.limits.datagram_bytes_max);
+    if full || node_full {
+        queue.dropped = queue.dropped.saturating_add(1);
+        sockets.count(if full { counters::RECEIVE_BUFFER_ERRORS } else { counters::MEMORY_ERRORS });
+    }
+    full || node_full
+}
+
+/// Puts a message into the receive queue of a raw or ICMP socket that has room. sock_queue_rcv_skb_reason: "err = sk_filter(sk, skb);"
+pub(crate) fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, own: IpAddr, to_port: Option<u16>, cx: &mut Context<'_>) {
+    let filter = sockets.store.get(s).and_then(|socket| socket.options.filter.clone());
+    if !filter::passes(filter.as_ref(), &mut frame, 0, 1) {
+        return cx.drop(frame, Reason::Filtered);
+    }
+    let now = cx.now;
+    let meta = frame.meta();
+    let bytes = frame.len();
+    let waiting = Waiting {
+        bytes,
+        truesize: truesize(bytes.saturating_sub(28)),
+        from: scoped(meta.src, 0, meta.interface.0),
+        seen: seen(&frame, own, to_port),
+        received: if meta.received == Instant::ZERO { now } else { meta.received },
+        joined: Joined::default(),
+        data: frame.into_payload(),
+    };
+    let Some(queue) = sockets.store.get_mut(s).and_then(Socket::datagram_mut) else { return };
+    queue.queued_truesize += waiting.truesize;
+    sockets.waiting_bytes += waiting.truesize;
+    queue.queue.push_back(waiting);
+    sockets.touch(s);
+}
+
+pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
+    if flags & MSG_ERRQUEUE != 0 {
+        return error_queue::receive(sockets, s, length);
+    }
+    let boot_time = sockets.limits.boot_time_nanos;
+    let socket = sockets.get_mut(s)?;
+    // __skb_recv_udp: "error = sock_error(sk); if (error) break; error = -EAGAIN; …"
+    if let Some(error) = socket.take_error() {
+        return Err(error);
+    }
+    let peek = flags & MSG_PEEK != 0;
+    let first = socket.datagram().and_then(|datagram| datagram.queue.front()).map_or(0, |waiting| waiting.truesize);
+    sockets.waiting_bytes = sockets.waiting_bytes.saturating_sub(if peek { 0 } else { first });
+    let socket = sockets.get_mut(s)?;
+    let domain = socket.domain;
+    let receive_over = socket.shutdown.receive;
+    let (mut offset, at) = peek_position(socket, peek);
+    let Some(datagram) = socket.datagram_mut() else { return Err(Errno::EINVAL) };
+    let waiting = if peek { datagram.queue.get(at).cloned() } else { datagram.queue.pop_front() };
+    let Some(waiting) = waiting else {
+        let blocks = flags & MSG_DONTWAIT == 0;
+        // __skb_wait_for_more_packets: "Socket shut down?": only a caller that would wait sees the end.
+        return if receive_over && blocks { Ok(Received::default()) } else { Err(Errno::EAGAIN) };
+    };
+    if !peek {
+        datagram.queued_truesize = datagram.queued_truesize.saturating_sub(waiting.truesize);
+    }
+    // ping_recvmsg has sock_recv_timestamp only, no sock_recv_drops.
+    let dropped = datagram.dropped;
+    let dropped = if matches!(socket.body, Body::Ping(_)) { 0 } else { dropped };
+    offset = offset.min(waiting.bytes);
+    let available = waiting.bytes - offset;
+    let copied = length.min(available);
+    let out = Received {
+        data: cut(&waiting.data, offset, copied),
+        from: address::told(domain, waiting.from),
+        flags: if length < available { MSG_TRUNC } else { 0 },
+        control: cmsg::of_received(socket, &waiting, boot_time, dropped),
+        datagram_bytes: available,
+    };
+    move_peek_offset(socket, peek, copied, waiting.bytes);
+    if !peek {
+        sockets.touch(s);
+    }
+    Ok(out)
+}
+
+/// SO_PEEK_OFF: which datagram a peek looks at, and from which byte.
+fn peek_position(socket: &Socket, peek: bool) -> (usize, usize) {
+    let Some(datagram) = socket.datagram() else { return (0, 0) };
+    let mut offset = match socket.options.peek_offset {
+        from @ 0.. if peek => from as usize,
+        _ => return (0, 0),
+    };
+    // __skb_try_recv_from_queue: "if (offset >= skb->len && (offset || skb->peeked)) { offset -= skb->len; continue; }"
+    for (at, waiting) in datagram.queue.iter().enumerate() {
+        if offset < waiting.bytes || offset == 0 {
+            return (offset, at);
+        }
+        offset -= waiting.bytes;
+    }
+    (offset, datagram.queue.len())
+}
+
+fn move_peek_offset(socket: &mut Socket, peek: bool, copied: usize, whole: usize) {
+    let offset = socket.options.peek_offset;
+    if offset < 0 {
+        return;
+    }
+    let step = |bytes: usize| i32::try_from(bytes).unwrap_or(i32::MAX);
+    socket.options.peek_offset = if peek { offset.saturating_add(step(copied)) } else { offset.saturating_sub(step(whole)).max(0) };
+}
+
+fn cut(data: &Tail, offset: usize, bytes: usize) -> Tail {
+    let mut out = Tail::new();
+    let (mut skip, mut left) = (offset, bytes);
+    for piece in data {
+        if left == 0 {
+            break;
+        }
+        if skip >= piece.len() {
+            skip -= piece.len();
+            continue;
+        }
+        let part = piece.slice(skip..piece.len().min(skip + left));
+        skip = 0;
+        left -= part.len();
+        out.push(part);
+    }
+    out
+}
