@@ -1,6 +1,8 @@
 //! The sockets block: what the engine calls, and the table that `ss` shows. What it declares is in `kind`.
 
+use crate::datagram_input;
 use crate::face::Sockets;
+use crate::icmp_errors;
 use crate::kind::KIND;
 use crate::limits::Limits;
 use crate::listing;
@@ -53,17 +55,15 @@ impl Block for Sockets {
 
     fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         // A large frame that was cut may fill more than one vector.
-        if !std::mem::replace(&mut self.messages.datagrams.vector_goes_on, vector.len() >= VECTOR_FRAMES_MAX) {
-            self.messages.datagrams.vector += 1;
-        }
+        self.messages.datagrams.begin_vector(vector.len() >= VECTOR_FRAMES_MAX);
         vector.set_all(Verdict::Drop(Reason::Refused));
         for index in 0..vector.len() {
             let Some(frame) = vector.take(index) else { continue };
             match port {
-                UDP_IN => self.datagram_in(frame, cx),
-                ERROR_IN => self.error_in(frame, cx),
-                RAW_IN => self.raw_in(frame, cx),
-                ICMP_IN => self.ping_in(frame, cx),
+                UDP_IN => datagram_input::input(&self.messages.datagrams, &self.groups, &mut self.registry, frame, cx),
+                ERROR_IN => icmp_errors::input(&self.messages, &mut self.registry, frame, cx),
+                RAW_IN => self.messages.raw.input(&mut self.registry, frame, cx),
+                ICMP_IN => self.messages.pings.input(&mut self.registry, frame, cx),
                 _ => cx.drop(frame, Reason::Refused),
             }
         }
@@ -94,8 +94,8 @@ impl Block for Sockets {
     }
 
     fn started(&mut self, cx: &mut Context<'_>) {
-        self.tell_raw(cx);
-        self.tell_groups(cx);
+        self.messages.raw.tell(cx);
+        self.groups.tell_all(&self.registry, cx);
         self.listen_again(cx);
     }
 

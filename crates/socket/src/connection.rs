@@ -8,42 +8,19 @@ use crate::outgoing;
 use crate::outputs::TCP;
 use crate::ports::{Hold, How};
 use crate::routes;
-use crate::socket::{Body, Phase, Shutdown, SocketId, Stream, TcpState};
+use crate::socket::{Phase, Shutdown, SocketId, Stream, TcpState};
 use crate::streams::Flow;
 use std::net::SocketAddr;
 use weft_core::table::AddressKind;
 use weft_core::{Context, FlowId, StreamCall};
 
 impl Sockets {
-    /// `inet_autobind`: a port or identifier for a socket that sends or connects without one. EAGAIN when there is none.
-    pub(crate) fn autobind(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
-        let socket = self.get(s)?;
-        if matches!(socket.body, Body::Ping(_)) && socket.number == 0 {
-            self.take_ident(s, 0).map_err(|_| Errno::EAGAIN)?;
-            let socket = self.get_mut(s)?;
-            socket.local.set_port(socket.number);
-            return Ok(());
-        }
-        self.messages.datagrams.autobind(&mut self.registry, s, cx)
-    }
-
     /// Gives the port up.
     pub(crate) fn release_port(&mut self, s: SocketId) {
         let Some(socket) = self.registry.store.get_mut(s) else { return };
-        if matches!(socket.body, Body::Ping(_)) {
-            return self.release_ident(s);
-        }
-        let streams = socket.stream().is_some();
-        let (hold, number) = (socket.hold.take(), std::mem::take(&mut socket.number));
-        if let Some(hold) = hold {
-            let ports = if streams { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
-            ports.release(hold);
-        }
-        if !streams && let Some(receivers) = self.messages.datagrams.receivers.get_mut(&number) {
-            receivers.retain(|other| *other != s);
-            if receivers.is_empty() {
-                self.messages.datagrams.receivers.remove(&number);
-            }
+        socket.number = 0;
+        if let Some(hold) = socket.hold.take() {
+            self.streams.ports.release(hold);
         }
     }
 

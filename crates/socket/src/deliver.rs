@@ -1,21 +1,13 @@
-//! What comes in from the transports: stream events, datagrams and errors about datagrams.
+//! What comes in from the stream transport: data, room to send, and events.
 
-use crate::coalesce;
 use crate::errno::Errno;
 use crate::face::Sockets;
 use crate::holds;
-use crate::outputs::{UNREACHABLE, UNREACHABLE6};
 use crate::ports::How;
-use crate::receive_queue;
-use crate::socket::{Body, Joined, Phase, SocketId, Stream, TcpState, Waiting};
+use crate::socket::{Body, Phase, SocketId, Stream, TcpState};
 use crate::streams::Flow;
-use std::hash::BuildHasher;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_core::scope::link_of;
-use weft_core::table::AddressKind;
-use weft_core::{
-    Context, FlowId, Frame, IcmpError, IcmpErrorKind, Reason, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
-};
+use std::net::{IpAddr, SocketAddr};
+use weft_core::{Context, FlowId, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption};
 
 impl Sockets {
     /// A message from the stream transport.
@@ -275,167 +267,5 @@ impl Sockets {
         if let Some(hold) = self.streams.flows.swap_remove(&flow).and_then(|entry| entry.hold) {
             self.streams.ports.release(hold);
         }
-    }
-
-    /// A datagram came in. Nobody wants it: it goes back as unreachable, with its IP header in front.
-    pub(crate) fn datagram_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
-        self.count(crate::counters::DATAGRAMS_IN);
-        frame.meta_mut().interface = link_of(frame.meta().interface, frame.meta().dst, cx);
-        let meta = frame.meta();
-        let (to, from) = (SocketAddr::new(meta.dst, meta.dst_port), SocketAddr::new(meta.src, meta.src_port));
-        let interface = meta.interface.0;
-        let group = matches!(self.address_kind(to.ip(), cx), AddressKind::Broadcast | AddressKind::Multicast);
-        if group && !self.is_member(to.ip(), interface) {
-            return cx.drop(frame, Reason::NotForUs);
-        }
-        let Some(candidates) = self.messages.datagrams.receivers.get(&to.port()) else { return self.unwanted(frame, group, cx) };
-        if group {
-            let wanting: Vec<SocketId> = candidates
-                .iter()
-                .copied()
-                .filter(|s| {
-                    self.registry
-                        .store
-                        .get(*s)
-                        .is_some_and(|socket| takes(socket, to, from, interface) && socket.options.hears(to.ip(), from.ip(), interface))
-                })
-                .collect();
-            let own = receive_queue::own_address(&mut self.registry.kinds, to.ip(), from.ip(), interface, cx);
-            if wanting.is_empty() {
-                return cx.drop(frame, Reason::NoPort);
-            }
-            for s in wanting {
-                self.enqueue(s, frame.clone(), own, cx);
-            }
-            return;
-        }
-        match self.find(candidates, to, from, interface) {
-            Some(s) => self.enqueue(s, frame, to.ip(), cx),
-            None => self.unwanted(frame, false, cx),
-        }
-    }
-
-    /// Has any socket joined this group? Broadcasts and 224.0.0.1 are for everyone (RFC 1112 §7.2).
-    fn is_member(&self, group: IpAddr, interface: u32) -> bool {
-        let IpAddr::V4(group) = group else { return true };
-        let all_hosts = Ipv4Addr::new(224, 0, 0, 1);
-        !group.is_multicast() || group == all_hosts || self.groups.members.contains_key(&(group.into(), interface))
-    }
-
-    /// `__udp4_lib_lookup` and `__udp6_lib_lookup`: sockets of exactly this address before those of the wildcard, among them the best score,
-    /// among equals the newest — or, where they share with SO_REUSEPORT, one chosen by the four-tuple.
-    pub(crate) fn find(&self, candidates: &[SocketId], to: SocketAddr, from: SocketAddr, interface: u32) -> Option<SocketId> {
-        let mut best: Option<((bool, u32), SocketId)> = None;
-        let mut equals: Vec<SocketId> = Vec::new();
-        for s in candidates.iter().rev() {
-            let Some(socket) = self.registry.store.get(*s).filter(|socket| takes(socket, to, from, interface)) else { continue };
-            let score = (!socket.local.ip().is_unspecified(), score(socket, to.ip()));
-            if best.is_none_or(|(most, _)| score > most) {
-                best = Some((score, *s));
-                equals.clear();
-            }
-            if best.is_some_and(|(most, _)| score == most) && socket.options.reuse_port && socket.remote.is_none() {
-                equals.push(*s);
-            }
-        }
-        if equals.len() > 1 {
-            let chosen = (self.messages.datagrams.hasher.hash_one((to, from)) % equals.len() as u64) as usize;
-            return equals.get(chosen).copied();
-        }
-        best.map(|(_, s)| s)
-    }
-
-    fn unwanted(&mut self, mut frame: Frame, group: bool, cx: &mut Context<'_>) {
-        self.count(crate::counters::NO_PORTS);
-        let (at, from) = (frame.meta().network_at, frame.meta().dst);
-        let out = if from.is_ipv6() { UNREACHABLE6 } else { UNREACHABLE };
-        // RFC 1122 §3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving … a datagram destined to an IP broadcast or
-        // IP multicast address". RFC 4443 §2.4 (e.3) likewise.
-        if group || at == 0 || !cx.is_bound(out) {
-            return cx.drop(frame, Reason::NoPort);
-        }
-        frame.rewind(at);
-        frame.meta_mut().error = Some(IcmpError { kind: IcmpErrorKind::PortUnreachable, from });
-        cx.emit(out, frame);
-    }
-
-    /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
-    fn enqueue(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
-        let vector = self.messages.datagrams.vector;
-        let Some(socket) = self.registry.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
-        // udp_queue_rcv_one_skb: "if (sk_filter_trim_cap(sk, skb, sizeof(struct udphdr))) goto drop;", which counts in sk_drops.
-        if !crate::filter::passes(socket.options.filter.as_ref(), &mut frame, 8, 8) {
-            if let Some(datagram) = socket.datagram_mut() {
-                datagram.dropped = datagram.dropped.saturating_add(1);
-            }
-            return cx.drop(frame, Reason::Filtered);
-        }
-        let room = socket.options.receive_buffer as usize;
-        let coalesces = socket.options.udp_gro;
-        let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
-        if coalesces && coalesce::joins_last(datagram, &frame, vector, room) {
-            frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
-            let before = datagram.queued_truesize;
-            coalesce::join_last(datagram, frame);
-            self.registry.waiting_bytes += datagram.queued_truesize.saturating_sub(before);
-            return self.touch(s);
-        }
-        let bytes = frame.len();
-        let truesize = crate::memory::truesize(bytes);
-        if datagram.queued_truesize + truesize > room {
-            datagram.dropped = datagram.dropped.saturating_add(1);
-            self.count(crate::counters::RECEIVE_BUFFER_ERRORS);
-            return cx.drop(frame, Reason::SocketBufferFull);
-        }
-        // __udp_enqueue_schedule_skb: "if (!__sk_mem_raise_allocated(…)) …", by udp_mem; counted as UdpMemErrors.
-        if self.registry.waiting_bytes + truesize > self.registry.limits.datagram_bytes_max {
-            datagram.dropped = datagram.dropped.saturating_add(1);
-            self.count(crate::counters::MEMORY_ERRORS);
-            return cx.drop(frame, Reason::SocketBufferFull);
-        }
-        if let Some(completion) = frame.take_completion() {
-            cx.complete(completion);
-        }
-        let meta = frame.meta();
-        let received = if meta.received == weft_core::Instant::ZERO { cx.now } else { meta.received };
-        let waiting = Waiting {
-            bytes,
-            truesize,
-            from: crate::address::scoped(meta.src, meta.src_port, meta.interface.0),
-            seen: receive_queue::seen(&frame, own, Some(meta.dst_port)),
-            received,
-            joined: Joined { each_bytes: 0, datagrams: 1, vector },
-            data: frame.into_payload(),
-        };
-        datagram.queued_truesize += truesize;
-        datagram.queue.push_back(waiting);
-        self.registry.waiting_bytes += truesize;
-        self.touch(s);
-    }
-}
-
-/// Would this socket take a datagram with these addresses?
-fn takes(socket: &crate::socket::Socket, to: SocketAddr, from: SocketAddr, interface: u32) -> bool {
-    let here = match (socket.local.ip(), to.ip()) {
-        // "sk->sk_family != PF_INET6" for IPv6; "ipv6_only_sock(sk)" keeps IPv4 away from `::`.
-        (IpAddr::V6(own), IpAddr::V4(_)) => own.is_unspecified() && !socket.options.v6_only,
-        (own @ IpAddr::V4(_), IpAddr::V4(to)) => own.is_unspecified() || own == to,
-        (own @ IpAddr::V6(_), IpAddr::V6(to)) => own.is_unspecified() || own == to,
-        (IpAddr::V4(_), IpAddr::V6(_)) => false,
-    };
-    let bound = socket.options.interface == 0 || interface == 0 || socket.options.interface == interface;
-    // compute_score: "if (inet->inet_dport) …": connected to port 0 means any port of that host.
-    let peer = |remote: SocketAddr| remote.ip() == from.ip() && (remote.port() == 0 || remote.port() == from.port());
-    here && bound && socket.number == to.port() && socket.remote.is_none_or(peer)
-}
-
-/// `compute_score` of linux/net/ipv4/udp.c and linux/net/ipv6/udp.c.
-fn score(socket: &crate::socket::Socket, to: IpAddr) -> u32 {
-    let (peer, port) = (socket.remote.is_some(), socket.remote.is_some_and(|remote| remote.port() != 0));
-    let bound = socket.options.interface != 0;
-    match to {
-        // "score = (sk->sk_family == PF_INET) ? 2 : 1;" and 4 for each of the others
-        IpAddr::V4(_) => u32::from(!socket.is_v6()) + 1 + 4 * (u32::from(peer) + u32::from(port) + u32::from(bound)),
-        IpAddr::V6(_) => u32::from(peer) + u32::from(port) + u32::from(bound),
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::abi::*;
 use crate::address::{self, AF_INET, AF_INET6};
+use crate::datagram_socket;
 use crate::datagrams::Datagrams;
 use crate::errno::Errno;
 use crate::error_queue;
@@ -16,11 +17,12 @@ use crate::messages::Messages;
 use crate::multicast::Groups;
 use crate::options::{self, Options};
 use crate::outputs::TCP;
-use crate::ping_socket::Pings;
-use crate::raw_socket::RawSockets;
+use crate::ping_socket::{self, Pings};
+use crate::raw_socket::{self, RawSockets};
 use crate::receive_queue;
 use crate::received::Received;
 use crate::registry::Registry;
+use crate::sending::Sending;
 use crate::socket::{Body, Datagram, Raw, Shutdown, Socket, SocketId, Stream, TcpState};
 use crate::socket_state::{self, SocketState};
 use crate::streams::Streams;
@@ -105,7 +107,7 @@ impl Sockets {
         self.count(crate::counters::SOCKETS_OPENED);
         let id = self.registry.store.insert(socket);
         if raw {
-            self.open_raw(id, cx);
+            self.messages.raw.open(&mut self.registry, id, cx);
         }
         Ok(id)
     }
@@ -113,8 +115,8 @@ impl Sockets {
     /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
     pub fn bind(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         match &self.get(s)?.body {
-            Body::Raw(_) => self.bind_raw(s, address, cx),
-            Body::Ping(_) => self.bind_ping(s, address, cx),
+            Body::Raw(_) => raw_socket::bind(&mut self.registry, s, address, cx),
+            Body::Ping(_) => self.messages.pings.bind(&mut self.registry, s, address, cx),
             Body::Stream(_) => inet6::bind(&mut self.registry, &mut self.streams.ports, s, address, cx),
             Body::Datagram(_) => self.messages.datagrams.bind(&mut self.registry, s, address, cx),
         }
@@ -127,7 +129,7 @@ impl Sockets {
             // ip6_datagram_connect_v6_only: "if (sin6->sin6_family != AF_INET6) return -EAFNOSUPPORT;"
             Body::Raw(_) if self.get(s)?.is_v6() && !matches!(family, AF_INET6 | address::AF_UNSPEC) => Err(Errno::EAFNOSUPPORT),
             Body::Stream(_) => self.connect_stream(s, family, address, cx),
-            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.connect_datagram(s, family, address, cx),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.messages.connect(&mut self.registry, s, family, address, cx),
         }
     }
 
@@ -217,17 +219,18 @@ impl Sockets {
         }
         // A null or empty name is no name.
         let to = to.filter(|address| !address.is_empty());
+        let sending = Sending { data, flags, to, control };
         match &self.get(s)?.body {
-            Body::Stream(_) => self.send_stream(s, data, flags, to, control, cx),
+            Body::Stream(_) => self.send_stream(s, sending, cx),
             Body::Datagram(_) => {
-                let sent = self.send_datagram(s, data, flags, to, control, cx)?;
+                let sent = datagram_socket::send(&mut self.messages.datagrams, &mut self.registry, s, sending, cx)?;
                 if sent > 0 && flags & MSG_ZEROCOPY != 0 {
                     error_queue::zerocopy_done(&mut self.registry, s, cx.now);
                 }
                 Ok(sent)
             }
-            Body::Raw(_) => self.send_raw(s, data, flags, to, control, cx),
-            Body::Ping(_) => self.send_ping(s, data, flags, to, control, cx),
+            Body::Raw(_) => raw_socket::send(&mut self.registry, s, sending, cx),
+            Body::Ping(_) => self.messages.pings.send(&mut self.registry, s, sending, cx),
         }
     }
 
@@ -239,7 +242,7 @@ impl Sockets {
             // raw_recvmsg, ping_recvmsg: "err = -EOPNOTSUPP; if (flags & MSG_OOB) goto out;"
             Body::Raw(_) | Body::Ping(_) if flags & MSG_OOB != 0 => Err(Errno::EOPNOTSUPP),
             Body::Raw(_) => receive_queue::receive(&mut self.registry, s, length, flags),
-            Body::Ping(_) => self.receive_ping(s, length, flags),
+            Body::Ping(_) => ping_socket::receive(&mut self.registry, s, length, flags),
         }
     }
 
@@ -258,12 +261,11 @@ impl Sockets {
 
     /// close(2) of the last descriptor. Never blocks: a lingering close goes on below.
     pub fn close(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        self.leave_groups(s, cx);
+        self.groups.leave_all(&mut self.registry, s, cx);
         let Some(socket) = self.registry.store.get(s) else { return };
         match &socket.body {
             Body::Stream(_) => self.close_stream(s, cx),
-            Body::Datagram(_) | Body::Ping(_) => self.close_datagram(s),
-            Body::Raw(_) => self.close_raw(s, cx),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.messages.close(&mut self.registry, s, cx),
         }
     }
 

@@ -6,10 +6,13 @@
 
 use crate::abi::*;
 use crate::address;
+use crate::datagrams::Datagrams;
 use crate::errno;
 use crate::error_queue::{self, QUOTED_BYTES_MAX};
-use crate::face::Sockets;
-use crate::ping_socket::supported;
+use crate::messages::Messages;
+use crate::ping_socket::{Pings, end, supported};
+use crate::raw_socket::RawSockets;
+use crate::registry::Registry;
 use crate::socket::{QueuedError, Seen, Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -97,116 +100,123 @@ fn past_extensions(packet: &[u8]) -> Option<(Protocol, usize)> {
     None
 }
 
-impl Sockets {
-    /// An error about a packet that this node sent.
-    pub(crate) fn error_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
-        let Some((error, quoted)) = frame.meta().error.zip(Quoted::read(&frame)) else { return cx.drop(frame, Reason::NoPort) };
-        frame.meta_mut().interface = weft_core::scope::link_of(frame.meta().interface, quoted.source, cx);
-        let raw = self.raw_error(frame.meta(), error, &quoted, cx.now);
-        let own = match quoted.protocol {
-            Protocol::UDP => self.datagram_error(frame.meta(), error, &quoted, cx.now),
-            Protocol(protocol) if matches!(i32::from(protocol), IPPROTO_ICMP | IPPROTO_ICMPV6) => {
-                self.ping_error(frame.meta(), error, &quoted, cx.now)
-            }
-            // A copy for raw sockets: TCP has the error itself.
-            Protocol::TCP => true,
-            _ => false,
+/// An error about a packet that this node sent.
+pub(crate) fn input(messages: &Messages, sockets: &mut Registry, mut frame: Frame, cx: &mut Context<'_>) {
+    let Some((error, quoted)) = frame.meta().error.zip(Quoted::read(&frame)) else { return cx.drop(frame, Reason::NoPort) };
+    frame.meta_mut().interface = weft_core::scope::link_of(frame.meta().interface, quoted.source, cx);
+    let raw = raw_error(&messages.raw, sockets, frame.meta(), error, &quoted, cx.now);
+    let own = match quoted.protocol {
+        Protocol::UDP => datagram_error(&messages.datagrams, sockets, frame.meta(), error, &quoted, cx.now),
+        Protocol(protocol) if matches!(i32::from(protocol), IPPROTO_ICMP | IPPROTO_ICMPV6) => {
+            ping_error(&messages.pings, sockets, frame.meta(), error, &quoted, cx.now)
+        }
+        // A copy for raw sockets: TCP has the error itself.
+        Protocol::TCP => true,
+        _ => false,
+    };
+    if raw || own { end(frame, cx) } else { cx.drop(frame, Reason::NoPort) }
+}
+
+/// `__udp4_lib_err`, `udpv6_err`.
+fn datagram_error(datagrams: &Datagrams, sockets: &mut Registry, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
+    let Some((from, to)) = quoted.ports() else { return false };
+    let interface = meta.interface.0;
+    let (local, remote) = (address::scoped(quoted.source, from, interface), address::scoped(quoted.destination, to, interface));
+    // The packet's sender is looked up as if it were to receive an answer.
+    let candidates = datagrams.receivers.get(&from);
+    let found = candidates.and_then(|candidates| datagrams.find(candidates, sockets, local, remote, interface));
+    let Some(s) = found else { return false };
+    report(sockets, s, meta, error, quoted, remote, quoted.payload(8), now)
+}
+
+/// `ping_err`.
+fn ping_error(pings: &Pings, sockets: &mut Registry, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
+    let &[kind, code, _, _, high, low, ..] = quoted.transport() else { return false };
+    if !supported(quoted.family(), kind, code) {
+        return false;
+    }
+    let ident = u16::from_be_bytes([high, low]);
+    let Some(s) = pings.find(sockets, quoted.family(), ident, quoted.source, meta.interface.0) else { return false };
+    report(sockets, s, meta, error, quoted, SocketAddr::new(quoted.destination, 0), quoted.payload(0), now)
+}
+
+/// `raw_icmp_error`, `raw6_icmp_error`: every raw socket of the protocol whose addresses fit.
+fn raw_error(raw: &RawSockets, sockets: &mut Registry, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
+    let Some(all) = raw.by_protocol.get(&(quoted.family(), u16::from(quoted.protocol.0))) else { return false };
+    let interface = meta.interface.0;
+    let fits = |s: &SocketId| {
+        let Some(socket) = sockets.store.get(*s) else { return false };
+        let peer = socket.remote.is_none_or(|remote| remote.ip() == quoted.destination);
+        let here = socket.local.ip().is_unspecified() || socket.local.ip() == quoted.source;
+        peer && here && (socket.options.interface == 0 || interface == 0 || socket.options.interface == interface)
+    };
+    let fitting: Vec<SocketId> = all.iter().copied().filter(fits).collect();
+    let to = SocketAddr::new(quoted.destination, 0);
+    let mut told = false;
+    for s in fitting {
+        // "payload = skb->data + (iph->ihl << 2); if (inet_test_bit(HDRINCL, sk)) payload = skb->data;"
+        let whole = sockets.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.header_included);
+        let data = if whole { quoted.packet.clone() } else { quoted.payload(0) };
+        told |= report(sockets, s, meta, error, quoted, to, data, now);
+    }
+    told
+}
+
+/// What all of them do with the socket they found. True: the socket heard of it.
+#[allow(clippy::too_many_arguments)] // the kernel's own list: ip_icmp_error(sk, skb, err, port, info, payload)
+fn report(
+    sockets: &mut Registry,
+    s: SocketId,
+    meta: &Meta,
+    error: IcmpError,
+    quoted: &Quoted,
+    to: SocketAddr,
+    data: Bytes,
+    now: Instant,
+) -> bool {
+    let Some(socket) = sockets.store.get(s) else { return false };
+    let v6 = quoted.family() == Family::V6;
+    let (number, hard) = if v6 { errno::of_icmp6(error.kind) } else { errno::of_icmp(error.kind) };
+    let hard = match error.kind {
+        // "if (code == ICMP_FRAG_NEEDED) { ipv4_sk_update_pmtu(skb, sk, info); if (inet->pmtudisc != IP_PMTUDISC_DONT) { err = EMSGSIZE; harderr = 1;"
+        IcmpErrorKind::TooBig { .. } => i32::from(socket.options.discover(v6)) != IP_PMTUDISC_DONT,
+        _ => hard,
+    };
+    if socket.options.wants_errors(v6) {
+        // ip_recv_error: the message was not prepared for IP_PKTINFO, ipi_spec_dst stays empty.
+        let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let seen = Seen {
+            to: quoted.source,
+            own: unspecified,
+            to_port: None,
+            interface: meta.interface.0,
+            ttl: meta.ttl,
+            tos: meta.tos,
+            headers: None,
         };
-        if raw || own { crate::ping_socket::end(frame, cx) } else { cx.drop(frame, Reason::NoPort) }
-    }
-
-    /// `__udp4_lib_err`, `udpv6_err`.
-    fn datagram_error(&mut self, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
-        let Some((from, to)) = quoted.ports() else { return false };
-        let interface = meta.interface.0;
-        let (local, remote) = (address::scoped(quoted.source, from, interface), address::scoped(quoted.destination, to, interface));
-        // The packet's sender is looked up as if it were to receive an answer.
-        let found =
-            self.messages.datagrams.receivers.get(&from).and_then(|candidates| self.find(candidates, local, remote, meta.interface.0));
-        let Some(s) = found else { return false };
-        self.report(s, meta, error, quoted, remote, quoted.payload(8), now)
-    }
-
-    /// `ping_err`.
-    fn ping_error(&mut self, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
-        let &[kind, code, _, _, high, low, ..] = quoted.transport() else { return false };
-        if !supported(quoted.family(), kind, code) {
-            return false;
-        }
-        let ident = u16::from_be_bytes([high, low]);
-        let Some(s) = self.find_ping(quoted.family(), ident, quoted.source, meta.interface.0) else { return false };
-        self.report(s, meta, error, quoted, SocketAddr::new(quoted.destination, 0), quoted.payload(0), now)
-    }
-
-    /// `raw_icmp_error`, `raw6_icmp_error`: every raw socket of the protocol whose addresses fit.
-    fn raw_error(&mut self, meta: &Meta, error: IcmpError, quoted: &Quoted, now: Instant) -> bool {
-        let Some(all) = self.messages.raw.by_protocol.get(&(quoted.family(), u16::from(quoted.protocol.0))) else { return false };
-        let interface = meta.interface.0;
-        let fits = |s: &SocketId| {
-            let Some(socket) = self.registry.store.get(*s) else { return false };
-            let peer = socket.remote.is_none_or(|remote| remote.ip() == quoted.destination);
-            let here = socket.local.ip().is_unspecified() || socket.local.ip() == quoted.source;
-            peer && here && (socket.options.interface == 0 || interface == 0 || socket.options.interface == interface)
+        let (kind, code) = if v6 { errno::icmp6_type_and_code(error.kind) } else { errno::icmp_type_and_code(error.kind) };
+        let entry = QueuedError {
+            errno: number,
+            origin: if v6 { SO_EE_ORIGIN_ICMP6 } else { SO_EE_ORIGIN_ICMP },
+            kind,
+            code,
+            info: information(error.kind),
+            value: 0,
+            offender: Some(error.from),
+            to: Some(to),
+            data,
+            seen: Some(seen),
+            at: now,
         };
-        let fitting: Vec<SocketId> = all.iter().copied().filter(fits).collect();
-        let to = SocketAddr::new(quoted.destination, 0);
-        let mut told = false;
-        for s in fitting {
-            // "payload = skb->data + (iph->ihl << 2); if (inet_test_bit(HDRINCL, sk)) payload = skb->data;"
-            let whole = self.registry.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.header_included);
-            let data = if whole { quoted.packet.clone() } else { quoted.payload(0) };
-            told |= self.report(s, meta, error, quoted, to, data, now);
-        }
-        told
+        error_queue::queue(sockets, s, entry);
+    } else if !hard || socket.remote.is_none() {
+        return false;
     }
-
-    /// What all of them do with the socket they found. True: the socket heard of it.
-    #[allow(clippy::too_many_arguments)] // the kernel's own list: ip_icmp_error(sk, skb, err, port, info, payload)
-    fn report(&mut self, s: SocketId, meta: &Meta, error: IcmpError, quoted: &Quoted, to: SocketAddr, data: Bytes, now: Instant) -> bool {
-        let Some(socket) = self.registry.store.get(s) else { return false };
-        let v6 = quoted.family() == Family::V6;
-        let (number, hard) = if v6 { errno::of_icmp6(error.kind) } else { errno::of_icmp(error.kind) };
-        let hard = match error.kind {
-            // "if (code == ICMP_FRAG_NEEDED) { ipv4_sk_update_pmtu(skb, sk, info); if (inet->pmtudisc != IP_PMTUDISC_DONT) { err = EMSGSIZE; harderr = 1;"
-            IcmpErrorKind::TooBig { .. } => i32::from(socket.options.discover(v6)) != IP_PMTUDISC_DONT,
-            _ => hard,
-        };
-        if socket.options.wants_errors(v6) {
-            // ip_recv_error: the message was not prepared for IP_PKTINFO, ipi_spec_dst stays empty.
-            let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            let seen = Seen {
-                to: quoted.source,
-                own: unspecified,
-                to_port: None,
-                interface: meta.interface.0,
-                ttl: meta.ttl,
-                tos: meta.tos,
-                headers: None,
-            };
-            let (kind, code) = if v6 { errno::icmp6_type_and_code(error.kind) } else { errno::icmp_type_and_code(error.kind) };
-            let entry = QueuedError {
-                errno: number,
-                origin: if v6 { SO_EE_ORIGIN_ICMP6 } else { SO_EE_ORIGIN_ICMP },
-                kind,
-                code,
-                info: information(error.kind),
-                value: 0,
-                offender: Some(error.from),
-                to: Some(to),
-                data,
-                seen: Some(seen),
-                at: now,
-            };
-            error_queue::queue(&mut self.registry, s, entry);
-        } else if !hard || socket.remote.is_none() {
-            return false;
-        }
-        if let Some(socket) = self.registry.store.get_mut(s) {
-            socket.error = Some(number);
-        }
-        self.touch(s);
-        true
+    if let Some(socket) = sockets.store.get_mut(s) {
+        socket.error = Some(number);
     }
+    sockets.touch(s);
+    true
 }
 
 /// `ee_info`: the next hop's MTU, or where the header has its error.

@@ -1,9 +1,10 @@
 //! Groups that sockets are in, with the sources that each wants (`net/ipv4/igmp.c`: ip_mc_join_group, ip_mc_source, ip_mc_msfilter;
 //! `net/ipv6/mcast.c` likewise). Every change is told to the owner of the group table, which joins the wishes of all sockets.
 
+use crate::address_kinds::AddressKinds;
 use crate::errno::Errno;
-use crate::face::Sockets;
 use crate::membership::Membership;
+use crate::registry::Registry;
 use crate::socket::SocketId;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -33,37 +34,33 @@ pub(crate) struct Groups {
     pub members: BTreeMap<(IpAddr, u32), usize>,
 }
 
-impl Sockets {
-    /// `ip_mc_find_dev`, `ip6_mc_find_idev`: the number, the address, or the way to the group.
-    fn group_interface(&mut self, request: &GroupRequest, cx: &Context<'_>) -> Result<u32, Errno> {
-        if request.interface != 0 {
-            return match cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(request.interface))) {
-                Answer::Interface(_) => Ok(request.interface),
-                _ => Err(Errno::ENODEV),
-            };
-        }
-        if !request.address.is_unspecified() {
-            return match self.address_kind(request.address.into(), cx) {
-                AddressKind::Local(InterfaceIndex(interface)) => Ok(interface),
-                _ => Err(Errno::ENODEV),
-            };
-        }
-        let way = Query::Route { destination: request.group, source: None, interface: None, traffic: Traffic::default() };
-        cx.route(&way, Family::of(request.group)).map(|route| route.interface.0).ok_or(Errno::ENODEV)
+impl Groups {
+    /// Has any socket joined this group? Broadcasts and 224.0.0.1 are for everyone (RFC 1112 §7.2).
+    pub(crate) fn has_member(&self, group: IpAddr, interface: u32) -> bool {
+        let IpAddr::V4(group) = group else { return true };
+        let all_hosts = Ipv4Addr::new(224, 0, 0, 1);
+        !group.is_multicast() || group == all_hosts || self.members.contains_key(&(group.into(), interface))
     }
 
     /// `__ip_mc_join_group`, `__ipv6_sock_mc_join`; the interface. EINVAL, ENODEV, EADDRINUSE, ENOBUFS (ENOMEM over IPv6).
-    pub(crate) fn join_group(&mut self, s: SocketId, request: GroupRequest, exclude: bool, cx: &mut Context<'_>) -> Result<u32, Errno> {
+    pub(crate) fn join(
+        &mut self,
+        sockets: &mut Registry,
+        s: SocketId,
+        request: GroupRequest,
+        exclude: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<u32, Errno> {
         let group = request.group;
         if !group.is_multicast() {
             return Err(Errno::EINVAL);
         }
         // IPv6 looks for an earlier join first, and without an interface any will do.
-        if group.is_ipv6() && self.get(s)?.options.membership_at(group, request.interface).is_some() {
+        if group.is_ipv6() && sockets.get(s)?.options.membership_at(group, request.interface).is_some() {
             return Err(Errno::EADDRINUSE);
         }
-        let interface = self.group_interface(&request, cx)?;
-        let options = &self.get(s)?.options;
+        let interface = interface_of(&mut sockets.kinds, &request, cx)?;
+        let options = &sockets.get(s)?.options;
         if options.membership_at(group, interface).is_some() {
             return Err(Errno::EADDRINUSE);
         }
@@ -72,20 +69,20 @@ impl Sockets {
             return Err(full);
         }
         let entry = Membership { group, interface, address: request.address, exclude, sources: None };
-        self.get_mut(s)?.options.memberships.push(entry);
-        self.count_membership((group, interface), true);
-        self.tell_group(s, group, interface, cx);
+        sockets.get_mut(s)?.options.memberships.push(entry);
+        self.count((group, interface), true);
+        tell(sockets, s, group, interface, cx);
         Ok(interface)
     }
 
     /// `ip_mc_leave_group`, `ipv6_sock_mc_drop`: EADDRNOTAVAIL, ENODEV.
-    pub(crate) fn leave_group(&mut self, s: SocketId, request: GroupRequest, cx: &mut Context<'_>) -> Result<(), Errno> {
+    pub(crate) fn leave(&mut self, sockets: &mut Registry, s: SocketId, request: GroupRequest, cx: &mut Context<'_>) -> Result<(), Errno> {
         let group = request.group;
         if group.is_ipv6() && !group.is_multicast() {
             return Err(Errno::EINVAL);
         }
-        let found = self.group_interface(&request, cx);
-        let options = &self.get(s)?.options;
+        let found = interface_of(&mut sockets.kinds, &request, cx);
+        let options = &sockets.get(s)?.options;
         let at = if group.is_ipv6() {
             options.membership_at(group, request.interface)
         } else {
@@ -100,9 +97,9 @@ impl Sockets {
             options.memberships.iter().position(|entry| entry.group == group && fits(entry))
         };
         let at = at.ok_or(Errno::EADDRNOTAVAIL)?;
-        let entry = self.get_mut(s)?.options.memberships.remove(at);
-        self.count_membership((group, entry.interface), false);
-        self.tell_group(s, group, entry.interface, cx);
+        let entry = sockets.get_mut(s)?.options.memberships.remove(at);
+        self.count((group, entry.interface), false);
+        tell(sockets, s, group, entry.interface, cx);
         Ok(())
     }
 
@@ -110,6 +107,7 @@ impl Sockets {
     #[allow(clippy::too_many_arguments)] // the kernel's own list: ip_mc_source(add, omode, sk, mreqs, ifindex)
     pub(crate) fn change_source(
         &mut self,
+        sockets: &mut Registry,
         s: SocketId,
         request: GroupRequest,
         source: IpAddr,
@@ -121,9 +119,9 @@ impl Sockets {
         if !group.is_multicast() {
             return Err(Errno::EINVAL);
         }
-        let interface = self.group_interface(&request, cx)?;
+        let interface = interface_of(&mut sockets.kinds, &request, cx)?;
         let most = if group.is_ipv6() { SOURCES_MAX_V6 } else { SOURCES_MAX };
-        let options = &mut self.get_mut(s)?.options;
+        let options = &mut sockets.get_mut(s)?.options;
         // "must have a prior join"
         let at = options.membership_at(group, if group.is_ipv6() { request.interface } else { interface }).ok_or(Errno::EINVAL)?;
         let entry = options.memberships.get_mut(at).ok_or(Errno::EINVAL)?;
@@ -137,7 +135,7 @@ impl Sockets {
             (Some(sources), false) => match sources.iter().position(|known| *known == source) {
                 None => Err(Errno::EADDRNOTAVAIL),
                 // "special case - (INCLUDE, empty) == LEAVE_GROUP"
-                Some(_) if sources.len() == 1 && !exclude => return self.leave_group(s, request, cx),
+                Some(_) if sources.len() == 1 && !exclude => return self.leave(sockets, s, request, cx),
                 Some(at) => {
                     sources.remove(at);
                     Ok(())
@@ -151,13 +149,14 @@ impl Sockets {
             }
         };
         let interface = entry.interface;
-        self.tell_group(s, group, interface, cx);
+        tell(sockets, s, group, interface, cx);
         result
     }
 
     /// `ip_mc_msfilter`, `ip6_mc_msfilter`: replaces mode and list. EINVAL without a join; an empty INCLUDE leaves the group.
     pub(crate) fn set_sources(
         &mut self,
+        sockets: &mut Registry,
         s: SocketId,
         request: GroupRequest,
         exclude: bool,
@@ -168,53 +167,71 @@ impl Sockets {
         if !group.is_multicast() {
             return Err(Errno::EINVAL);
         }
-        let interface = self.group_interface(&request, cx)?;
+        let interface = interface_of(&mut sockets.kinds, &request, cx)?;
         if !exclude && sources.is_empty() {
-            return self.leave_group(s, request, cx);
+            return self.leave(sockets, s, request, cx);
         }
-        let options = &mut self.get_mut(s)?.options;
+        let options = &mut sockets.get_mut(s)?.options;
         let at = options.membership_at(group, interface).ok_or(Errno::EINVAL)?;
         let entry = options.memberships.get_mut(at).ok_or(Errno::EINVAL)?;
         (entry.exclude, entry.sources) = (exclude, Some(sources).filter(|sources| !sources.is_empty()));
-        self.tell_group(s, group, interface, cx);
+        tell(sockets, s, group, interface, cx);
         Ok(())
     }
 
     /// `ip_mc_drop_socket`, `ipv6_sock_mc_close`.
-    pub(crate) fn leave_groups(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
+    pub(crate) fn leave_all(&mut self, sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
+        let Some(socket) = sockets.store.get_mut(s) else { return };
         for entry in std::mem::take(&mut socket.options.memberships) {
-            self.count_membership((entry.group, entry.interface), false);
-            self.tell_group(s, entry.group, entry.interface, cx);
+            self.count((entry.group, entry.interface), false);
+            tell(sockets, s, entry.group, entry.interface, cx);
         }
     }
 
     /// Tells the owner of the groups, who may be new, everything again.
-    pub(crate) fn tell_groups(&self, cx: &mut Context<'_>) {
-        if self.groups.members.is_empty() {
+    pub(crate) fn tell_all(&self, sockets: &Registry, cx: &mut Context<'_>) {
+        if self.members.is_empty() {
             return;
         }
-        for (id, socket) in self.registry.store.iter() {
+        for (id, socket) in sockets.store.iter() {
             for entry in &socket.options.memberships {
-                self.tell_group(id, entry.group, entry.interface, cx);
+                tell(sockets, id, entry.group, entry.interface, cx);
             }
         }
     }
 
-    /// What this socket wants of a group on an interface now.
-    fn tell_group(&self, s: SocketId, group: IpAddr, interface: u32, cx: &mut Context<'_>) {
-        let wish = |entry: &&Membership| entry.group == group && entry.interface == interface;
-        let filter = self.registry.store.get(s).and_then(|socket| socket.options.memberships.iter().find(wish)).map(Membership::filter);
-        let change = Change::Group { interface: InterfaceIndex(interface), group, holder: s.number(), filter };
-        cx.tell(Table::Groups(Family::of(group)), change);
-    }
-
     /// A socket has joined a group (+1) or left it.
-    fn count_membership(&mut self, key: (IpAddr, u32), joined: bool) {
-        let members = self.groups.members.entry(key).or_default();
+    fn count(&mut self, key: (IpAddr, u32), joined: bool) {
+        let members = self.members.entry(key).or_default();
         *members = if joined { *members + 1 } else { members.saturating_sub(1) };
         if *members == 0 {
-            self.groups.members.remove(&key);
+            self.members.remove(&key);
         }
     }
+}
+
+/// `ip_mc_find_dev`, `ip6_mc_find_idev`: the number, the address, or the way to the group.
+fn interface_of(kinds: &mut AddressKinds, request: &GroupRequest, cx: &Context<'_>) -> Result<u32, Errno> {
+    if request.interface != 0 {
+        return match cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(request.interface))) {
+            Answer::Interface(_) => Ok(request.interface),
+            _ => Err(Errno::ENODEV),
+        };
+    }
+    if !request.address.is_unspecified() {
+        return match kinds.of(request.address.into(), cx) {
+            AddressKind::Local(InterfaceIndex(interface)) => Ok(interface),
+            _ => Err(Errno::ENODEV),
+        };
+    }
+    let way = Query::Route { destination: request.group, source: None, interface: None, traffic: Traffic::default() };
+    cx.route(&way, Family::of(request.group)).map(|route| route.interface.0).ok_or(Errno::ENODEV)
+}
+
+/// What this socket wants of a group on an interface now.
+fn tell(sockets: &Registry, s: SocketId, group: IpAddr, interface: u32, cx: &mut Context<'_>) {
+    let wish = |entry: &&Membership| entry.group == group && entry.interface == interface;
+    let filter = sockets.store.get(s).and_then(|socket| socket.options.memberships.iter().find(wish)).map(Membership::filter);
+    let change = Change::Group { interface: InterfaceIndex(interface), group, holder: s.number(), filter };
+    cx.tell(Table::Groups(Family::of(group)), change);
 }

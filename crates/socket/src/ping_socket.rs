@@ -6,16 +6,17 @@
 use crate::abi::*;
 use crate::address::scoped;
 use crate::cmsg::{self, Sender};
+use crate::counters;
 use crate::errno::Errno;
-use crate::face::Sockets;
 use crate::inet6;
 use crate::outgoing;
 use crate::outputs::{IP4, IP6};
 use crate::raw_address;
 use crate::receive_queue;
 use crate::received::Received;
-use crate::socket::{Socket, SocketId};
-use bytes::Bytes;
+use crate::registry::Registry;
+use crate::sending::Sending;
+use crate::socket::SocketId;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::scope::needs_scope;
@@ -64,27 +65,20 @@ impl Pings {
     pub(crate) fn new(rng: &mut Rng) -> Pings {
         Pings { by_ident: BTreeMap::new(), rover: rng.u32() as u16 }
     }
-}
 
-/// `ping_init_sock`: "if (sk->sk_family == AF_INET6) sk->sk_ipv6only = 1;"
-fn family_of(socket: &Socket) -> Family {
-    if socket.is_v6() { Family::V6 } else { Family::V4 }
-}
-
-impl Sockets {
     /// `ping_bind`: EINVAL, EAFNOSUPPORT, EADDRNOTAVAIL, then EINVAL when bound already, then EADDRINUSE.
-    pub(crate) fn bind_ping(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-        let socket = self.get(s)?;
-        let (family, freebind, bound) = (family_of(socket), socket.options.freebind, socket.number != 0);
+    pub(crate) fn bind(&mut self, sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+        let socket = sockets.get(s)?;
+        let (family, freebind, bound) = (socket.family(), socket.options.freebind, socket.number != 0);
         let wanted = raw_address::for_ping_bind(family, address)?;
         if let SocketAddr::V6(v6) = wanted {
             // "if ((addr_type != IPV6_ADDR_ANY && !(addr_type & IPV6_ADDR_UNICAST)) || (scoped && !addr->sin6_scope_id)) return -EINVAL;"
             if v6.ip().is_multicast() || v6.ip().to_ipv4_mapped().is_some() || needs_scope(v6.ip()) && v6.scope_id() == 0 {
                 return Err(Errno::EINVAL);
             }
-            inet6::take_scope_of(self.get_mut(s)?, v6, cx)?;
+            inet6::take_scope_of(sockets.get_mut(s)?, v6, cx)?;
         }
-        let here = matches!(self.address_kind(wanted.ip(), cx), AddressKind::Local(_));
+        let here = matches!(sockets.kinds.of(wanted.ip(), cx), AddressKind::Local(_));
         // ping_check_bind_addr: "if (addr->sin_addr.s_addr == htonl(INADDR_ANY)) return 0; … RTN_MULTICAST || … RTN_BROADCAST": never.
         if !here && !wanted.ip().is_unspecified() && (!freebind || wanted.ip().is_multicast()) {
             return Err(Errno::EADDRNOTAVAIL);
@@ -92,70 +86,71 @@ impl Sockets {
         if bound {
             return Err(Errno::EINVAL);
         }
-        self.take_ident(s, wanted.port()).map_err(|_| Errno::EADDRINUSE)?;
-        let socket = self.get_mut(s)?;
+        self.take(sockets, s, wanted.port()).map_err(|_| Errno::EADDRINUSE)?;
+        let socket = sockets.get_mut(s)?;
         socket.local = scoped(wanted.ip(), socket.number, socket.options.interface);
         socket.address_locked = !wanted.ip().is_unspecified();
         socket.port_locked = wanted.port() != 0;
         socket.remote = None;
-        self.touch(s);
+        sockets.touch(s);
+        Ok(())
+    }
+
+    /// `inet_autobind`: an identifier for a socket that sends or connects without one. EAGAIN when there is none.
+    pub(crate) fn autobind(&mut self, sockets: &mut Registry, s: SocketId) -> Result<(), Errno> {
+        if sockets.get(s)?.number != 0 {
+            return Ok(());
+        }
+        self.take(sockets, s, 0).map_err(|_| Errno::EAGAIN)?;
+        let socket = sockets.get_mut(s)?;
+        socket.local.set_port(socket.number);
         Ok(())
     }
 
     /// `ping_get_port`: this identifier, or for 0 the next one that nobody has. SO_REUSEADDR on both sides shares one.
-    pub(crate) fn take_ident(&mut self, s: SocketId, wanted: u16) -> Result<(), Errno> {
-        let socket = self.get(s)?;
-        let (family, reuse) = (family_of(socket), socket.options.reuse_address);
+    fn take(&mut self, sockets: &mut Registry, s: SocketId, wanted: u16) -> Result<(), Errno> {
+        let socket = sockets.get(s)?;
+        let (family, reuse) = (socket.family(), socket.options.reuse_address);
         let ident = if wanted == 0 {
-            let start = self.messages.pings.rover;
+            let start = self.rover;
             let free = |ident: &u16| {
-                *ident != 0
-                    && !self.messages.pings.by_ident.contains_key(&(Family::V4, *ident))
-                    && !self.messages.pings.by_ident.contains_key(&(Family::V6, *ident))
+                *ident != 0 && !self.by_ident.contains_key(&(Family::V4, *ident)) && !self.by_ident.contains_key(&(Family::V6, *ident))
             };
             let found = (1..=u16::MAX).map(|step| start.wrapping_add(step)).find(free).ok_or(Errno::EADDRINUSE)?;
-            self.messages.pings.rover = found;
+            self.rover = found;
             found
         } else {
             // The table is one for both families.
-            let mut others =
-                [Family::V4, Family::V6].into_iter().filter_map(|family| self.messages.pings.by_ident.get(&(family, wanted))).flatten();
-            let taken = others.any(|other| !reuse || !self.registry.store.get(*other).is_some_and(|other| other.options.reuse_address));
+            let mut others = [Family::V4, Family::V6].into_iter().filter_map(|family| self.by_ident.get(&(family, wanted))).flatten();
+            let taken = others.any(|other| !reuse || !sockets.store.get(*other).is_some_and(|other| other.options.reuse_address));
             if taken {
                 return Err(Errno::EADDRINUSE);
             }
             wanted
         };
-        self.messages.pings.by_ident.entry((family, ident)).or_default().push(s);
-        self.get_mut(s)?.number = ident;
+        self.by_ident.entry((family, ident)).or_default().push(s);
+        sockets.get_mut(s)?.number = ident;
         Ok(())
     }
 
     /// `ping_unhash`: gives the identifier up.
-    pub(crate) fn release_ident(&mut self, s: SocketId) {
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
-        let key = (family_of(socket), std::mem::take(&mut socket.number));
-        let Some(all) = self.messages.pings.by_ident.get_mut(&key) else { return };
+    pub(crate) fn release(&mut self, sockets: &mut Registry, s: SocketId) {
+        let Some(socket) = sockets.store.get_mut(s) else { return };
+        let key = (socket.family(), std::mem::take(&mut socket.number));
+        let Some(all) = self.by_ident.get_mut(&key) else { return };
         all.retain(|other| *other != s);
         if all.is_empty() {
-            self.messages.pings.by_ident.remove(&key);
+            self.by_ident.remove(&key);
         }
     }
 
     /// `ping_v4_sendmsg`, `ping_v6_sendmsg`.
-    pub(crate) fn send_ping(
-        &mut self,
-        s: SocketId,
-        data: Bytes,
-        flags: i32,
-        to: Option<&[u8]>,
-        control: &[u8],
-        cx: &mut Context<'_>,
-    ) -> Result<usize, Errno> {
+    pub(crate) fn send(&mut self, sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx: &mut Context<'_>) -> Result<usize, Errno> {
+        let Sending { data, flags, to, control } = sending;
         // inet_send_prepare
-        self.autobind(s, cx)?;
-        let socket = self.get(s)?;
-        let (family, remote) = (family_of(socket), socket.remote);
+        self.autobind(sockets, s)?;
+        let socket = sockets.get(s)?;
+        let (family, remote) = (socket.family(), socket.remote);
         // ping_common_sendmsg
         if data.len() > 0xffff {
             return Err(Errno::EMSGSIZE);
@@ -172,7 +167,7 @@ impl Sockets {
             (None, Some(remote)) => remote,
             (None, None) => return Err(Errno::EDESTADDRREQ),
         };
-        let mut ancillary = cmsg::for_sending(control, Sender::Ping, self.get(s)?, family)?;
+        let mut ancillary = cmsg::for_sending(control, Sender::Ping, sockets.get(s)?, family)?;
         if let SocketAddr::V6(v6) = to
             && ancillary.interface.is_none()
             && v6.scope_id() != 0
@@ -180,11 +175,11 @@ impl Sockets {
             ancillary.interface = Some(v6.scope_id());
         }
         let protocol = if family == Family::V6 { Protocol(IPPROTO_ICMPV6 as u8) } else { Protocol::ICMP };
-        let out = outgoing::outgoing(&mut self.registry, s, to.ip(), ancillary, protocol, cx)?;
+        let out = outgoing::outgoing(sockets, s, to.ip(), ancillary, protocol, cx)?;
         outgoing::confirm(flags, &out.route, cx);
-        outgoing::check_length(&mut self.registry, s, data.len(), &out, cx)?;
-        outgoing::admit(&mut self.registry, s)?;
-        let ident = self.get(s)?.number.to_be_bytes();
+        outgoing::check_length(sockets, s, data.len(), &out, cx)?;
+        outgoing::admit(sockets, s)?;
+        let ident = sockets.get(s)?.number.to_be_bytes();
         let mut header = [kind, code, 0, 0, ident[0], ident[1], sequence_high, sequence_low];
         let payload = data.slice(HEADER_BYTES..);
         let pseudo = match (out.source(), out.to) {
@@ -196,13 +191,13 @@ impl Sockets {
         let mut frame = Frame::egress();
         frame.append(payload);
         frame.push(HEADER_BYTES).copy_from_slice(&header);
-        outgoing::emit(&mut self.registry, s, frame, &out, if family == Family::V6 { IP6 } else { IP4 }, cx);
+        outgoing::emit(sockets, s, frame, &out, if family == Family::V6 { IP6 } else { IP4 }, cx);
         Ok(data.len())
     }
 
     /// `ping_rcv`: an ICMP message came in whose checksum holds. Echo replies go to the socket with their identifier.
-    pub(crate) fn ping_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
-        self.count(crate::counters::ICMP_IN_MESSAGES);
+    pub(crate) fn input(&self, sockets: &mut Registry, mut frame: Frame, cx: &mut Context<'_>) {
+        sockets.count(counters::ICMP_IN_MESSAGES);
         let meta = frame.meta();
         let (family, to, interface) = (Family::of(meta.dst), meta.dst, meta.interface.0);
         let head = frame.slices(0, HEADER_BYTES).concat();
@@ -212,9 +207,9 @@ impl Sockets {
             // Not for sockets of this kind: raw sockets get theirs from IP.
             return end(frame, cx);
         }
-        let found = self.find_ping(family, u16::from_be_bytes([high, low]), to, interface);
+        let found = self.find(sockets, family, u16::from_be_bytes([high, low]), to, interface);
         let Some(s) = found else { return cx.drop(frame, Reason::NoPort) };
-        if receive_queue::is_full(&mut self.registry, s) {
+        if receive_queue::is_full(sockets, s) {
             return cx.drop(frame, Reason::SocketBufferFull);
         }
         if let Some(completion) = frame.take_completion() {
@@ -222,24 +217,24 @@ impl Sockets {
         }
         // No ipv4_pktinfo_prepare: ipi_spec_dst stays empty.
         let own = if family == Family::V4 { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { to };
-        receive_queue::enqueue(&mut self.registry, s, frame, own, Some(u16::from_be_bytes([c0, c1])), cx);
+        receive_queue::enqueue(sockets, s, frame, own, Some(u16::from_be_bytes([c0, c1])), cx);
     }
 
     /// `ping_lookup`: by identifier, bound address and interface; the peer of a connected socket is not looked at. The newest wins.
-    pub(crate) fn find_ping(&self, family: Family, ident: u16, own: IpAddr, interface: u32) -> Option<SocketId> {
-        self.messages.pings.by_ident.get(&(family, ident))?.iter().rev().copied().find(|s| {
-            let Some(socket) = self.registry.store.get(*s) else { return false };
+    pub(crate) fn find(&self, sockets: &Registry, family: Family, ident: u16, own: IpAddr, interface: u32) -> Option<SocketId> {
+        self.by_ident.get(&(family, ident))?.iter().rev().copied().find(|s| {
+            let Some(socket) = sockets.store.get(*s) else { return false };
             let here = socket.local.ip().is_unspecified() || socket.local.ip() == own;
             here && (socket.options.interface == 0 || socket.options.interface == interface)
         })
     }
+}
 
-    /// `ping_recvmsg`: as other datagrams, but MSG_TRUNC does not tell the whole length, and SO_RXQ_OVFL tells nothing.
-    pub(crate) fn receive_ping(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
-        let mut received = receive_queue::receive(&mut self.registry, s, length, flags)?;
-        received.datagram_bytes = received.len();
-        Ok(received)
-    }
+/// `ping_recvmsg`: as other datagrams, but MSG_TRUNC does not tell the whole length, and SO_RXQ_OVFL tells nothing.
+pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
+    let mut received = receive_queue::receive(sockets, s, length, flags)?;
+    received.datagram_bytes = received.len();
+    Ok(received)
 }
 
 /// A frame that came to its end as it should.

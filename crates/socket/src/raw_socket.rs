@@ -6,14 +6,16 @@
 use crate::abi::*;
 use crate::address::scoped;
 use crate::cmsg::{self, Sender};
+use crate::counters;
 use crate::errno::Errno;
 use crate::error_queue;
-use crate::face::Sockets;
 use crate::inet6;
 use crate::outgoing::{self, HEADER_BYTES_V4, HEADER_BYTES_V6, Outgoing, PACKET_BYTES_MAX};
 use crate::outputs::{IP4, IP6, PACKET, PACKET6};
 use crate::raw_address;
 use crate::receive_queue;
+use crate::registry::Registry;
+use crate::sending::Sending;
 use crate::socket::{Corked, Raw, Socket, SocketId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -40,26 +42,21 @@ pub(crate) struct RawSockets {
     pub by_protocol: BTreeMap<(Family, u16), Vec<SocketId>>,
 }
 
-/// The family of a socket's packets: of a v6 socket only IPv6, raw sockets have no mapped addresses.
-fn family_of(socket: &Socket) -> Family {
-    if socket.is_v6() { Family::V6 } else { Family::V4 }
-}
-
-impl Sockets {
+impl RawSockets {
     /// "inet->inet_num = protocol; … inet->inet_sport = htons(inet->inet_num); sk->sk_prot->hash(sk);"
-    pub(crate) fn open_raw(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
+    pub(crate) fn open(&mut self, sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
+        let Some(socket) = sockets.store.get_mut(s) else { return };
         let number = socket.protocol as u16;
         socket.number = number;
         socket.local.set_port(number);
-        let family = family_of(socket);
+        let family = socket.family();
         if let Some(raw) = socket.raw_mut()
             && family == Family::V6
             && number == IPPROTO_ICMPV6 as u16
         {
             raw.checksum_at = Some(ICMPV6_CHECKSUM_AT);
         }
-        let all = self.messages.raw.by_protocol.entry((family, number)).or_default();
+        let all = self.by_protocol.entry((family, number)).or_default();
         all.push(s);
         if all.len() == 1 {
             want(family, number, true, cx);
@@ -67,281 +64,269 @@ impl Sockets {
     }
 
     /// `raw_unhash_sk`: it receives nothing from now on.
-    pub(crate) fn unhash_raw(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(socket) = self.registry.store.get(s) else { return };
-        let key = (family_of(socket), socket.protocol as u16);
-        let Some(all) = self.messages.raw.by_protocol.get_mut(&key) else { return };
+    pub(crate) fn unhash(&mut self, sockets: &Registry, s: SocketId, cx: &mut Context<'_>) {
+        let Some(socket) = sockets.store.get(s) else { return };
+        let key = (socket.family(), socket.protocol as u16);
+        let Some(all) = self.by_protocol.get_mut(&key) else { return };
         all.retain(|other| *other != s);
         if all.is_empty() {
-            self.messages.raw.by_protocol.remove(&key);
+            self.by_protocol.remove(&key);
             want(key.0, key.1, false, cx);
         }
     }
 
-    pub(crate) fn close_raw(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        self.unhash_raw(s, cx);
-        self.remove(s);
-    }
-
     /// Tells the IP blocks, which may be new, what raw sockets want.
-    pub(crate) fn tell_raw(&self, cx: &mut Context<'_>) {
-        for (family, number) in self.messages.raw.by_protocol.keys() {
+    pub(crate) fn tell(&self, cx: &mut Context<'_>) {
+        for (family, number) in self.by_protocol.keys() {
             want(*family, *number, true, cx);
         }
     }
 
-    /// `raw_bind`: EINVAL when connected or too short, EADDRNOTAVAIL. The family is not looked at, and it may be bound again.
-    pub(crate) fn bind_raw(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-        let socket = self.get(s)?;
-        let (connected, freebind) = (socket.remote.is_some(), socket.options.freebind);
-        let address = raw_address::for_raw_bind(family_of(socket), address)?;
-        if connected {
-            return Err(Errno::EINVAL);
-        }
-        if let SocketAddr::V6(v6) = address {
-            inet6::take_scope_of(self.get_mut(s)?, v6, cx)?;
-        }
-        let here = match (address.ip(), self.address_kind(address.ip(), cx)) {
-            (IpAddr::V4(_), kind) => !matches!(kind, AddressKind::Other),
-            // "if (!(addr_type & IPV6_ADDR_MULTICAST) && !ipv6_can_nonlocal_bind(…)) { if (!ipv6_chk_addr(…)) goto out_unlock; }"
-            (IpAddr::V6(_), kind) => matches!(kind, AddressKind::Local(_) | AddressKind::Multicast | AddressKind::Unspecified),
-        };
-        if !here && !freebind {
-            return Err(Errno::EADDRNOTAVAIL);
-        }
-        let socket = self.get_mut(s)?;
-        let (port, interface) = (socket.local.port(), socket.options.interface);
-        socket.local = scoped(address.ip(), port, interface);
-        self.touch(s);
-        Ok(())
-    }
-
-    /// `raw_sendmsg`, `rawv6_sendmsg`.
-    pub(crate) fn send_raw(
-        &mut self,
-        s: SocketId,
-        data: Bytes,
-        flags: i32,
-        to: Option<&[u8]>,
-        control: &[u8],
-        cx: &mut Context<'_>,
-    ) -> Result<usize, Errno> {
-        let socket = self.get(s)?;
-        let family = family_of(socket);
-        let raw = socket.raw().ok_or(Errno::EINVAL)?;
-        let (header_included, protocol) = (raw.header_included, socket.protocol);
-        // "err = -EMSGSIZE; if (len > 0xFFFF) goto out;"; over IPv6 only INT_MAX is looked at here.
-        if data.len() > 0xffff && family == Family::V4 {
-            return Err(Errno::EMSGSIZE);
-        }
-        if flags & MSG_OOB != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let (to, protocol) = match (to, socket.remote) {
-            (Some(bytes), _) => {
-                let to = raw_address::for_raw_send(family, bytes)?;
-                (to, protocol_of(family, protocol, to.port())?)
-            }
-            (None, Some(remote)) => (remote, protocol),
-            (None, None) => return Err(Errno::EDESTADDRREQ),
-        };
-        // rawv6_sendmsg looks a mapped address up among IPv6's routes, and finds none.
-        if family == Family::V6 && to.is_ipv4() {
-            return Err(Errno::ENETUNREACH);
-        }
-        let mut ancillary = cmsg::for_sending(control, Sender::Raw, socket, family)?;
-        if let SocketAddr::V6(v6) = to
-            && ancillary.interface.is_none()
-            && v6.scope_id() != 0
-        {
-            ancillary.interface = Some(v6.scope_id());
-        }
-        let icmp = matches!((family, protocol), (Family::V4, IPPROTO_ICMP) | (Family::V6, IPPROTO_ICMPV6));
-        // raw_probe_proto_opt: "rfv->hlen = 2; err = memcpy_from_msg(rfv->hdr.c, rfv->msg, rfv->hlen);", which fails as EFAULT.
-        if !header_included && icmp && data.len() < 2 {
-            return Err(Errno::EFAULT);
-        }
-        let protocol = Protocol(u8::try_from(protocol).unwrap_or(IPPROTO_RAW as u8));
-        let out = outgoing::outgoing(&mut self.registry, s, to.ip(), ancillary, protocol, cx)?;
-        outgoing::confirm(flags, &out.route, cx);
-        if header_included {
-            // "Linux does not mangle headers on raw sockets, so that IP options + IP_HDRINCL is non-sense."
-            if outgoing::ip_options(self.get(s)?, &out.ancillary, out.to).is_some() {
-                return Err(Errno::EINVAL);
-            }
-            return self.send_header_included(s, data, &out, cx);
-        }
-        self.append_raw(s, data, flags & MSG_MORE != 0, out, cx)
-    }
-
-    /// `ip_append_data`: with MSG_MORE, pieces become one packet.
-    fn append_raw(&mut self, s: SocketId, data: Bytes, more: bool, out: Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
-        let corked = self.get(s)?.datagram().and_then(|queue| queue.corked.as_ref()).map_or(0, |corked| corked.data.len());
-        outgoing::check_length(&mut self.registry, s, corked + data.len(), &out, cx)?;
-        // __ip_append_data, without a transport header of the kernel's: "if (refcount_read(&sk->sk_wmem_alloc) + wmem_alloc_delta <=
-        // 2 * sk->sk_sndbuf) skb = alloc_skb(…); if (unlikely(!skb)) err = -ENOBUFS;". Neither errors nor shutdown are looked at.
-        let socket = self.get(s)?;
-        let room = (socket.options.send_buffer as usize).saturating_mul(2);
-        if corked == 0 && socket.datagram().is_some_and(|queue| queue.sending > room) {
-            return Err(Errno::ENOBUFS);
-        }
-        let sent = data.len();
-        let Some(queue) = self.get_mut(s)?.datagram_mut() else { return Err(Errno::EINVAL) };
-        let (data, out) = if more || queue.corked.is_some() {
-            let first = queue.corked.get_or_insert_with(|| Corked { to: SocketAddr::new(out.to, 0), source: out.source, data: Vec::new() });
-            first.data.extend_from_slice(&data);
-            if more {
-                return Ok(sent);
-            }
-            // Addresses of the first piece count.
-            let whole = queue.corked.take().map_or_else(Vec::new, |corked| corked.data);
-            (Bytes::from(whole), out)
-        } else {
-            (data, out)
-        };
-        self.push_raw(s, data, &out, cx)?;
-        Ok(sent)
-    }
-
-    /// `ip_push_pending_frames`, `rawv6_push_pending_frames`.
-    fn push_raw(&mut self, s: SocketId, data: Bytes, out: &Outgoing, cx: &mut Context<'_>) -> Result<(), Errno> {
-        let mut frame = Frame::egress();
-        let at = self.get(s)?.raw().and_then(|raw| raw.checksum_at).map(usize::from);
-        let port = match (out.to, out.source()) {
-            (IpAddr::V6(to), IpAddr::V6(from)) => {
-                if let Some(at) = at {
-                    // "if (offset >= total_len - 1) { err = -EINVAL; ip6_flush_pending_frames(sk); goto out; }"
-                    if at + 1 >= data.len() {
-                        return Err(Errno::EINVAL);
-                    }
-                    let mut bytes = data.to_vec();
-                    // "in case cksum was not initialized": what the program left in the field does not count.
-                    if let Some(field) = bytes.get_mut(at..at + 2) {
-                        field.fill(0);
-                    }
-                    let sum = pseudo_v6(from, to, out.protocol.0, bytes.len() as u32).add_bytes(&bytes);
-                    let sum = if out.protocol == Protocol::UDP { sum.finish_udp() } else { sum.finish() };
-                    if let Some(field) = bytes.get_mut(at..at + 2) {
-                        field.copy_from_slice(&sum.to_be_bytes());
-                    }
-                    frame.append(Bytes::from(bytes));
-                } else {
-                    frame.append(data);
-                }
-                IP6
-            }
-            _ => {
-                frame.append(data);
-                IP4
-            }
-        };
-        outgoing::emit(&mut self.registry, s, frame, out, port, cx);
-        Ok(())
-    }
-
-    /// `raw_send_hdrinc`, `rawv6_send_hdrinc`: the program's own IP header; length, checksum, identification and source are filled in.
-    fn send_header_included(&mut self, s: SocketId, data: Bytes, out: &Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
-        let port = self.get(s)?.remote.map_or(0, |remote| remote.port());
-        // "if (length > rt->dst.dev->mtu) { ip_local_error(sk, EMSGSIZE, fl4->daddr, inet->inet_dport, rt->dst.dev->mtu); return -EMSGSIZE; }"
-        let too_long = data.len() > (out.route.mtu as usize).min(PACKET_BYTES_MAX + 1);
-        if too_long {
-            error_queue::local(&mut self.registry, s, Errno::EMSGSIZE, SocketAddr::new(out.to, port), out.route.mtu, cx.now);
-            return Err(Errno::EMSGSIZE);
-        }
-        let least = if out.to.is_ipv6() { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
-        if data.len() < least {
-            return Err(Errno::EINVAL);
-        }
-        outgoing::admit(&mut self.registry, s)?;
-        let length = data.len();
-        let mut frame = Frame::egress();
-        if out.to.is_ipv6() {
-            frame.append(data);
-            outgoing::emit(&mut self.registry, s, frame, out, PACKET6, cx);
-            return Ok(length);
-        }
-        let mut header = data.to_vec();
-        let header_bytes = usize::from(header.first().copied().unwrap_or(0) & 0xf) * 4;
-        if !(HEADER_BYTES_V4..=length).contains(&header_bytes) {
-            return Err(Errno::EINVAL);
-        }
-        complete_header(&mut header, header_bytes, out, cx);
-        let protocol = header.get(9).copied().unwrap_or(0);
-        frame.append(Bytes::from(header));
-        let out = Outgoing { protocol: Protocol(protocol), ..out.clone() };
-        outgoing::emit(&mut self.registry, s, frame, &out, PACKET, cx);
-        Ok(length)
-    }
-
     /// `raw_v4_input`, `ipv6_raw_deliver`: a packet of a protocol that some raw socket wants. It begins with the transport header, the IP
     /// header lies at `network_at`.
-    pub(crate) fn raw_in(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
-        self.count(crate::counters::RAW_IN_PACKETS);
+    pub(crate) fn input(&self, sockets: &mut Registry, mut frame: Frame, cx: &mut Context<'_>) {
+        sockets.count(counters::RAW_IN_PACKETS);
         let meta = frame.meta();
         let (family, number) = (Family::of(meta.dst), u16::from(meta.protocol.0));
         let (to, from, interface) = (meta.dst, meta.src, meta.interface.0);
-        let Some(all) = self.messages.raw.by_protocol.get(&(family, number)) else { return cx.drop(frame, Reason::NoPort) };
-        let wanting: Vec<SocketId> = all.iter().copied().filter(|s| self.wants_raw(*s, to, from, interface, family)).collect();
+        let Some(all) = self.by_protocol.get(&(family, number)) else { return cx.drop(frame, Reason::NoPort) };
+        let wanting: Vec<SocketId> = all.iter().copied().filter(|s| wants(sockets, *s, to, from, interface, family)).collect();
         if wanting.is_empty() {
             return cx.drop(frame, Reason::NoPort);
         }
         let sound = family == Family::V4 || ipv6_checksum_holds(&frame);
         let head = frame.slices(0, 4).concat();
         let icmp = matches!((family, i32::from(number)), (Family::V4, IPPROTO_ICMP) | (Family::V6, IPPROTO_ICMPV6));
-        let own = receive_queue::own_address(&mut self.registry.kinds, to, from, interface, cx);
+        let own = receive_queue::own_address(&mut sockets.kinds, to, from, interface, cx);
         if let Some(completion) = frame.take_completion() {
             cx.complete(completion);
         }
         for s in wanting {
-            if receive_queue::is_full(&mut self.registry, s) {
+            if receive_queue::is_full(sockets, s) {
                 cx.count_drop(Reason::SocketBufferFull);
-            } else if !sound && self.checks(s) {
+            } else if !sound && checks(sockets, s) {
                 // rawv6_rcv_skb: "if ((raw6_sk(sk)->checksum || …) && skb_checksum_complete(skb)) { sk_drops_inc(sk); …"
-                if let Some(queue) = self.registry.store.get_mut(s).and_then(Socket::datagram_mut) {
+                if let Some(queue) = sockets.store.get_mut(s).and_then(Socket::datagram_mut) {
                     queue.dropped = queue.dropped.saturating_add(1);
                 }
                 cx.count_drop(Reason::BadChecksum);
-            } else if !icmp || !self.filtered(s, head.first().copied()) {
-                self.enqueue_raw(s, frame.clone(), own, &head, cx);
+            } else if !icmp || !filtered(sockets, s, head.first().copied()) {
+                enqueue(sockets, s, frame.clone(), own, &head, cx);
             }
         }
     }
+}
 
-    /// `raw_v4_match`, `raw_v6_match`, and the group's source filter.
-    fn wants_raw(&self, s: SocketId, to: IpAddr, from: IpAddr, interface: u32, family: Family) -> bool {
-        let Some(socket) = self.registry.store.get(s) else { return false };
-        let peer = socket.remote.is_none_or(|remote| remote.ip() == from);
-        let bound = socket.options.interface == 0 || interface == 0 || socket.options.interface == interface;
-        let here = socket.local.ip().is_unspecified() || socket.local.ip() == to;
-        let allowed = socket.options.hears(to, from, interface);
-        match family {
-            Family::V4 => peer && bound && here && allowed,
-            Family::V6 => peer && bound && (here || to.is_multicast() && allowed),
+/// `raw_bind`: EINVAL when connected or too short, EADDRNOTAVAIL. The family is not looked at, and it may be bound again.
+pub(crate) fn bind(sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+    let socket = sockets.get(s)?;
+    let (connected, freebind) = (socket.remote.is_some(), socket.options.freebind);
+    let address = raw_address::for_raw_bind(socket.family(), address)?;
+    if connected {
+        return Err(Errno::EINVAL);
+    }
+    if let SocketAddr::V6(v6) = address {
+        inet6::take_scope_of(sockets.get_mut(s)?, v6, cx)?;
+    }
+    let here = match (address.ip(), sockets.kinds.of(address.ip(), cx)) {
+        (IpAddr::V4(_), kind) => !matches!(kind, AddressKind::Other),
+        // "if (!(addr_type & IPV6_ADDR_MULTICAST) && !ipv6_can_nonlocal_bind(…)) { if (!ipv6_chk_addr(…)) goto out_unlock; }"
+        (IpAddr::V6(_), kind) => matches!(kind, AddressKind::Local(_) | AddressKind::Multicast | AddressKind::Unspecified),
+    };
+    if !here && !freebind {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    let socket = sockets.get_mut(s)?;
+    let (port, interface) = (socket.local.port(), socket.options.interface);
+    socket.local = scoped(address.ip(), port, interface);
+    sockets.touch(s);
+    Ok(())
+}
+
+/// `raw_sendmsg`, `rawv6_sendmsg`.
+pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx: &mut Context<'_>) -> Result<usize, Errno> {
+    let Sending { data, flags, to, control } = sending;
+    let socket = sockets.get(s)?;
+    let family = socket.family();
+    let raw = socket.raw().ok_or(Errno::EINVAL)?;
+    let (header_included, protocol) = (raw.header_included, socket.protocol);
+    // "err = -EMSGSIZE; if (len > 0xFFFF) goto out;"; over IPv6 only INT_MAX is looked at here.
+    if data.len() > 0xffff && family == Family::V4 {
+        return Err(Errno::EMSGSIZE);
+    }
+    if flags & MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let (to, protocol) = match (to, socket.remote) {
+        (Some(bytes), _) => {
+            let to = raw_address::for_raw_send(family, bytes)?;
+            (to, protocol_of(family, protocol, to.port())?)
         }
+        (None, Some(remote)) => (remote, protocol),
+        (None, None) => return Err(Errno::EDESTADDRREQ),
+    };
+    // rawv6_sendmsg looks a mapped address up among IPv6's routes, and finds none.
+    if family == Family::V6 && to.is_ipv4() {
+        return Err(Errno::ENETUNREACH);
     }
-
-    fn checks(&self, s: SocketId) -> bool {
-        self.registry.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.checksum_at.is_some())
+    let mut ancillary = cmsg::for_sending(control, Sender::Raw, socket, family)?;
+    if let SocketAddr::V6(v6) = to
+        && ancillary.interface.is_none()
+        && v6.scope_id() != 0
+    {
+        ancillary.interface = Some(v6.scope_id());
     }
-
-    /// `icmp_filter`, `icmpv6_filter`: a message without a type is kept away too.
-    fn filtered(&self, s: SocketId, kind: Option<u8>) -> bool {
-        let Some(socket) = self.registry.store.get(s) else { return true };
-        let (Some(raw), Some(kind)) = (socket.raw(), kind) else { return true };
-        let (word, bit) = (usize::from(kind >> 5), kind & 31);
-        // ICMP_FILTER knows the first 32 types only.
-        let word = if word > 0 && !socket.is_v6() { return false } else { word };
-        raw.filter.get(word).is_some_and(|bits| bits >> bit & 1 == 1)
+    let icmp = matches!((family, protocol), (Family::V4, IPPROTO_ICMP) | (Family::V6, IPPROTO_ICMPV6));
+    // raw_probe_proto_opt: "rfv->hlen = 2; err = memcpy_from_msg(rfv->hdr.c, rfv->msg, rfv->hlen);", which fails as EFAULT.
+    if !header_included && icmp && data.len() < 2 {
+        return Err(Errno::EFAULT);
     }
-
-    fn enqueue_raw(&mut self, s: SocketId, mut frame: Frame, own: IpAddr, head: &[u8], cx: &mut Context<'_>) {
-        let at = frame.meta().network_at;
-        if frame.meta().dst.is_ipv4() && at != 0 {
-            frame.rewind(at);
+    let protocol = Protocol(u8::try_from(protocol).unwrap_or(IPPROTO_RAW as u8));
+    let out = outgoing::outgoing(sockets, s, to.ip(), ancillary, protocol, cx)?;
+    outgoing::confirm(flags, &out.route, cx);
+    if header_included {
+        // "Linux does not mangle headers on raw sockets, so that IP options + IP_HDRINCL is non-sense."
+        if outgoing::ip_options(sockets.get(s)?, &out.ancillary, out.to).is_some() {
+            return Err(Errno::EINVAL);
         }
-        let port = head.first_chunk::<4>().map(|port| u16::from_be_bytes([port[2], port[3]]));
-        receive_queue::enqueue(&mut self.registry, s, frame, own, port, cx);
+        return send_header_included(sockets, s, data, &out, cx);
     }
+    append(sockets, s, data, flags & MSG_MORE != 0, out, cx)
+}
+
+/// `ip_append_data`: with MSG_MORE, pieces become one packet.
+fn append(sockets: &mut Registry, s: SocketId, data: Bytes, more: bool, out: Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
+    let corked = sockets.get(s)?.datagram().and_then(|queue| queue.corked.as_ref()).map_or(0, |corked| corked.data.len());
+    outgoing::check_length(sockets, s, corked + data.len(), &out, cx)?;
+    // __ip_append_data, without a transport header of the kernel's: "if (refcount_read(&sk->sk_wmem_alloc) + wmem_alloc_delta <=
+    // 2 * sk->sk_sndbuf) skb = alloc_skb(…); if (unlikely(!skb)) err = -ENOBUFS;". Neither errors nor shutdown are looked at.
+    let socket = sockets.get(s)?;
+    let room = (socket.options.send_buffer as usize).saturating_mul(2);
+    if corked == 0 && socket.datagram().is_some_and(|queue| queue.sending > room) {
+        return Err(Errno::ENOBUFS);
+    }
+    let sent = data.len();
+    let Some(queue) = sockets.get_mut(s)?.datagram_mut() else { return Err(Errno::EINVAL) };
+    let (data, out) = if more || queue.corked.is_some() {
+        let first = queue.corked.get_or_insert_with(|| Corked { to: SocketAddr::new(out.to, 0), source: out.source, data: Vec::new() });
+        first.data.extend_from_slice(&data);
+        if more {
+            return Ok(sent);
+        }
+        // Addresses of the first piece count.
+        let whole = queue.corked.take().map_or_else(Vec::new, |corked| corked.data);
+        (Bytes::from(whole), out)
+    } else {
+        (data, out)
+    };
+    push(sockets, s, data, &out, cx)?;
+    Ok(sent)
+}
+
+/// `ip_push_pending_frames`, `rawv6_push_pending_frames`.
+fn push(sockets: &mut Registry, s: SocketId, data: Bytes, out: &Outgoing, cx: &mut Context<'_>) -> Result<(), Errno> {
+    let mut frame = Frame::egress();
+    let at = sockets.get(s)?.raw().and_then(|raw| raw.checksum_at).map(usize::from);
+    let port = match (out.to, out.source()) {
+        (IpAddr::V6(to), IpAddr::V6(from)) => {
+            if let Some(at) = at {
+                // "if (offset >= total_len - 1) { err = -EINVAL; ip6_flush_pending_frames(sk); goto out; }"
+                if at + 1 >= data.len() {
+                    return Err(Errno::EINVAL);
+                }
+                let mut bytes = data.to_vec();
+                // "in case cksum was not initialized": what the program left in the field does not count.
+                if let Some(field) = bytes.get_mut(at..at + 2) {
+                    field.fill(0);
+                }
+                let sum = pseudo_v6(from, to, out.protocol.0, bytes.len() as u32).add_bytes(&bytes);
+                let sum = if out.protocol == Protocol::UDP { sum.finish_udp() } else { sum.finish() };
+                if let Some(field) = bytes.get_mut(at..at + 2) {
+                    field.copy_from_slice(&sum.to_be_bytes());
+                }
+                frame.append(Bytes::from(bytes));
+            } else {
+                frame.append(data);
+            }
+            IP6
+        }
+        _ => {
+            frame.append(data);
+            IP4
+        }
+    };
+    outgoing::emit(sockets, s, frame, out, port, cx);
+    Ok(())
+}
+
+/// `raw_send_hdrinc`, `rawv6_send_hdrinc`: the program's own IP header; length, checksum, identification and source are filled in.
+fn send_header_included(sockets: &mut Registry, s: SocketId, data: Bytes, out: &Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
+    let port = sockets.get(s)?.remote.map_or(0, |remote| remote.port());
+    // "if (length > rt->dst.dev->mtu) { ip_local_error(sk, EMSGSIZE, fl4->daddr, inet->inet_dport, rt->dst.dev->mtu); return -EMSGSIZE; }"
+    let too_long = data.len() > (out.route.mtu as usize).min(PACKET_BYTES_MAX + 1);
+    if too_long {
+        error_queue::local(sockets, s, Errno::EMSGSIZE, SocketAddr::new(out.to, port), out.route.mtu, cx.now);
+        return Err(Errno::EMSGSIZE);
+    }
+    let least = if out.to.is_ipv6() { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
+    if data.len() < least {
+        return Err(Errno::EINVAL);
+    }
+    outgoing::admit(sockets, s)?;
+    let length = data.len();
+    let mut frame = Frame::egress();
+    if out.to.is_ipv6() {
+        frame.append(data);
+        outgoing::emit(sockets, s, frame, out, PACKET6, cx);
+        return Ok(length);
+    }
+    let mut header = data.to_vec();
+    let header_bytes = usize::from(header.first().copied().unwrap_or(0) & 0xf) * 4;
+    if !(HEADER_BYTES_V4..=length).contains(&header_bytes) {
+        return Err(Errno::EINVAL);
+    }
+    complete_header(&mut header, header_bytes, out, cx);
+    let protocol = header.get(9).copied().unwrap_or(0);
+    frame.append(Bytes::from(header));
+    let out = Outgoing { protocol: Protocol(protocol), ..out.clone() };
+    outgoing::emit(sockets, s, frame, &out, PACKET, cx);
+    Ok(length)
+}
+
+/// `raw_v4_match`, `raw_v6_match`, and the group's source filter.
+fn wants(sockets: &Registry, s: SocketId, to: IpAddr, from: IpAddr, interface: u32, family: Family) -> bool {
+    let Some(socket) = sockets.store.get(s) else { return false };
+    let peer = socket.remote.is_none_or(|remote| remote.ip() == from);
+    let bound = socket.options.interface == 0 || interface == 0 || socket.options.interface == interface;
+    let here = socket.local.ip().is_unspecified() || socket.local.ip() == to;
+    let allowed = socket.options.hears(to, from, interface);
+    match family {
+        Family::V4 => peer && bound && here && allowed,
+        Family::V6 => peer && bound && (here || to.is_multicast() && allowed),
+    }
+}
+
+fn checks(sockets: &Registry, s: SocketId) -> bool {
+    sockets.store.get(s).and_then(Socket::raw).is_some_and(|raw| raw.checksum_at.is_some())
+}
+
+/// `icmp_filter`, `icmpv6_filter`: a message without a type is kept away too.
+fn filtered(sockets: &Registry, s: SocketId, kind: Option<u8>) -> bool {
+    let Some(socket) = sockets.store.get(s) else { return true };
+    let (Some(raw), Some(kind)) = (socket.raw(), kind) else { return true };
+    let (word, bit) = (usize::from(kind >> 5), kind & 31);
+    // ICMP_FILTER knows the first 32 types only.
+    let word = if word > 0 && !socket.is_v6() { return false } else { word };
+    raw.filter.get(word).is_some_and(|bits| bits >> bit & 1 == 1)
+}
+
+fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, own: IpAddr, head: &[u8], cx: &mut Context<'_>) {
+    let at = frame.meta().network_at;
+    if frame.meta().dst.is_ipv4() && at != 0 {
+        frame.rewind(at);
+    }
+    let port = head.first_chunk::<4>().map(|port| u16::from_be_bytes([port[2], port[3]]));
+    receive_queue::enqueue(sockets, s, frame, own, port, cx);
 }
 
 fn want(family: Family, number: u16, wanted: bool, cx: &mut Context<'_>) {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::state::{Damage, Field, Reader, Writer};
+use weft_core::table::Family;
 use weft_core::{FlowId, Instant, Slab, StreamOptions, Tail};
 
 /// A socket: a slot and how often the slot was used, so that an old id never names a new socket.
@@ -456,6 +457,10 @@ impl Socket {
     /// AF_INET6.
     pub(crate) fn is_v6(&self) -> bool {
         self.domain == crate::address::AF_INET6
+    }
+    /// The family of its packets where it has no IPv4-mapped addresses, as raw and ICMP sockets.
+    pub(crate) fn family(&self) -> Family {
+        if self.is_v6() { Family::V6 } else { Family::V4 }
     }
     /// No address: the port stays.
     pub(crate) fn reset_address(&mut self) {

@@ -6,9 +6,9 @@ use crate::face::Sockets;
 use crate::holds;
 use crate::outputs::TCP;
 use crate::ports::How;
+use crate::sending::Sending;
 use crate::socket::{Phase, Shutdown, SocketId, TcpState};
 use crate::streams::Flow;
-use bytes::Bytes;
 use weft_core::stream::SHORT_QUEUE_BYTES_MAX;
 use weft_core::{Answer, Context, DataFlags, Query, StreamCall, StreamInfo, StreamMessage, Table};
 
@@ -154,15 +154,8 @@ impl Sockets {
     }
 
     /// `tcp_sendmsg_locked`, with the order of its checks.
-    pub(crate) fn send_stream(
-        &mut self,
-        s: SocketId,
-        data: Bytes,
-        flags: i32,
-        to: Option<&[u8]>,
-        control: &[u8],
-        cx: &mut Context<'_>,
-    ) -> Result<usize, Errno> {
+    pub(crate) fn send_stream(&mut self, s: SocketId, sending: Sending<'_>, cx: &mut Context<'_>) -> Result<usize, Errno> {
+        let Sending { data, flags, to, control } = sending;
         if flags & MSG_FASTOPEN != 0
             && let Some(taken) = self.send_fast_open(s, &data, to, cx)?
         {
