@@ -5,9 +5,12 @@ use crate::face::Sockets;
 use crate::icmp_errors;
 use crate::kind::KIND;
 use crate::limits::Limits;
+use crate::listener;
 use crate::listing;
 use crate::outgoing;
 use crate::socket::{SocketId, TcpState};
+use crate::stream_events;
+use crate::transport;
 use serde_json::json;
 use std::any::Any;
 use weft_core::block::{BlockRow, Config, InPort, Kind};
@@ -71,7 +74,7 @@ impl Block for Sockets {
 
     fn stream(&mut self, port: InPort, message: StreamMessage, cx: &mut Context<'_>) {
         if port == TCP_IN {
-            self.stream_message(message, cx);
+            stream_events::message(&mut self.streams, &mut self.registry, message, cx);
         }
     }
 
@@ -96,12 +99,12 @@ impl Block for Sockets {
     fn started(&mut self, cx: &mut Context<'_>) {
         self.messages.raw.tell(cx);
         self.groups.tell_all(&self.registry, cx);
-        self.listen_again(cx);
+        listener::tell_unheard(&mut self.streams, &self.registry, cx);
     }
 
     fn owner_lost(&mut self, table: Table, cx: &mut Context<'_>) {
         if table == Table::Flows {
-            self.transport_lost(cx);
+            transport::lost(&mut self.streams, &mut self.registry, cx);
         }
     }
 

@@ -6,6 +6,7 @@
 
 use crate::abi::*;
 use crate::address::{self, AF_INET, AF_INET6};
+use crate::connection;
 use crate::datagram_socket;
 use crate::datagrams::Datagrams;
 use crate::errno::Errno;
@@ -13,24 +14,27 @@ use crate::error_queue;
 use crate::holds;
 use crate::inet6;
 use crate::limits::Limits;
+use crate::listener;
 use crate::messages::Messages;
 use crate::multicast::Groups;
 use crate::options::{self, Options};
-use crate::outputs::TCP;
 use crate::ping_socket::{self, Pings};
 use crate::raw_socket::{self, RawSockets};
 use crate::receive_queue;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::sending::Sending;
-use crate::socket::{Body, Datagram, Raw, Shutdown, Socket, SocketId, Stream, TcpState};
+use crate::socket::{Body, Datagram, Raw, Shutdown, Socket, SocketId, Stream};
 use crate::socket_state::{self, SocketState};
+use crate::stream_receive;
+use crate::stream_send;
+use crate::stream_socket;
 use crate::streams::Streams;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::table::{AddressKind, Family};
-use weft_core::{Answer, CallId, Context, FlowId, Query, StreamCall, StreamMessage, Table};
+use weft_core::{Answer, Context, Query, Table};
 
 /// NPROTO: address families that Linux has numbers for.
 const FAMILIES: i32 = 46;
@@ -128,7 +132,7 @@ impl Sockets {
         match &self.get(s)?.body {
             // ip6_datagram_connect_v6_only: "if (sin6->sin6_family != AF_INET6) return -EAFNOSUPPORT;"
             Body::Raw(_) if self.get(s)?.is_v6() && !matches!(family, AF_INET6 | address::AF_UNSPEC) => Err(Errno::EAFNOSUPPORT),
-            Body::Stream(_) => self.connect_stream(s, family, address, cx),
+            Body::Stream(_) => connection::connect(&mut self.streams, &mut self.registry, s, family, address, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.messages.connect(&mut self.registry, s, family, address, cx),
         }
     }
@@ -136,7 +140,7 @@ impl Sockets {
     /// listen(2). EOPNOTSUPP on datagram sockets, EINVAL when connected or connecting, EADDRINUSE.
     pub fn listen(&mut self, s: SocketId, backlog: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
         match &self.get(s)?.body {
-            Body::Stream(_) => self.listen_stream(s, backlog, cx),
+            Body::Stream(_) => listener::listen(&mut self.streams, &mut self.registry, s, backlog, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
         }
     }
@@ -144,7 +148,7 @@ impl Sockets {
     /// accept(2) without the descriptor: the oldest connection that waits; EAGAIN when none does, EINVAL when not listening.
     pub fn accept(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
         match &self.get(s)?.body {
-            Body::Stream(_) => self.accept_stream(s, cx),
+            Body::Stream(_) => listener::accept(&mut self.streams, &mut self.registry, s, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
         }
     }
@@ -158,7 +162,7 @@ impl Sockets {
             _ => return Err(Errno::EINVAL),
         };
         match &self.get(s)?.body {
-            Body::Stream(_) => self.shutdown_stream(s, Shutdown { receive, send }, cx),
+            Body::Stream(_) => stream_socket::shutdown(&mut self.streams, &mut self.registry, s, Shutdown { receive, send }, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => {
                 let socket = self.get_mut(s)?;
                 socket.shutdown.receive |= receive;
@@ -179,13 +183,7 @@ impl Sockets {
 
     /// getpeername(2): `sockaddr` bytes; ENOTCONN.
     pub fn peer_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        let socket = self.get(s)?;
-        // inet_getname: "(((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_SYN_SENT)) && peer == 1)"
-        let in_state = socket.stream().is_none_or(|stream| !matches!(stream.state, TcpState::Close | TcpState::SynSent));
-        match socket.remote {
-            Some(remote) if in_state && remote.port() != 0 => Ok(socket.told_with_label(remote)),
-            _ => Err(Errno::ENOTCONN),
-        }
+        self.get(s)?.peer_address()
     }
 
     /// The peer's address for accept(2), which is told even when the connection has failed since.
@@ -221,7 +219,7 @@ impl Sockets {
         let to = to.filter(|address| !address.is_empty());
         let sending = Sending { data, flags, to, control };
         match &self.get(s)?.body {
-            Body::Stream(_) => self.send_stream(s, sending, cx),
+            Body::Stream(_) => stream_send::send(&mut self.streams, &mut self.registry, s, sending, cx),
             Body::Datagram(_) => {
                 let sent = datagram_socket::send(&mut self.messages.datagrams, &mut self.registry, s, sending, cx)?;
                 if sent > 0 && flags & MSG_ZEROCOPY != 0 {
@@ -237,7 +235,7 @@ impl Sockets {
     /// recvmsg(2), at most `length` bytes.
     pub fn receive(&mut self, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
         match &self.get(s)?.body {
-            Body::Stream(_) => self.receive_stream(s, length, flags, cx),
+            Body::Stream(_) => stream_receive::receive(&mut self.registry, s, length, flags, cx),
             Body::Datagram(_) => receive_queue::receive(&mut self.registry, s, length, flags),
             // raw_recvmsg, ping_recvmsg: "err = -EOPNOTSUPP; if (flags & MSG_OOB) goto out;"
             Body::Raw(_) | Body::Ping(_) if flags & MSG_OOB != 0 => Err(Errno::EOPNOTSUPP),
@@ -249,8 +247,9 @@ impl Sockets {
     /// ioctl(2): FIONREAD, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK; the result's bytes. ENOTTY for requests that sockets do not have here.
     pub fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8], cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
         let _ = argument;
-        let number = match &self.get(s)?.body {
-            Body::Stream(_) => self.ioctl_stream(s, request, cx)?,
+        let socket = self.get(s)?;
+        let number = match &socket.body {
+            Body::Stream(_) => stream_socket::ioctl(socket, request, cx)?,
             // ping_prot has no ioctl.
             Body::Ping(_) => return Err(Errno::ENOTTY),
             Body::Datagram(datagram) => ioctl_messages(datagram, request)?,
@@ -264,7 +263,7 @@ impl Sockets {
         self.groups.leave_all(&mut self.registry, s, cx);
         let Some(socket) = self.registry.store.get(s) else { return };
         match &socket.body {
-            Body::Stream(_) => self.close_stream(s, cx),
+            Body::Stream(_) => stream_socket::close(&mut self.streams, &mut self.registry, s, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.messages.close(&mut self.registry, s, cx),
         }
     }
@@ -369,14 +368,6 @@ impl Sockets {
     /// What an address is to this node; without an owner of addresses, only the obvious.
     pub(crate) fn address_kind(&mut self, address: IpAddr, cx: &Context<'_>) -> AddressKind {
         self.registry.kinds.of(address, cx)
-    }
-
-    /// Sends a call down about a flow.
-    pub(crate) fn call(&mut self, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) -> CallId {
-        let id = CallId(self.streams.next_call);
-        self.streams.next_call += 1;
-        cx.send(TCP, StreamMessage::Call { id, flow, op: Box::new(op) });
-        id
     }
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, own
     sockets.touch(s);
 }
 
+/// recvmsg(2): `udp_recvmsg` and `raw_recvmsg`, or with MSG_ERRQUEUE an entry of the error queue.
 pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
     if flags & MSG_ERRQUEUE != 0 {
         return error_queue::receive(sockets, s, length);

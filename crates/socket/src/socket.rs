@@ -469,13 +469,22 @@ impl Socket {
         self.local.set_port(port);
     }
     /// inet6_getname: "if (inet6_test_bit(SNDFLOW, sk)) sin->sin6_flowinfo = np->flow_label;"
-    pub(crate) fn told_with_label(&self, remote: SocketAddr) -> Vec<u8> {
+    fn told_with_label(&self, remote: SocketAddr) -> Vec<u8> {
         match crate::address::of_domain(self.domain, remote) {
             SocketAddr::V6(mut v6) if self.options.flow_info_send => {
                 v6.set_flowinfo(self.options.flow_label);
                 crate::address::to_bytes(v6.into())
             }
             told => crate::address::to_bytes(told),
+        }
+    }
+    /// getpeername(2): `sockaddr` bytes; ENOTCONN.
+    pub(crate) fn peer_address(&self) -> Result<Vec<u8>, Errno> {
+        // inet_getname: "(((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_SYN_SENT)) && peer == 1)"
+        let in_state = self.stream().is_none_or(|stream| !matches!(stream.state, TcpState::Close | TcpState::SynSent));
+        match self.remote {
+            Some(remote) if in_state && remote.port() != 0 => Ok(self.told_with_label(remote)),
+            _ => Err(Errno::ENOTCONN),
         }
     }
     /// Through which interface packets to this address leave, as far as the socket says; 0: wherever the route goes.

@@ -1,149 +1,149 @@
 //! Receiving on stream sockets: `tcp_recvmsg_locked`, with the urgent byte (RFC 6093 as Linux reads it) and MSG_PEEK, MSG_TRUNC, MSG_WAITALL.
 
 use crate::abi::*;
+use crate::cmsg;
 use crate::errno::Errno;
-use crate::face::Sockets;
 use crate::outputs::TCP;
 use crate::received::Received;
+use crate::registry::Registry;
 use crate::socket::{Socket, SocketId, Stream, TcpState, Urgent, UrgentData};
+use crate::streams::Streams;
 use bytes::Bytes;
-use weft_core::{Context, StreamCall, StreamError, StreamMessage, Tail};
+use weft_core::{Context, FlowId, StreamCall, StreamError, StreamMessage, Tail};
 
-impl Sockets {
-    pub(crate) fn receive_stream(&mut self, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
-        if flags & MSG_ERRQUEUE != 0 {
-            // Stream sockets queue no errors here (no transmit timestamps, no zero-copy).
-            return Err(Errno::EAGAIN);
-        }
-        let socket = self.get_mut(s)?;
-        let state = socket.stream().ok_or(Errno::ENOTCONN)?.state;
-        if state == TcpState::Listen {
-            return Err(Errno::ENOTCONN);
-        }
-        if flags & MSG_OOB != 0 {
-            return receive_urgent(socket, length, flags);
-        }
-        let low_water = usize::try_from(socket.options.receive_low_water).unwrap_or(1).max(1);
-        // A caller that waits for all gets at least what the buffer can hold at once; it calls again for the rest.
-        let bound = (socket.options.receive_buffer as usize / 2).max(1);
-        let target = if flags & MSG_WAITALL != 0 { length.min(bound) } else { length.min(low_water) };
-        let before = socket.stream().map_or(0, |stream| stream.copied);
-        let waits = flags & MSG_DONTWAIT == 0;
-        let Some(stream) = socket.stream() else { return Err(Errno::ENOTCONN) };
-        let ends = stream.done || socket.error.is_some() || socket.shutdown.receive || stream.state == TcpState::Close;
-        if waits && !ends && (length > 0 || stream.unread() == 0) && readable_run(socket, stream) < target.max(1) {
-            return Err(Errno::EAGAIN);
-        }
-        let empty = stream.unread() == 0;
-        let taken = take(socket, length, flags);
-        let counted = taken.counted;
-        let flow = socket.stream().and_then(|stream| stream.flow.or(stream.left));
-        let after = socket.stream().map_or(0, |stream| stream.copied);
-        // tcp_recvmsg_locked looks for data before it looks at the length: a read of nothing fails where nothing is there.
-        if counted == 0 && (length > 0 || empty) {
-            self.credit_back(flow, after - before, cx);
-            return self.nothing_to_read(s);
-        }
-        self.credit_back(flow, after - before, cx);
-        let control = self.inquiry_message(s);
-        Ok(Received { data: taken.data, from: Vec::new(), flags: 0, control, datagram_bytes: counted })
+/// recvmsg(2): `tcp_recvmsg_locked`.
+pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
+    if flags & MSG_ERRQUEUE != 0 {
+        // Stream sockets queue no errors here (no transmit timestamps, no zero-copy).
+        return Err(Errno::EAGAIN);
     }
+    let socket = sockets.get_mut(s)?;
+    let state = socket.stream().ok_or(Errno::ENOTCONN)?.state;
+    if state == TcpState::Listen {
+        return Err(Errno::ENOTCONN);
+    }
+    if flags & MSG_OOB != 0 {
+        return receive_urgent(socket, length, flags);
+    }
+    let low_water = usize::try_from(socket.options.receive_low_water).unwrap_or(1).max(1);
+    // A caller that waits for all gets at least what the buffer can hold at once; it calls again for the rest.
+    let bound = (socket.options.receive_buffer as usize / 2).max(1);
+    let target = if flags & MSG_WAITALL != 0 { length.min(bound) } else { length.min(low_water) };
+    let before = socket.stream().map_or(0, |stream| stream.copied);
+    let waits = flags & MSG_DONTWAIT == 0;
+    let Some(stream) = socket.stream() else { return Err(Errno::ENOTCONN) };
+    let ends = stream.done || socket.error.is_some() || socket.shutdown.receive || stream.state == TcpState::Close;
+    if waits && !ends && (length > 0 || stream.unread() == 0) && readable_run(socket, stream) < target.max(1) {
+        return Err(Errno::EAGAIN);
+    }
+    let empty = stream.unread() == 0;
+    let taken = take(socket, length, flags);
+    let counted = taken.counted;
+    let flow = socket.stream().and_then(|stream| stream.flow.or(stream.left));
+    let after = socket.stream().map_or(0, |stream| stream.copied);
+    // tcp_recvmsg_locked looks for data before it looks at the length: a read of nothing fails where nothing is there.
+    if counted == 0 && (length > 0 || empty) {
+        credit_back(flow, after - before, cx);
+        return nothing_to_read(sockets, s);
+    }
+    credit_back(flow, after - before, cx);
+    let control = inquiry_message(sockets.get(s)?);
+    Ok(Received { data: taken.data, from: Vec::new(), flags: 0, control, datagram_bytes: counted })
+}
 
-    /// Tells the transport how many bytes have left the receive buffer.
-    fn credit_back(&mut self, flow: Option<weft_core::FlowId>, bytes: u64, cx: &mut Context<'_>) {
-        if let Some(flow) = flow
-            && bytes > 0
-        {
-            cx.send(TCP, StreamMessage::Credit { flow, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) });
-        }
+/// Tells the transport how many bytes have left the receive buffer.
+fn credit_back(flow: Option<FlowId>, bytes: u64, cx: &mut Context<'_>) {
+    if let Some(flow) = flow
+        && bytes > 0
+    {
+        cx.send(TCP, StreamMessage::Credit { flow, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) });
     }
+}
 
-    /// What nobody has read is thrown away: the transport need not count it any more.
-    pub(crate) fn forget_unread(&mut self, s: SocketId, cx: &mut Context<'_>) {
-        let Some(stream) = self.registry.store.get_mut(s).and_then(Socket::stream_mut) else { return };
-        let (left, unread) = (stream.left.take(), stream.unread() as u64);
-        self.credit_back(left, unread, cx);
-    }
+/// What nobody has read is thrown away: the transport need not count it any more.
+pub(crate) fn forget_unread(sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
+    let Some(stream) = sockets.store.get_mut(s).and_then(Socket::stream_mut) else { return };
+    let (left, unread) = (stream.left.take(), stream.unread() as u64);
+    credit_back(left, unread, cx);
+}
 
-    /// What a read gives when no byte is there, in tcp_recvmsg_locked's order.
-    fn nothing_to_read(&mut self, s: SocketId) -> Result<Received, Errno> {
-        let socket = self.get_mut(s)?;
-        let Some(stream) = socket.stream() else { return Err(Errno::ENOTCONN) };
-        // "if (sock_flag(sk, SOCK_DONE)) break; if (sk->sk_err) { copied = sock_error(sk); break; } if (sk->sk_shutdown & RCV_SHUTDOWN) break;
-        //  if (sk->sk_state == TCP_CLOSE) { copied = -ENOTCONN; break; } if (!timeo) { copied = -EAGAIN; break; }"
-        let (done, state) = (stream.done, stream.state);
-        if done {
-            return Ok(Received::default());
-        }
-        if let Some(error) = socket.take_error() {
-            return Err(error);
-        }
-        if socket.shutdown.receive {
-            return Ok(Received::default());
-        }
-        Err(if state == TcpState::Close { Errno::ENOTCONN } else { Errno::EAGAIN })
+/// What a read gives when no byte is there, in tcp_recvmsg_locked's order.
+fn nothing_to_read(sockets: &mut Registry, s: SocketId) -> Result<Received, Errno> {
+    let socket = sockets.get_mut(s)?;
+    let Some(stream) = socket.stream() else { return Err(Errno::ENOTCONN) };
+    // "if (sock_flag(sk, SOCK_DONE)) break; if (sk->sk_err) { copied = sock_error(sk); break; } if (sk->sk_shutdown & RCV_SHUTDOWN) break;
+    //  if (sk->sk_state == TCP_CLOSE) { copied = -ENOTCONN; break; } if (!timeo) { copied = -EAGAIN; break; }"
+    let (done, state) = (stream.done, stream.state);
+    if done {
+        return Ok(Received::default());
     }
+    if let Some(error) = socket.take_error() {
+        return Err(error);
+    }
+    if socket.shutdown.receive {
+        return Ok(Received::default());
+    }
+    Err(if state == TcpState::Close { Errno::ENOTCONN } else { Errno::EAGAIN })
+}
 
-    /// SIOCINQ: what FIONREAD says.
-    pub(crate) fn inquire(&self, s: SocketId) -> usize {
-        let Some(socket) = self.registry.store.get(s) else { return 0 };
-        let Some(stream) = socket.stream() else { return 0 };
-        if stream.state == TcpState::SynSent {
-            return 0;
-        }
-        match stream.urgent {
-            Some(urgent) if !socket.options.urgent_inline && urgent.at >= stream.copied && urgent.at < stream.arrived => {
-                (urgent.at - stream.copied) as usize
-            }
-            _ => stream.unread(),
-        }
+/// SIOCINQ: what FIONREAD says.
+pub(crate) fn inquire(socket: &Socket) -> usize {
+    let Some(stream) = socket.stream() else { return 0 };
+    if stream.state == TcpState::SynSent {
+        return 0;
     }
+    match stream.urgent {
+        Some(urgent) if !socket.options.urgent_inline && urgent.at >= stream.copied && urgent.at < stream.arrived => {
+            (urgent.at - stream.copied) as usize
+        }
+        _ => stream.unread(),
+    }
+}
 
-    /// TCP_INQ: a control message with the bytes that are left to read.
-    fn inquiry_message(&self, s: SocketId) -> Vec<u8> {
-        match self.registry.store.get(s) {
-            Some(socket) if socket.options.tcp_inq => crate::cmsg::message(SOL_TCP, TCP_INQ, &(self.inquire(s) as i32).to_ne_bytes()),
-            _ => Vec::new(),
-        }
+/// TCP_INQ: a control message with the bytes that are left to read.
+fn inquiry_message(socket: &Socket) -> Vec<u8> {
+    if !socket.options.tcp_inq {
+        return Vec::new();
     }
+    cmsg::message(SOL_TCP, TCP_INQ, &(inquire(socket) as i32).to_ne_bytes())
+}
 
-    /// Bytes came in from the transport.
-    pub(crate) fn stream_data(&mut self, s: SocketId, bytes: Bytes, urgent: bool, cx: &mut Context<'_>) {
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
-        let receive_over = socket.shutdown.receive;
-        let Some(stream) = socket.stream_mut() else { return };
-        // tcp_rcv_state_process, FIN_WAIT: "RFC 793 says to queue data in these states, RFC 1122 says we MUST send a reset. BSD 4.4 also
-        // does reset.", when the program has shut down both directions.
-        if receive_over && stream.state == TcpState::FinWait {
-            if let Some(flow) = stream.flow {
-                self.call(flow, StreamCall::Abort, cx);
-            }
-            return self.fail(s, StreamError::Reset);
+/// Bytes came in from the transport.
+pub(crate) fn data(streams: &mut Streams, sockets: &mut Registry, s: SocketId, bytes: Bytes, urgent: bool, cx: &mut Context<'_>) {
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    let receive_over = socket.shutdown.receive;
+    let Some(stream) = socket.stream_mut() else { return };
+    // tcp_rcv_state_process, FIN_WAIT: "RFC 793 says to queue data in these states, RFC 1122 says we MUST send a reset. BSD 4.4 also
+    // does reset.", when the program has shut down both directions.
+    if receive_over && stream.state == TcpState::FinWait {
+        if let Some(flow) = stream.flow {
+            streams.call(flow, StreamCall::Abort, cx);
         }
-        if urgent && !bytes.is_empty() {
-            announce(stream, stream.arrived + bytes.len() as u64 - 1);
-        }
-        stream.arrived += bytes.len() as u64;
-        stream.queue.push(bytes);
-        settle_urgent(stream);
-        self.touch(s);
+        return streams.fail(sockets, s, StreamError::Reset);
     }
+    if urgent && !bytes.is_empty() {
+        announce(stream, stream.arrived + bytes.len() as u64 - 1);
+    }
+    stream.arrived += bytes.len() as u64;
+    stream.queue.push(bytes);
+    settle_urgent(stream);
+    sockets.touch(s);
+}
 
-    /// `tcp_check_urg`: the peer announced an urgent byte.
-    pub(crate) fn stream_urgent(&mut self, s: SocketId, ahead: u32) {
-        let Some(socket) = self.registry.store.get_mut(s) else { return };
-        let inline = socket.options.urgent_inline;
-        let Some(stream) = socket.stream_mut() else { return };
-        let at = stream.arrived + u64::from(ahead);
-        // "if (tp->urg_seq == tp->copied_seq && tp->urg_data && !sock_flag(sk, SOCK_URGINLINE) && tp->copied_seq != tp->rcv_nxt) …
-        //  tp->copied_seq++": an older urgent byte that nobody has passed yet is lost from the stream.
-        let passed = stream.urgent.is_some_and(|old| old.at == stream.copied) && !inline && stream.copied != stream.arrived;
-        if passed {
-            drop_front(stream, 1);
-        }
-        announce(stream, at);
-        self.touch(s);
+/// `tcp_check_urg`: the peer announced an urgent byte.
+pub(crate) fn urgent(sockets: &mut Registry, s: SocketId, ahead: u32) {
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    let inline = socket.options.urgent_inline;
+    let Some(stream) = socket.stream_mut() else { return };
+    let at = stream.arrived + u64::from(ahead);
+    // "if (tp->urg_seq == tp->copied_seq && tp->urg_data && !sock_flag(sk, SOCK_URGINLINE) && tp->copied_seq != tp->rcv_nxt) …
+    //  tp->copied_seq++": an older urgent byte that nobody has passed yet is lost from the stream.
+    let passed = stream.urgent.is_some_and(|old| old.at == stream.copied) && !inline && stream.copied != stream.arrived;
+    if passed {
+        drop_front(stream, 1);
     }
+    announce(stream, at);
+    sockets.touch(s);
 }
 
 fn announce(stream: &mut Stream, at: u64) {

@@ -1,9 +1,16 @@
-//! The stream transport's side: who holds which TCP port, and every flow with the socket that it belongs to.
+//! The stream transport's side: who holds which TCP port, every flow with the socket that it belongs to, and what Linux's `tcp_done` does when
+//! they part.
 
-use crate::ports::{HoldId, Ports, Rules};
-use crate::socket::SocketId;
+use crate::counters;
+use crate::errno::Errno;
+use crate::outputs::TCP;
+use crate::ports::{Hold, HoldId, How, Ports, Rules};
+use crate::registry::Registry;
+use crate::socket::{Phase, Shutdown, Socket, SocketId, TcpState};
 use std::net::SocketAddr;
-use weft_core::{FlowId, Instant, KeyedHasher, Map, Rng};
+use weft_core::{
+    Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, Query, Rng, StreamCall, StreamError, StreamInfo, StreamMessage, Table,
+};
 
 /// A flow that some socket opened, or whose socket is gone.
 #[derive(Debug)]
@@ -17,6 +24,14 @@ pub(crate) struct Flow {
     pub time_wait: Option<Instant>,
 }
 weft_core::fields!(struct Flow { owner, hold, local, remote, time_wait });
+
+/// Both addresses of a connection that begins, and what the path carries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    pub mtu: u32,
+}
 
 /// What is known of streams beside the sockets themselves.
 #[derive(Debug)]
@@ -42,5 +57,204 @@ impl Streams {
             short_of_memory: false,
             unheard: false,
         }
+    }
+
+    /// The socket of a flow.
+    pub(crate) fn owner(&self, flow: FlowId) -> Option<SocketId> {
+        self.flows.get(&flow).and_then(|entry| entry.owner)
+    }
+
+    /// Sends a call down about a flow.
+    pub(crate) fn call(&mut self, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) {
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        cx.send(TCP, StreamMessage::Call { id, flow, op: Box::new(op) });
+    }
+
+    /// A number for a new flow. Numbers that are not used up are no loss.
+    pub(crate) fn new_flow(&mut self) -> FlowId {
+        let flow = FlowId(self.next_flow);
+        self.next_flow += 1;
+        flow
+    }
+
+    /// Gives the port up.
+    fn release(&mut self, sockets: &mut Registry, s: SocketId) {
+        let Some(socket) = sockets.store.get_mut(s) else { return };
+        socket.number = 0;
+        if let Some(hold) = socket.hold.take() {
+            self.ports.release(hold);
+        }
+    }
+
+    /// Forgets a socket whose flow has been dealt with.
+    pub(crate) fn remove(&mut self, sockets: &mut Registry, s: SocketId) {
+        self.release(sockets, s);
+        sockets.remove(s);
+    }
+
+    /// Lets go of the flow: whatever it still does concerns nobody. `keep_port`: the flow holds the port until it is released.
+    pub(crate) fn abandon(&mut self, sockets: &mut Registry, s: SocketId, keep_port: bool) -> Option<FlowId> {
+        let socket = sockets.store.get_mut(s)?;
+        let flow = socket.stream_mut()?.flow.take()?;
+        let hold = if keep_port { socket.hold.take() } else { None };
+        let unused = match self.flows.get_mut(&flow) {
+            Some(entry) => {
+                entry.owner = None;
+                // In TIME-WAIT it has a hold already (see `done`).
+                if entry.hold.is_none() { std::mem::replace(&mut entry.hold, hold) } else { hold }
+            }
+            None => hold,
+        };
+        if let Some(hold) = unused {
+            self.ports.release(hold);
+        }
+        Some(flow)
+    }
+
+    /// `tcp_set_state(sk, TCP_CLOSE)`: "if (inet_csk(sk)->icsk_bind_hash && !(sk->sk_userlocks & SOCK_BINDPORT_LOCK)) inet_put_port(sk);"
+    pub(crate) fn enter_close(&mut self, sockets: &mut Registry, s: SocketId) {
+        let Some(socket) = sockets.store.get_mut(s) else { return };
+        if let Some(stream) = socket.stream_mut() {
+            stream.state = TcpState::Close;
+        }
+        let (locked, hold) = (socket.port_locked, socket.hold);
+        if !locked {
+            self.release(sockets, s);
+        } else if let Some(hold) = hold {
+            self.ports.update(hold, |held| {
+                held.listening = false;
+                held.remote = None;
+            });
+        }
+    }
+
+    /// `tcp_done`: the connection is over for the program. While the flow lives on in TIME-WAIT it holds the port in the socket's place.
+    pub(crate) fn done(&mut self, sockets: &mut Registry, s: SocketId) {
+        let flow = sockets.store.get(s).and_then(|socket| socket.stream()?.flow);
+        if let Some(socket) = sockets.store.get(s).filter(|socket| socket.hold.is_some())
+            && let Some(entry) = flow.and_then(|flow| self.flows.get_mut(&flow)).filter(|entry| entry.hold.is_none())
+        {
+            // The flow's own hold; the socket keeps its hold if the program bound it, as the kernel's two owners of one bind bucket do.
+            let twin = Hold {
+                address: entry.local.ip(),
+                v6_only: socket.options.v6_only,
+                owner: socket.owner,
+                interface: socket.options.interface,
+                reuse_address: socket.options.reuse_address,
+                reuse_port: socket.options.reuse_port,
+                listening: false,
+                remote: entry.remote,
+                how: if socket.port_locked { How::Bind } else { How::Connect },
+                time_wait: entry.time_wait,
+            };
+            entry.hold = Some(self.ports.hold(entry.local.port(), twin));
+        }
+        self.enter_close(sockets, s);
+        if let Some(socket) = sockets.store.get_mut(s) {
+            socket.shutdown = Shutdown::BOTH;
+        }
+        sockets.touch(s);
+    }
+
+    /// `tcp_reset` and `tcp_write_err`: the error is told once, received data stays to be read.
+    pub(crate) fn fail(&mut self, sockets: &mut Registry, s: SocketId, error: StreamError) {
+        let Some(socket) = sockets.store.get_mut(s) else { return };
+        let Some(stream) = socket.stream_mut() else { return };
+        let soft = stream.soft_error.take();
+        if stream.state == TcpState::Close {
+            return;
+        }
+        // tcp_write_err: "WRITE_ONCE(sk->sk_err, READ_ONCE(sk->sk_err_soft) ? : ETIMEDOUT);"
+        let error = match (error, soft) {
+            (StreamError::TimedOut, Some(soft)) => soft,
+            _ => Errno::from(error),
+        };
+        self.fail_with(sockets, s, error);
+    }
+
+    /// `tcp_done_with_error`.
+    pub(crate) fn fail_with(&mut self, sockets: &mut Registry, s: SocketId, error: Errno) {
+        let Some(socket) = sockets.store.get_mut(s) else { return };
+        socket.error = Some(error);
+        sockets.count(counters::CONNECTIONS_FAILED);
+        self.done(sockets, s);
+    }
+
+    /// The transport has forgotten the flow.
+    pub(crate) fn released(&mut self, sockets: &mut Registry, flow: FlowId) {
+        if let Some(s) = self.owner(flow)
+            && let Some(stream) = sockets.store.get_mut(s).and_then(|socket| socket.stream_mut())
+        {
+            stream.flow = None;
+            stream.left = Some(flow).filter(|_| stream.unread() > 0);
+            let over = !matches!(stream.state, TcpState::Close);
+            if over {
+                self.done(sockets, s);
+            }
+        }
+        if let Some(hold) = self.flows.swap_remove(&flow).and_then(|entry| entry.hold) {
+            self.ports.release(hold);
+        }
+    }
+
+    /// `tcp_shutdown`: a FIN goes out, where one may.
+    pub(crate) fn shut_down(&mut self, sockets: &mut Registry, s: SocketId, how: Shutdown, state: TcpState, cx: &mut Context<'_>) {
+        let Some(stream) = sockets.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
+        let Some(flow) = stream.flow else { return };
+        // tcp_close_state: a FIN goes out only from ESTABLISHED and CLOSE_WAIT.
+        let after = match state {
+            TcpState::Established => Some(TcpState::FinWait),
+            TcpState::CloseWait => Some(TcpState::Closing),
+            _ => None,
+        };
+        if how.send
+            && let Some(after) = after
+        {
+            stream.state = after;
+            self.call(flow, StreamCall::ShutdownWrite, cx);
+        }
+    }
+
+    /// TCP has as much memory as it may, or some again: then those who found none may go on.
+    pub(crate) fn memory_is_short(&mut self, sockets: &mut Registry, short: bool) {
+        if short {
+            sockets.count(counters::STREAM_MEMORY_SHORT);
+        }
+        self.short_of_memory = short;
+        let refused = |(id, socket): (SocketId, &Socket)| socket.stream().is_some_and(|stream| stream.refused).then_some(id);
+        let waiting: Vec<SocketId> = if short { Vec::new() } else { sockets.store.iter().filter_map(refused).collect() };
+        for s in waiting {
+            if let Some(stream) = sockets.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
+                stream.refused = false;
+            }
+            sockets.touch(s);
+        }
+    }
+}
+
+/// `sock->state` of a stream.
+pub(crate) fn set_phase(sockets: &mut Registry, s: SocketId, phase: Phase) {
+    if let Some(stream) = sockets.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
+        stream.phase = phase;
+    }
+}
+
+/// What the transport knows of the flow; zeros and the state's number where there is none.
+pub(crate) fn info(socket: &Socket, cx: &Context<'_>) -> StreamInfo {
+    let Some(stream) = socket.stream() else { return StreamInfo::default() };
+    if stream.state == TcpState::Listen {
+        // tcp_get_info: "tcpi_unacked = sk_ack_backlog; tcpi_sacked = sk_max_ack_backlog" for listeners.
+        let (waiting, backlog) = (stream.accept_queue.len() as u32, stream.backlog);
+        return StreamInfo { state: 10, unacked: waiting, sacked: backlog, pacing_rate: 0, ..StreamInfo::default() };
+    }
+    let answer = match stream.flow {
+        Some(flow) if stream.state != TcpState::Close => cx.ask(Table::Flows, &Query::FlowInfo(flow)),
+        _ => Answer::None,
+    };
+    match answer {
+        Answer::FlowInfo(info) => *info,
+        // TCP_CLOSE is 7 (linux/include/net/tcp_states.h).
+        _ => StreamInfo { state: 7, ..StreamInfo::default() },
     }
 }

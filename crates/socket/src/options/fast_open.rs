@@ -3,8 +3,8 @@
 use super::row::{Access, Applies::Stream, Get, OptionRow, Set, row, within};
 use crate::abi::{SOL_TCP, TCP_CC_INFO, TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_KEY, TCP_FASTOPEN_NO_COOKIE};
 use crate::errno::Errno;
+use crate::fast_open::is_allowed;
 use crate::socket::TcpState;
-use std::net::IpAddr;
 use weft_core::StreamOption;
 
 /// Lengths of TCP_FASTOPEN_KEY: one key, or two.
@@ -27,8 +27,7 @@ fn set_queue(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
 /// "if (val > 1 || val < 0) err = -EINVAL; else if (… & TFO_CLIENT_ENABLE) { if (sk->sk_state == TCP_CLOSE) … else err = -EINVAL; } else -EOPNOTSUPP".
 fn set_connect(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     within(value, 0, 1)?;
-    let any = IpAddr::from([0, 0, 0, 0]);
-    if a.sockets.fast_open_room(any, any, false, 0, a.cx).is_none() {
+    if !is_allowed(a.cx) {
         return Err(Errno::EOPNOTSUPP);
     }
     let stream = a.stream()?;
@@ -54,7 +53,7 @@ fn set_key(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
 }
 
 fn cc_info(a: &mut Access<'_, '_>, length: usize) -> Result<Vec<u8>, Errno> {
-    let info = a.sockets.flow_info(a.id, a.cx);
+    let info = a.flow_info()?;
     let mut bytes: Vec<u8> = info.cc_info.iter().flat_map(|word| word.to_ne_bytes()).collect();
     bytes.truncate(length);
     Ok(bytes)

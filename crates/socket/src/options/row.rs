@@ -5,8 +5,9 @@ use crate::face::Sockets;
 use crate::holds;
 use crate::options::kept::Options;
 use crate::socket::{Body, Socket, SocketId, Stream};
+use crate::streams::info;
 use std::time::Duration;
-use weft_core::{Answer, Context, InterfaceIndex, Query, StreamCall, StreamOption, Table};
+use weft_core::{Answer, Context, InterfaceIndex, Query, StreamCall, StreamInfo, StreamOption, Table};
 
 /// Which sockets have an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,7 +100,7 @@ impl Access<'_, '_> {
         let Ok(stream) = self.stream() else { return Ok(()) };
         stream.transport.apply(option.clone());
         if let Some(flow) = stream.flow {
-            self.sockets.call(flow, StreamCall::Set(option), self.cx);
+            self.sockets.streams.call(flow, StreamCall::Set(option), self.cx);
         }
         Ok(())
     }
@@ -108,6 +109,10 @@ impl Access<'_, '_> {
         let socket = self.socket()?;
         let talks = socket.remote.map_or(socket.is_v6(), |remote| remote.is_ipv6());
         if talks == v6 { self.transport(option) } else { Ok(()) }
+    }
+    /// What the transport knows of a stream.
+    pub(crate) fn flow_info(&mut self) -> Result<StreamInfo, Errno> {
+        Ok(info(self.sockets.registry.get(self.id)?, self.cx))
     }
     /// Is there such an interface?
     pub(crate) fn is_interface(&self, index: u32) -> bool {

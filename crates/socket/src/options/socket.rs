@@ -195,7 +195,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Any,
         READ_ONLY,
         Get::Bytes(|a, length| {
-            let bytes = a.sockets.peer_address(a.id)?;
+            let bytes = a.socket()?.peer_address()?;
             if bytes.len() < length { Err(Errno::EINVAL) } else { Ok(bytes) }
         }),
     ),
@@ -385,7 +385,7 @@ pub(super) fn send_buffer_shown(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
 
 /// TCP's may have grown (`tcp_rcv_space_adjust`).
 pub(super) fn receive_buffer_shown(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
-    let grown = a.sockets.flow_info(a.id, a.cx).receive_buffer_bytes;
+    let grown = a.flow_info()?.receive_buffer_bytes;
     Ok(i32::try_from(grown.max(a.options()?.receive_buffer)).unwrap_or(i32::MAX))
 }
 

@@ -137,7 +137,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Stream,
         Set::Never(Errno::ENOPROTOOPT),
         Get::Bytes(|a, length| {
-            let info = a.sockets.flow_info(a.id, a.cx);
+            let info = a.flow_info()?;
             Ok(weft_core::tcp_info::to_bytes(&info, length))
         }),
     ),
@@ -215,7 +215,7 @@ fn maxseg(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     if idle && user != 0 {
         return Ok(user as i32);
     }
-    let info = a.sockets.flow_info(a.id, a.cx);
+    let info = a.flow_info()?;
     Ok(if idle || info.snd_mss == 0 { MSS_DEFAULT } else { info.snd_mss as i32 })
 }
 

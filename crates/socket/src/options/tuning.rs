@@ -170,7 +170,7 @@ fn rehash(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
 
 /// `sk_get_meminfo`: nine words, as many as asked for.
 fn memory(a: &mut Access<'_, '_>, _: usize) -> Result<Vec<u8>, Errno> {
-    let unacknowledged = a.sockets.flow_info(a.id, a.cx).send_queue_bytes as usize;
+    let unacknowledged = a.flow_info()?.send_queue_bytes as usize;
     let (receive_buffer, send_buffer) = (receive_buffer_shown(a)? as u32, send_buffer_shown(a)? as u32);
     let socket = a.socket()?;
     let (received, sending, dropped) = match &socket.body {
