@@ -17,7 +17,7 @@ use crate::limits::Limits;
 use crate::listener;
 use crate::messages::Messages;
 use crate::multicast::Groups;
-use crate::options::{self, Options};
+use crate::options::{self, Access, Options};
 use crate::ping_socket::{self, Pings};
 use crate::raw_socket::{self, RawSockets};
 use crate::receive_queue;
@@ -194,12 +194,12 @@ impl Sockets {
 
     /// getsockopt(2): at most `length` bytes of the value.
     pub fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize, cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
-        options::get(self, s, level, name, length, cx)
+        options::get(&mut self.access(s, cx), level, name, length)
     }
 
     /// setsockopt(2).
     pub fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-        options::set(self, s, level, name, value, cx)
+        options::set(&mut self.access(s, cx), level, name, value)
     }
 
     /// sendmsg(2): how many bytes were taken. `control` holds the control messages. SIGPIPE after EPIPE on a stream is the adapter's.
@@ -348,6 +348,18 @@ impl Sockets {
             socket.owner = user;
             let ports = if socket.stream().is_some() { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
             holds::show(socket, ports);
+        }
+    }
+
+    /// What options may look at and change.
+    fn access<'a, 'b>(&'a mut self, id: SocketId, cx: &'a mut Context<'b>) -> Access<'a, 'b> {
+        Access {
+            sockets: &mut self.registry,
+            streams: &mut self.streams,
+            datagrams: &mut self.messages.datagrams,
+            groups: &mut self.groups,
+            id,
+            cx,
         }
     }
 

@@ -20,7 +20,7 @@ fn idle(a: &mut Access<'_, '_>) -> Result<(), Errno> {
 fn set_queue(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     let value = u32::try_from(value).map_err(|_| Errno::EINVAL)?;
     idle(a)?;
-    let most = a.sockets.registry.limits.backlog_max;
+    let most = a.sockets.limits.backlog_max;
     a.transport(StreamOption::FastOpenQueue(value.min(most)))
 }
 

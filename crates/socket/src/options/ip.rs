@@ -253,7 +253,7 @@ fn set_multicast_interface(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), E
     };
     // "if (!mreq.imr_ifindex) { if (mreq.imr_address.s_addr == htonl(INADDR_ANY)) { mc_index = 0; mc_addr = 0; err = 0; break; }
     //  dev = ip_dev_find(sock_net(sk), mreq.imr_address.s_addr); … } else dev = dev_get_by_index(…); err = -EADDRNOTAVAIL; if (!dev) break;"
-    let index = match (index, a.sockets.address_kind(IpAddr::V4(address), a.cx)) {
+    let index = match (index, a.sockets.kinds.of(IpAddr::V4(address), a.cx)) {
         (1.., _) => match a.cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(index))) {
             Answer::Interface(_) => index,
             _ => return Err(Errno::EADDRNOTAVAIL),

@@ -22,12 +22,11 @@ mod udp;
 
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::face::Sockets;
-use crate::socket::{Body, Socket, SocketId};
-use row::{Access, Get, Set};
-use weft_core::Context;
+use crate::socket::{Body, Socket};
+use row::{Get, Set};
 
 pub(crate) use kept::{Options, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER};
+pub(crate) use row::Access;
 pub use row::{Applies, OptionRow};
 
 /// All rows of all levels.
@@ -80,8 +79,8 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
 }
 
 /// setsockopt(2).
-pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, value: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-    let socket = sockets.get(id)?;
+pub(crate) fn set(access: &mut Access<'_, '_>, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+    let socket = access.socket()?;
     let row = find(socket, level, name);
     let integer = value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     // sk_setsockopt, do_tcp_setsockopt, udp_lib_setsockopt: "if (optlen < sizeof(int)) return -EINVAL;" stands before the switch by name.
@@ -90,42 +89,33 @@ pub(crate) fn set(sockets: &mut Sockets, id: SocketId, level: i32, name: i32, va
         return Err(Errno::EINVAL);
     }
     let row = row.ok_or(Errno::ENOPROTOOPT)?;
-    let mut access = Access { sockets, id, cx };
     match row.set {
-        Set::Int(set) => set(&mut access, integer.ok_or(Errno::EINVAL)?)?,
+        Set::Int(set) => set(access, integer.ok_or(Errno::EINVAL)?)?,
         // do_ip_setsockopt: "if (optlen >= sizeof(int)) … else if (optlen >= sizeof(char)) … val = (int) ucval;", and 0 for nothing.
-        Set::IntOrByte(set) => set(&mut access, integer.unwrap_or_else(|| value.first().copied().map_or(0, i32::from)))?,
-        Set::IntOrZero(set) => set(&mut access, integer.unwrap_or(0))?,
-        Set::Bytes(set) => set(&mut access, value)?,
+        Set::IntOrByte(set) => set(access, integer.unwrap_or_else(|| value.first().copied().map_or(0, i32::from)))?,
+        Set::IntOrZero(set) => set(access, integer.unwrap_or(0))?,
+        Set::Bytes(set) => set(access, value)?,
         Set::Never(error) => return Err(error),
     }
     access.options()?.set.add(row.label);
-    sockets.touch(id);
+    access.sockets.touch(access.id);
     Ok(())
 }
 
 /// getsockopt(2).
-pub(crate) fn get(
-    sockets: &mut Sockets,
-    id: SocketId,
-    level: i32,
-    name: i32,
-    length: usize,
-    cx: &mut Context<'_>,
-) -> Result<Vec<u8>, Errno> {
-    let socket = sockets.get(id)?;
+pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, length: usize) -> Result<Vec<u8>, Errno> {
+    let socket = access.socket()?;
     // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
     let known = socket.is_v6() || tables(socket, level).is_some();
     let row = find(socket, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
-    let mut access = Access { sockets, id, cx };
     let mut value = match row.get {
-        Get::Int(get) => get(&mut access)?.to_ne_bytes().to_vec(),
-        Get::IntOrByte(get) => match get(&mut access)? {
+        Get::Int(get) => get(access)?.to_ne_bytes().to_vec(),
+        Get::IntOrByte(get) => match get(access)? {
             // do_ip_getsockopt: "if (len < sizeof(int) && len > 0 && val >= 0 && val <= 255) { unsigned char ucval = (unsigned char)val; len = 1;"
             small @ 0..=255 if (1..4).contains(&length) => vec![small as u8],
             number => number.to_ne_bytes().to_vec(),
         },
-        Get::Bytes(get) => get(&mut access, length)?,
+        Get::Bytes(get) => get(access, length)?,
         Get::Never(error) => return Err(error),
     };
     value.truncate(length);

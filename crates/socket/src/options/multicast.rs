@@ -128,11 +128,7 @@ fn membership(a: &mut Access<'_, '_>, value: &[u8], join: bool) -> Result<(), Er
     let (group, address) = v4(value, 0).zip(v4(value, 4)).ok_or(Errno::EINVAL)?;
     let interface = word(value, 8).map_or(0, u32::from_ne_bytes);
     let request = GroupRequest { group: group.into(), address, interface };
-    if join {
-        a.sockets.groups.join(&mut a.sockets.registry, a.id, request, true, a.cx).map(drop)
-    } else {
-        a.sockets.groups.leave(&mut a.sockets.registry, a.id, request, a.cx)
-    }
+    if join { a.groups.join(a.sockets, a.id, request, true, a.cx).map(drop) } else { a.groups.leave(a.sockets, a.id, request, a.cx) }
 }
 
 /// struct ipv6_mreq: group, interface number.
@@ -141,11 +137,7 @@ fn membership6(a: &mut Access<'_, '_>, value: &[u8], join: bool) -> Result<(), E
     let interface = u32::from_ne_bytes(word(rest, 0).ok_or(Errno::EINVAL)?);
     no_stream(a)?;
     let request = GroupRequest { group: Ipv6Addr::from(*group).into(), address: Ipv4Addr::UNSPECIFIED, interface };
-    if join {
-        a.sockets.groups.join(&mut a.sockets.registry, a.id, request, true, a.cx).map(drop)
-    } else {
-        a.sockets.groups.leave(&mut a.sockets.registry, a.id, request, a.cx)
-    }
+    if join { a.groups.join(a.sockets, a.id, request, true, a.cx).map(drop) } else { a.groups.leave(a.sockets, a.id, request, a.cx) }
 }
 
 /// struct ip_mreq_source: group, interface address, source.
@@ -161,7 +153,7 @@ fn mreq_source(a: &mut Access<'_, '_>, value: &[u8], what: Source) -> Result<(),
 fn change_source(a: &mut Access<'_, '_>, mut request: GroupRequest, source: IpAddr, what: Source) -> Result<(), Errno> {
     if what == Source::Join {
         // "prior join w/ different source is ok"
-        match a.sockets.groups.join(&mut a.sockets.registry, a.id, request, false, a.cx) {
+        match a.groups.join(a.sockets, a.id, request, false, a.cx) {
             Ok(interface) if request.address.is_unspecified() => request.interface = interface,
             Ok(_) | Err(Errno::EADDRINUSE) => {}
             Err(error) => return Err(error),
@@ -169,7 +161,7 @@ fn change_source(a: &mut Access<'_, '_>, mut request: GroupRequest, source: IpAd
     }
     let exclude = matches!(what, Source::Block | Source::Unblock);
     let add = matches!(what, Source::Block | Source::Join);
-    a.sockets.groups.change_source(&mut a.sockets.registry, a.id, request, source, exclude, add, a.cx)
+    a.groups.change_source(a.sockets, a.id, request, source, exclude, add, a.cx)
 }
 
 /// The address in a `struct sockaddr_in6`.
@@ -199,11 +191,7 @@ fn group(a: &mut Access<'_, '_>, value: &[u8], v6: bool, join: bool) -> Result<(
     // ip_mcast_join_leave: "if (psin->sin_family != AF_INET) return -EINVAL;", ipv6_mcast_join_leave: "-EADDRNOTAVAIL".
     let group = storage(value, 8, v6).ok_or(if v6 { Errno::EADDRNOTAVAIL } else { Errno::EINVAL })?;
     let request = request_of(value, group);
-    if join {
-        a.sockets.groups.join(&mut a.sockets.registry, a.id, request, true, a.cx).map(drop)
-    } else {
-        a.sockets.groups.leave(&mut a.sockets.registry, a.id, request, a.cx)
-    }
+    if join { a.groups.join(a.sockets, a.id, request, true, a.cx).map(drop) } else { a.groups.leave(a.sockets, a.id, request, a.cx) }
 }
 
 /// struct group_source_req: interface number, group, source.
@@ -248,7 +236,7 @@ fn msfilter(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
         return Err(Errno::EINVAL);
     }
     let request = GroupRequest { group: group.into(), address, interface: 0 };
-    a.sockets.groups.set_sources(&mut a.sockets.registry, a.id, request, is_exclude(mode)?, sources, a.cx)
+    a.groups.set_sources(a.sockets, a.id, request, is_exclude(mode)?, sources, a.cx)
 }
 
 /// struct group_filter: interface number, group, mode, number of sources, sources.
@@ -277,7 +265,7 @@ fn group_filter(a: &mut Access<'_, '_>, value: &[u8], v6: bool) -> Result<(), Er
     if !group.is_multicast() {
         return Err(Errno::EINVAL);
     }
-    a.sockets.groups.set_sources(&mut a.sockets.registry, a.id, request_of(value, group), is_exclude(mode)?, sources, a.cx)
+    a.groups.set_sources(a.sockets, a.id, request_of(value, group), is_exclude(mode)?, sources, a.cx)
 }
 
 /// IPV6_MULTICAST_IF: "if (sk->sk_type == SOCK_STREAM) return -ENOPROTOOPT; … if (val) { … -ENODEV … if (sk->sk_bound_dev_if &&

@@ -1,11 +1,13 @@
 //! What a row of the table of options is: whose option it is, how a value is read and written, and what both have to hand.
 
+use crate::datagrams::Datagrams;
 use crate::errno::Errno;
-use crate::face::Sockets;
 use crate::holds;
+use crate::multicast::Groups;
 use crate::options::kept::Options;
+use crate::registry::Registry;
 use crate::socket::{Body, Socket, SocketId, Stream};
-use crate::streams::info;
+use crate::streams::{Streams, info};
 use std::time::Duration;
 use weft_core::{Answer, Context, InterfaceIndex, Query, StreamCall, StreamInfo, StreamOption, Table};
 
@@ -75,9 +77,12 @@ pub(crate) const fn row(level: i32, name: i32, label: &'static str, applies: App
     OptionRow { level, name, label, applies, set, get }
 }
 
-/// The socket an option is about, and the way out.
+/// The socket an option is about, what options change beside it, and the way out.
 pub(crate) struct Access<'a, 'b> {
-    pub sockets: &'a mut Sockets,
+    pub sockets: &'a mut Registry,
+    pub streams: &'a mut Streams,
+    pub datagrams: &'a mut Datagrams,
+    pub groups: &'a mut Groups,
     pub id: SocketId,
     pub cx: &'a mut Context<'b>,
 }
@@ -100,7 +105,7 @@ impl Access<'_, '_> {
         let Ok(stream) = self.stream() else { return Ok(()) };
         stream.transport.apply(option.clone());
         if let Some(flow) = stream.flow {
-            self.sockets.streams.call(flow, StreamCall::Set(option), self.cx);
+            self.streams.call(flow, StreamCall::Set(option), self.cx);
         }
         Ok(())
     }
@@ -111,8 +116,8 @@ impl Access<'_, '_> {
         if talks == v6 { self.transport(option) } else { Ok(()) }
     }
     /// What the transport knows of a stream.
-    pub(crate) fn flow_info(&mut self) -> Result<StreamInfo, Errno> {
-        Ok(info(self.sockets.registry.get(self.id)?, self.cx))
+    pub(crate) fn flow_info(&self) -> Result<StreamInfo, Errno> {
+        Ok(info(self.sockets.get(self.id)?, self.cx))
     }
     /// Is there such an interface?
     pub(crate) fn is_interface(&self, index: u32) -> bool {
@@ -120,9 +125,8 @@ impl Access<'_, '_> {
     }
     /// Lets others see this socket's reuse flags and interface.
     pub(crate) fn update_hold(&mut self) -> Result<(), Errno> {
-        let socket = self.sockets.registry.get(self.id)?;
-        let streams = socket.stream().is_some();
-        let ports = if streams { &mut self.sockets.streams.ports } else { &mut self.sockets.messages.datagrams.ports };
+        let socket = self.sockets.get(self.id)?;
+        let ports = if socket.stream().is_some() { &mut self.streams.ports } else { &mut self.datagrams.ports };
         holds::show(socket, ports);
         Ok(())
     }

@@ -54,7 +54,7 @@ pub(super) const SOCKET_ROWS: &[OptionRow] = &[
         Any,
         READ_ONLY,
         // "if (len != lv) return -EINVAL;" The node is the namespace; its cookie tells one from another.
-        Get::Bytes(|a, length| if length == 8 { Ok(a.sockets.birth().max(1).to_ne_bytes().to_vec()) } else { Err(Errno::EINVAL) }),
+        Get::Bytes(|a, length| if length == 8 { Ok(a.sockets.birth.max(1).to_ne_bytes().to_vec()) } else { Err(Errno::EINVAL) }),
     ),
     row(SOL_SOCKET, SO_BUF_LOCK, "SO_BUF_LOCK", Any, Set::Int(set_buffer_lock), Get::Int(|a| Ok(i32::from(a.options()?.buffers_locked)))),
     row(

@@ -13,7 +13,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Datagram,
         Set::Int(|a, v| {
             a.options()?.udp_cork = v != 0;
-            if v == 0 { datagram_socket::uncork(&mut a.sockets.registry, a.id, a.cx) } else { Ok(()) }
+            if v == 0 { datagram_socket::uncork(a.sockets, a.id, a.cx) } else { Ok(()) }
         }),
         Get::Int(|a| flag(a.options()?.udp_cork)),
     ),
