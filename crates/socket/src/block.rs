@@ -8,10 +8,10 @@ use crate::limits::Limits;
 use crate::listener;
 use crate::listing;
 use crate::outgoing;
-use crate::socket::{SocketId, TcpState};
+use crate::socket::SocketId;
+use crate::state;
 use crate::stream_events;
 use crate::transport;
-use serde_json::json;
 use std::any::Any;
 use weft_core::block::{BlockRow, Config, InPort, Kind};
 use weft_core::vector::VECTOR_FRAMES_MAX;
@@ -89,11 +89,11 @@ impl Block for Sockets {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
-        Ok(self.export_state(now))
+        Ok(state::export(self, now))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        self.import_state(state, now)
+        state::import(self, state, now)
     }
 
     fn started(&mut self, cx: &mut Context<'_>) {
@@ -118,8 +118,8 @@ impl Block for Sockets {
     fn query(&self, query: &Query, now: Instant) -> Answer {
         let _ = now;
         match query {
-            Query::List(Table::Sockets) => Answer::List(self.rows()),
-            Query::SocketDetails => Answer::List(self.details()),
+            Query::List(Table::Sockets) => Answer::List(listing::rows(&self.registry, &self.streams)),
+            Query::SocketDetails => Answer::List(listing::rows_with_details(&self.registry, &self.streams)),
             _ => Answer::None,
         }
     }
@@ -181,34 +181,5 @@ impl Block for Sockets {
 
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
-    }
-}
-
-impl Sockets {
-    /// One row a socket, and one a flow that outlived its socket, in the order of `ss`.
-    fn rows(&self) -> Vec<Value> {
-        let sockets = self.registry.store.iter().map(|(id, socket)| listing::row(id, socket));
-        let orphans = self.streams.flows.iter().filter(|(_, flow)| flow.owner.is_none()).map(|(id, flow)| {
-            let remote = flow.remote.map_or_else(|| "*:*".to_owned(), |remote| remote.to_string());
-            let state = if flow.time_wait.is_some() { "TIME-WAIT" } else { "CLOSING" };
-            json!({"proto": "tcp", "state": state, "recv_q": 0, "send_q": 0, "local": flow.local.to_string(), "peer": remote,
-                   "inode": 0, "flow": id.0})
-        });
-        sockets.chain(orphans).collect()
-    }
-}
-
-impl Sockets {
-    /// The same rows with what sock_diag(7) shows. Sockets that no hash table of Linux would have are left out: TCP's that neither listen nor have a
-    /// connection, and UDP's without a port.
-    fn details(&self) -> Vec<Value> {
-        let mut rows = self.rows();
-        for (row, (_, socket)) in rows.iter_mut().zip(self.registry.store.iter()) {
-            let stream = socket.stream();
-            row["hashed"] = stream.map_or(socket.number != 0, |stream| stream.state != TcpState::Close).into();
-            row["details"] = listing::details(socket);
-        }
-        rows.retain(|row| row.get("hashed").is_none_or(|hashed| *hashed == true));
-        rows
     }
 }

@@ -3,11 +3,12 @@
 //! "Together" is one vector: what a wire brought at once, or one UDP_SEGMENT send over the loopback (which may fill more than one). Linux joins
 //! what one poll of a device brought, or hands over such a send whole; a program has to expect any split.
 
-use crate::socket::{Datagram, Waiting};
+use crate::memory::truesize;
+use crate::socket::{Datagram, SEGMENTS_MAX, Waiting};
 use weft_core::Frame;
 
 /// Most datagrams that are read as one.
-const DATAGRAMS_MAX: u16 = crate::datagram_socket::SEGMENTS_MAX as u16;
+const DATAGRAMS_MAX: u16 = SEGMENTS_MAX as u16;
 /// Most bytes of them.
 const BYTES_MAX: usize = 65_535;
 
@@ -25,7 +26,7 @@ pub(crate) fn joins_last(datagram: &Datagram, frame: &Frame, vector: u64, room: 
     let flow = (last.from.ip(), last.from.port(), seen.to, seen.to_port, seen.interface, seen.ttl, seen.tos);
     let same = flow == (meta.src, meta.src_port, meta.dst, Some(meta.dst_port), meta.interface.0, meta.ttl, meta.tos);
     let open = each != 0 && last.bytes.is_multiple_of(each) && last.joined.datagrams < DATAGRAMS_MAX;
-    let grown = crate::memory::truesize(last.bytes + bytes).saturating_sub(last.truesize);
+    let grown = truesize(last.bytes + bytes).saturating_sub(last.truesize);
     let fits = last.bytes + bytes <= BYTES_MAX && datagram.queued_truesize + grown <= room;
     same && open && fits && (1..=each).contains(&bytes)
 }
@@ -36,7 +37,7 @@ pub(crate) fn join_last(datagram: &mut Datagram, frame: Frame) {
     (last.joined.each_bytes, last.joined.datagrams) = (each_bytes(last) as u16, last.joined.datagrams + 1);
     last.bytes += frame.len();
     last.data.extend(frame.into_payload());
-    let truesize = crate::memory::truesize(last.bytes);
+    let truesize = truesize(last.bytes);
     datagram.queued_truesize += truesize.saturating_sub(last.truesize);
     last.truesize = truesize.max(last.truesize);
 }

@@ -14,7 +14,7 @@ use crate::outputs::UDP;
 use crate::registry::Registry;
 use crate::routes;
 use crate::sending::Sending;
-use crate::socket::{Corked, Socket, SocketId};
+use crate::socket::{Corked, SEGMENTS_MAX, Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer};
@@ -25,8 +25,6 @@ use weft_wire::Protocol;
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 65535 - 20 - 8;
 /// The same over IPv6, whose length field does not count the IP header.
 const PAYLOAD_BYTES_MAX_V6: usize = 65535 - 8;
-/// Most segments of one UDP_SEGMENT send (UDP_MAX_SEGMENTS).
-pub(crate) const SEGMENTS_MAX: usize = 128;
 
 /// sendmsg(2), `udp_sendmsg`.
 pub(crate) fn send(

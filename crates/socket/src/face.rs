@@ -7,6 +7,7 @@
 use crate::abi::*;
 use crate::address::{self, AF_INET, AF_INET6};
 use crate::connection;
+use crate::counters;
 use crate::datagram_socket;
 use crate::datagrams::Datagrams;
 use crate::errno::Errno;
@@ -15,16 +16,19 @@ use crate::holds;
 use crate::inet6;
 use crate::limits::Limits;
 use crate::listener;
+use crate::listing;
 use crate::messages::Messages;
 use crate::multicast::Groups;
 use crate::options::{self, Access, Options};
 use crate::ping_socket::{self, Pings};
+use crate::poll::Poll;
 use crate::raw_socket::{self, RawSockets};
+use crate::readiness;
 use crate::receive_queue;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::sending::Sending;
-use crate::socket::{Body, Datagram, Raw, Shutdown, Socket, SocketId, Stream};
+use crate::socket::{Body, Datagram, Raw, Shutdown, SocketId, Stream};
 use crate::socket_state::{self, SocketState};
 use crate::stream_receive;
 use crate::stream_send;
@@ -32,9 +36,9 @@ use crate::stream_socket;
 use crate::streams::Streams;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv6Addr};
-use weft_core::table::{AddressKind, Family};
-use weft_core::{Answer, Context, Query, Table};
+use std::net::Ipv6Addr;
+use weft_core::table::Family;
+use weft_core::{Answer, Context, Query, Rng, Table};
 
 /// NPROTO: address families that Linux has numbers for.
 const FAMILIES: i32 = 46;
@@ -54,7 +58,7 @@ impl Sockets {
         self.registry.birth
     }
 
-    pub(crate) fn new(limits: Limits, rng: &mut weft_core::Rng) -> Sockets {
+    pub(crate) fn new(limits: Limits, rng: &mut Rng) -> Sockets {
         // What a world does from its seed on depends on the order in which these draw.
         let registry = Registry::new(limits, rng);
         let pings = Pings::new(rng);
@@ -94,7 +98,7 @@ impl Sockets {
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
         if self.registry.store.len() >= self.registry.limits.sockets_max {
-            self.count(crate::counters::SOCKETS_FULL);
+            self.registry.count(counters::SOCKETS_FULL);
             return Err(Errno::ENFILE);
         }
         // inet6_create sets no MC_ALL for IPv4's groups.
@@ -108,7 +112,7 @@ impl Sockets {
         // ping_init_sock: "if (sk->sk_family == AF_INET6) sk->sk_ipv6only = 1;"
         options.v6_only = domain == AF_INET6 && matches!(body, Body::Ping(_));
         let socket = self.registry.fresh(domain, kind, protocol, options, body);
-        self.count(crate::counters::SOCKETS_OPENED);
+        self.registry.count(counters::SOCKETS_OPENED);
         let id = self.registry.store.insert(socket);
         if raw {
             self.messages.raw.open(&mut self.registry, id, cx);
@@ -118,7 +122,7 @@ impl Sockets {
 
     /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
     pub fn bind(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
-        match &self.get(s)?.body {
+        match &self.registry.get(s)?.body {
             Body::Raw(_) => raw_socket::bind(&mut self.registry, s, address, cx),
             Body::Ping(_) => self.messages.pings.bind(&mut self.registry, s, address, cx),
             Body::Stream(_) => inet6::bind(&mut self.registry, &mut self.streams.ports, s, address, cx),
@@ -129,9 +133,9 @@ impl Sockets {
     /// connect(2); see the module's text for "not yet".
     pub fn connect(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         let family = address::family(address)?;
-        match &self.get(s)?.body {
+        match &self.registry.get(s)?.body {
             // ip6_datagram_connect_v6_only: "if (sin6->sin6_family != AF_INET6) return -EAFNOSUPPORT;"
-            Body::Raw(_) if self.get(s)?.is_v6() && !matches!(family, AF_INET6 | address::AF_UNSPEC) => Err(Errno::EAFNOSUPPORT),
+            Body::Raw(_) if self.registry.get(s)?.is_v6() && !matches!(family, AF_INET6 | address::AF_UNSPEC) => Err(Errno::EAFNOSUPPORT),
             Body::Stream(_) => connection::connect(&mut self.streams, &mut self.registry, s, family, address, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.messages.connect(&mut self.registry, s, family, address, cx),
         }
@@ -139,7 +143,7 @@ impl Sockets {
 
     /// listen(2). EOPNOTSUPP on datagram sockets, EINVAL when connected or connecting, EADDRINUSE.
     pub fn listen(&mut self, s: SocketId, backlog: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
-        match &self.get(s)?.body {
+        match &self.registry.get(s)?.body {
             Body::Stream(_) => listener::listen(&mut self.streams, &mut self.registry, s, backlog, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
         }
@@ -147,7 +151,7 @@ impl Sockets {
 
     /// accept(2) without the descriptor: the oldest connection that waits; EAGAIN when none does, EINVAL when not listening.
     pub fn accept(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
-        match &self.get(s)?.body {
+        match &self.registry.get(s)?.body {
             Body::Stream(_) => listener::accept(&mut self.streams, &mut self.registry, s, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
         }
@@ -161,14 +165,14 @@ impl Sockets {
             SHUT_RDWR => (true, true),
             _ => return Err(Errno::EINVAL),
         };
-        match &self.get(s)?.body {
+        match &self.registry.get(s)?.body {
             Body::Stream(_) => stream_socket::shutdown(&mut self.streams, &mut self.registry, s, Shutdown { receive, send }, cx),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => {
-                let socket = self.get_mut(s)?;
+                let socket = self.registry.get_mut(s)?;
                 socket.shutdown.receive |= receive;
                 socket.shutdown.send |= send;
                 let connected = socket.remote.is_some();
-                self.touch(s);
+                self.registry.touch(s);
                 // inet_shutdown: "case TCP_CLOSE: err = -ENOTCONN; /* Hack to wake up other listeners … */ fallthrough;"
                 if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
             }
@@ -177,18 +181,18 @@ impl Sockets {
 
     /// getsockname(2): `sockaddr` bytes.
     pub fn local_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        let socket = self.get(s)?;
+        let socket = self.registry.get(s)?;
         Ok(address::told(socket.domain, socket.local))
     }
 
     /// getpeername(2): `sockaddr` bytes; ENOTCONN.
     pub fn peer_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.get(s)?.peer_address()
+        self.registry.get(s)?.peer_address()
     }
 
     /// The peer's address for accept(2), which is told even when the connection has failed since.
     pub fn accepted_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        let socket = self.get(s)?;
+        let socket = self.registry.get(s)?;
         socket.remote.map(|remote| address::told(socket.domain, remote)).ok_or(Errno::ECONNABORTED)
     }
 
@@ -218,7 +222,7 @@ impl Sockets {
         // A null or empty name is no name.
         let to = to.filter(|address| !address.is_empty());
         let sending = Sending { data, flags, to, control };
-        match &self.get(s)?.body {
+        match &self.registry.get(s)?.body {
             Body::Stream(_) => stream_send::send(&mut self.streams, &mut self.registry, s, sending, cx),
             Body::Datagram(_) => {
                 let sent = datagram_socket::send(&mut self.messages.datagrams, &mut self.registry, s, sending, cx)?;
@@ -234,7 +238,7 @@ impl Sockets {
 
     /// recvmsg(2), at most `length` bytes.
     pub fn receive(&mut self, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
-        match &self.get(s)?.body {
+        match &self.registry.get(s)?.body {
             Body::Stream(_) => stream_receive::receive(&mut self.registry, s, length, flags, cx),
             Body::Datagram(_) => receive_queue::receive(&mut self.registry, s, length, flags),
             // raw_recvmsg, ping_recvmsg: "err = -EOPNOTSUPP; if (flags & MSG_OOB) goto out;"
@@ -247,7 +251,7 @@ impl Sockets {
     /// ioctl(2): FIONREAD, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK; the result's bytes. ENOTTY for requests that sockets do not have here.
     pub fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8], cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
         let _ = argument;
-        let socket = self.get(s)?;
+        let socket = self.registry.get(s)?;
         let number = match &socket.body {
             Body::Stream(_) => stream_socket::ioctl(socket, request, cx)?,
             // ping_prot has no ioctl.
@@ -269,12 +273,12 @@ impl Sockets {
     }
 
     /// What poll(2) would say.
-    pub fn readiness(&self, s: SocketId) -> crate::Poll {
-        self.registry.store.get(s).map_or(crate::Poll::NONE, crate::readiness::of)
+    pub fn readiness(&self, s: SocketId) -> Poll {
+        self.registry.store.get(s).map_or(Poll::NONE, readiness::of)
     }
 
     /// The sockets that programs hold, with their readiness: all but those that wait to be accepted.
-    pub fn held(&self) -> BTreeMap<SocketId, crate::Poll> {
+    pub fn held(&self) -> BTreeMap<SocketId, Poll> {
         let queued: BTreeSet<SocketId> = self
             .registry
             .store
@@ -282,19 +286,19 @@ impl Sockets {
             .filter_map(|(_, socket)| socket.stream())
             .flat_map(|stream| stream.accept_queue.iter().copied())
             .collect();
-        self.registry.store.iter().filter(|(id, _)| !queued.contains(id)).map(|(id, socket)| (id, crate::readiness::of(socket))).collect()
+        self.registry.store.iter().filter(|(id, _)| !queued.contains(id)).map(|(id, socket)| (id, readiness::of(socket))).collect()
     }
 
     /// A socket as people know it: `tcp 10.0.0.2:7000`. None: there is none.
     pub fn describe(&self, s: SocketId) -> Option<String> {
-        let row = crate::listing::row(s, self.registry.store.get(s)?);
+        let row = listing::row(s, self.registry.store.get(s)?);
         let part = |name: &str| row[name].as_str().unwrap_or("?").to_owned();
         Some(format!("{} {} (peer {})", part("proto"), part("local"), part("peer")))
     }
 
     /// Whoever waits for these looks at them again: they are other than when they looked.
     pub fn tell_changed(&mut self, sockets: impl IntoIterator<Item = SocketId>) {
-        sockets.into_iter().for_each(|s| self.touch(s));
+        sockets.into_iter().for_each(|s| self.registry.touch(s));
     }
 
     /// The sockets whose readiness, state or error changed since the last call, each once, in the order of the first change.
@@ -310,7 +314,7 @@ impl Sockets {
     /// Bytes that `send` would take now.
     pub fn send_room(&self, s: SocketId) -> usize {
         match self.registry.store.get(s).map(|socket| (socket, socket.stream(), socket.datagram())) {
-            Some((_, Some(stream), _)) if stream.deferred => crate::options::TCP_SEND_BUFFER as usize,
+            Some((_, Some(stream), _)) if stream.deferred => options::TCP_SEND_BUFFER as usize,
             Some((_, Some(stream), _)) if stream.refused => 0,
             Some((_, Some(stream), _)) => stream.credit,
             Some((socket, _, Some(datagram))) => (socket.options.send_buffer as usize).saturating_sub(datagram.sending),
@@ -361,25 +365,6 @@ impl Sockets {
             id,
             cx,
         }
-    }
-
-    pub(crate) fn get(&self, s: SocketId) -> Result<&Socket, Errno> {
-        self.registry.get(s)
-    }
-    pub(crate) fn get_mut(&mut self, s: SocketId) -> Result<&mut Socket, Errno> {
-        self.registry.get_mut(s)
-    }
-    pub(crate) fn count(&mut self, counter: usize) {
-        self.registry.count(counter);
-    }
-    /// Readiness, state or error of `s` changed.
-    pub(crate) fn touch(&mut self, s: SocketId) {
-        self.registry.touch(s);
-    }
-
-    /// What an address is to this node; without an owner of addresses, only the obvious.
-    pub(crate) fn address_kind(&mut self, address: IpAddr, cx: &Context<'_>) -> AddressKind {
-        self.registry.kinds.of(address, cx)
     }
 }
 

@@ -1,11 +1,37 @@
-//! A socket as people see it: the rows of the sockets' table.
+//! Sockets as people see them: the rows of their table.
 
+use crate::registry::Registry;
 use crate::socket::{Body, Datagram, Socket, SocketId, TcpState};
+use crate::streams::Streams;
 use serde_json::json;
 use weft_core::Value;
 
-/// What sock_diag(7) shows beside that.
-pub(crate) fn details(socket: &Socket) -> Value {
+/// One row a socket, and one a flow that outlived its socket, in the order of `ss`.
+pub(crate) fn rows(sockets: &Registry, streams: &Streams) -> Vec<Value> {
+    let orphans = streams.flows.iter().filter(|(_, flow)| flow.owner.is_none()).map(|(id, flow)| {
+        let remote = flow.remote.map_or_else(|| "*:*".to_owned(), |remote| remote.to_string());
+        let state = if flow.time_wait.is_some() { "TIME-WAIT" } else { "CLOSING" };
+        json!({"proto": "tcp", "state": state, "recv_q": 0, "send_q": 0, "local": flow.local.to_string(), "peer": remote,
+               "inode": 0, "flow": id.0})
+    });
+    sockets.store.iter().map(|(id, socket)| row(id, socket)).chain(orphans).collect()
+}
+
+/// The same rows with what sock_diag(7) shows. Sockets that no hash table of Linux would have are left out: TCP's that neither listen nor have a
+/// connection, and UDP's without a port.
+pub(crate) fn rows_with_details(sockets: &Registry, streams: &Streams) -> Vec<Value> {
+    let mut rows = rows(sockets, streams);
+    for (row, (_, socket)) in rows.iter_mut().zip(sockets.store.iter()) {
+        let stream = socket.stream();
+        row["hashed"] = stream.map_or(socket.number != 0, |stream| stream.state != TcpState::Close).into();
+        row["details"] = details(socket);
+    }
+    rows.retain(|row| row.get("hashed").is_none_or(|hashed| *hashed == true));
+    rows
+}
+
+/// What sock_diag(7) shows of a socket beside its row.
+fn details(socket: &Socket) -> Value {
     let options = &socket.options;
     let (send_buffer, received, dropped) = match &socket.body {
         Body::Stream(stream) => {
@@ -23,7 +49,7 @@ pub(crate) fn details(socket: &Socket) -> Value {
     })
 }
 
-/// As `ss` shows it.
+/// A socket as `ss` shows it.
 pub(crate) fn row(id: SocketId, socket: &Socket) -> Value {
     let address = |address| crate::address::of_domain(socket.domain, address).to_string();
     let nobody = if socket.is_v6() { "[::]:*" } else { "0.0.0.0:*" };

@@ -89,7 +89,7 @@ impl Sockets {
             Some(bytes) => address::for_send(bytes).ok(),
             None => socket.remote,
         };
-        to.is_some_and(|to| !to.ip().is_loopback() && self.address_kind(to.ip(), cx) == AddressKind::Other)
+        to.is_some_and(|to| !to.ip().is_loopback() && self.registry.kinds.of(to.ip(), cx) == AddressKind::Other)
     }
 }
 

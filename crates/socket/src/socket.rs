@@ -280,6 +280,9 @@ pub(crate) struct Seen {
 }
 weft_core::fields!(struct Seen { to, own, to_port, interface, ttl, tos, headers });
 
+/// Most segments of one UDP_SEGMENT send, and most datagrams that are read as one (UDP_MAX_SEGMENTS).
+pub(crate) const SEGMENTS_MAX: usize = 128;
+
 /// What of a datagram was joined to it (UDP_GRO).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Joined {

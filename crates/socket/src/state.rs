@@ -17,100 +17,98 @@ use weft_core::map::{KeyedHasher, Map};
 use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Instant, State, StateError};
 
-impl Store {
-    /// The options that were set have the names of rows.
-    fn settle_options(&mut self) -> Result<(), Damage> {
-        let row = |name: &str| rows().find(|row| row.label == name).map(|row| row.label);
-        let all: Vec<SocketId> = self.iter().map(|(id, _)| id).collect();
-        all.into_iter().filter_map(|id| self.get_mut(id).map(|socket| socket.options.set.settle(row))).collect()
+/// All of it, in the order in which it is read.
+pub(crate) fn export(sockets: &Sockets, now: Instant) -> State {
+    let mut out = Writer::new(now);
+    // The limits are parameters; what an address is to the node is asked again.
+    let Sockets { registry, streams, messages: Messages { datagrams, raw, pings }, groups } = sockets;
+    out.put(&registry.birth);
+    out.put(&registry.store);
+    out.put(&streams.ports);
+    out.put(&datagrams.ports);
+    out.put(&datagrams.receivers);
+    out.put(&raw.by_protocol);
+    out.put(&pings.by_ident);
+    out.put(&pings.rover);
+    out.number(streams.flows.len() as u64);
+    for (id, flow) in &streams.flows {
+        out.put(id);
+        out.put(flow);
     }
+    out.put(&registry.changed);
+    out.put(&registry.waiting_bytes);
+    out.put(&registry.counters);
+    out.put(&streams.next_flow);
+    out.put(&streams.next_call);
+    out.put(&registry.next_cookie);
+    out.put(&datagrams.hasher);
+    out.put(&datagrams.vector);
+    out.put(&datagrams.vector_goes_on);
+    out.put(&groups.members);
+    out.put(&streams.short_of_memory);
+    out.finish(KIND.name, KIND.state_version)
 }
 
-impl Sockets {
-    pub(crate) fn export_state(&self, now: Instant) -> State {
-        let mut out = Writer::new(now);
-        // The limits are parameters; what an address is to the node is asked again.
-        let Sockets { registry, streams, messages: Messages { datagrams, raw, pings }, groups } = self;
-        out.put(&registry.birth);
-        out.put(&registry.store);
-        out.put(&streams.ports);
-        out.put(&datagrams.ports);
-        out.put(&datagrams.receivers);
-        out.put(&raw.by_protocol);
-        out.put(&pings.by_ident);
-        out.put(&pings.rover);
-        out.number(streams.flows.len() as u64);
-        for (id, flow) in &streams.flows {
-            out.put(id);
-            out.put(flow);
-        }
-        out.put(&registry.changed);
-        out.put(&registry.waiting_bytes);
-        out.put(&registry.counters);
-        out.put(&streams.next_flow);
-        out.put(&streams.next_call);
-        out.put(&registry.next_cookie);
-        out.put(&datagrams.hasher);
-        out.put(&datagrams.vector);
-        out.put(&datagrams.vector_goes_on);
-        out.put(&groups.members);
-        out.put(&streams.short_of_memory);
-        out.finish(KIND.name, KIND.state_version)
-    }
+/// Becomes what a state says.
+pub(crate) fn import(sockets: &mut Sockets, state: &State, now: Instant) -> Result<(), StateError> {
+    *sockets = state.taken(&KIND, now, |from| read(sockets, from))?;
+    Ok(())
+}
 
-    pub(crate) fn import_state(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        *self = state.taken(&KIND, now, |from| self.read(from))?;
-        Ok(())
+/// Reads what `export` wrote. Parameters, and the key of the flows, are those that the block was made with.
+fn read(old: &Sockets, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
+    let (birth, store, tcp_ports, udp_ports) = (from.take()?, from.take()?, from.take()?, from.take()?);
+    let (receivers, by_protocol, by_ident, rover) = (from.take()?, from.take()?, from.take()?, from.take()?);
+    let hasher: KeyedHasher = *old.streams.flows.hasher();
+    let mut flows = Map::with_hasher(hasher);
+    for _ in 0..from.count(usize::MAX)? {
+        flows.insert(from.take()?, from.take()?);
     }
+    let (changed, waiting_bytes, counters) = (from.take()?, from.take()?, from.take()?);
+    let (next_flow, next_call, next_cookie) = (from.take()?, from.take()?, from.take()?);
+    let (hasher, vector, vector_goes_on) = (from.take()?, from.take()?, from.take()?);
+    let (members, short_of_memory) = (from.take()?, from.take()?);
+    let limits = old.registry.limits.clone();
+    let kinds = AddressKinds::default();
+    let mut sockets = Sockets {
+        registry: Registry { birth, store, changed, limits, waiting_bytes, counters, next_cookie, kinds },
+        // Listeners are looked at once, when it begins.
+        streams: Streams { ports: tcp_ports, flows, next_flow, next_call, short_of_memory, unheard: true },
+        messages: Messages {
+            datagrams: Datagrams { ports: udp_ports, receivers, hasher, vector, vector_goes_on },
+            raw: RawSockets { by_protocol },
+            pings: Pings { by_ident, rover },
+        },
+        groups: Groups { members },
+    };
+    settle_options(&mut sockets.registry.store)?;
+    check(&sockets)?;
+    Ok(sockets)
+}
 
-    fn read(&self, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
-        let (birth, store, tcp_ports, udp_ports) = (from.take()?, from.take()?, from.take()?, from.take()?);
-        let (receivers, by_protocol, by_ident, rover) = (from.take()?, from.take()?, from.take()?, from.take()?);
-        let hasher: KeyedHasher = *self.streams.flows.hasher();
-        let mut flows = Map::with_hasher(hasher);
-        for _ in 0..from.count(usize::MAX)? {
-            flows.insert(from.take()?, from.take()?);
-        }
-        let (changed, waiting_bytes, counters) = (from.take()?, from.take()?, from.take()?);
-        let (next_flow, next_call, next_cookie) = (from.take()?, from.take()?, from.take()?);
-        let (hasher, vector, vector_goes_on) = (from.take()?, from.take()?, from.take()?);
-        let (members, short_of_memory) = (from.take()?, from.take()?);
-        let limits = self.registry.limits.clone();
-        let kinds = AddressKinds::default();
-        let mut sockets = Sockets {
-            registry: Registry { birth, store, changed, limits, waiting_bytes, counters, next_cookie, kinds },
-            // Listeners are looked at once, when it begins.
-            streams: Streams { ports: tcp_ports, flows, next_flow, next_call, short_of_memory, unheard: true },
-            messages: Messages {
-                datagrams: Datagrams { ports: udp_ports, receivers, hasher, vector, vector_goes_on },
-                raw: RawSockets { by_protocol },
-                pings: Pings { by_ident, rover },
-            },
-            groups: Groups { members },
-        };
-        sockets.registry.store.settle_options()?;
-        sockets.check_state()?;
-        Ok(sockets)
-    }
+/// The options that were set have the names of rows.
+fn settle_options(store: &mut Store) -> Result<(), Damage> {
+    let row = |name: &str| rows().find(|row| row.label == name).map(|row| row.label);
+    let all: Vec<SocketId> = store.iter().map(|(id, _)| id).collect();
+    all.into_iter().filter_map(|id| store.get_mut(id).map(|socket| socket.options.set.settle(row))).collect()
+}
 
-    /// What the rest relies on.
-    fn check_state(&self) -> Result<(), Damage> {
-        let Sockets { registry, streams, messages: Messages { datagrams, raw, pings }, .. } = self;
-        let known = |id: &SocketId| registry.store.get(*id).is_some();
-        let mut listed = datagrams.receivers.values().chain(raw.by_protocol.values()).chain(pings.by_ident.values()).flatten();
-        let queues_fit = |store: &Store| {
-            let streams = store.iter().filter_map(|(_, socket)| socket.stream());
-            let mut queued = streams.flat_map(|stream| &stream.accept_queue);
-            queued.all(known)
-        };
-        let counts_fit =
-            |store: &Store| store.iter().filter_map(|(_, socket)| socket.stream()).all(|stream| stream.arrived >= stream.copied);
-        let rules = [
-            (listed.all(known), "a socket that is not there receives datagrams"),
-            (queues_fit(&registry.store), "a socket that is not there waits to be accepted"),
-            (counts_fit(&registry.store), "a socket of which more was taken than came"),
-            (streams.flows.values().all(|flow| flow.owner.as_ref().is_none_or(known)), "a flow of a socket that is not there"),
-        ];
-        rules.into_iter().try_for_each(|(holds, why)| if holds { Ok(()) } else { Err(Damage::new(why)) })
-    }
+/// What the rest relies on.
+fn check(sockets: &Sockets) -> Result<(), Damage> {
+    let Sockets { registry, streams, messages: Messages { datagrams, raw, pings }, .. } = sockets;
+    let known = |id: &SocketId| registry.store.get(*id).is_some();
+    let mut listed = datagrams.receivers.values().chain(raw.by_protocol.values()).chain(pings.by_ident.values()).flatten();
+    let queues_fit = |store: &Store| {
+        let streams = store.iter().filter_map(|(_, socket)| socket.stream());
+        let mut queued = streams.flat_map(|stream| &stream.accept_queue);
+        queued.all(known)
+    };
+    let counts_fit = |store: &Store| store.iter().filter_map(|(_, socket)| socket.stream()).all(|stream| stream.arrived >= stream.copied);
+    let rules = [
+        (listed.all(known), "a socket that is not there receives datagrams"),
+        (queues_fit(&registry.store), "a socket that is not there waits to be accepted"),
+        (counts_fit(&registry.store), "a socket of which more was taken than came"),
+        (streams.flows.values().all(|flow| flow.owner.as_ref().is_none_or(known)), "a flow of a socket that is not there"),
+    ];
+    rules.into_iter().try_for_each(|(holds, why)| if holds { Ok(()) } else { Err(Damage::new(why)) })
 }
