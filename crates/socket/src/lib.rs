@@ -9,60 +9,75 @@
 //! What was measured, and how, is in docs/linux-notes/sockets.md; `tests/twins` runs the same bodies on the host kernel and here.
 //!
 //! Addresses inside are those on the wire: an AF_INET6 socket that talks IPv4 has IPv4 addresses here, and tells them mapped ([`address`]).
+//!
+//! [`Sockets`] owns four parts: all sockets by their ids (`registry`), TCP's ports and flows (`streams`), what finds a socket for a datagram or a
+//! raw packet (`messages`), and the groups (`multicast`). What calls and packets do are functions of the parts that they need; the face only picks
+//! them by a socket's kind. The modules below stand in layers: a file needs files of its own layer and of those before it, none in a circle.
 #![forbid(unsafe_code)]
 
+// What everything below speaks of: numbers, addresses, errors, bounds, what a call takes and gives.
 pub mod abi;
 pub mod address;
-mod address_kinds;
-mod block;
-mod cmsg;
-mod coalesce;
-mod connection;
 mod counters;
-mod datagram_input;
-mod datagram_socket;
-mod datagrams;
 pub mod errno;
-mod error_queue;
-mod face;
-mod fast_open;
-mod filter;
-mod holds;
-mod icmp_errors;
-mod inet6;
 mod kind;
 mod limits;
-mod listener;
-mod listing;
 mod membership;
 mod memory;
-mod messages;
-mod multicast;
-pub mod options;
-mod outgoing;
 mod outputs;
-mod ping_socket;
 pub mod poll;
-mod ports;
-mod preview;
 mod raw_address;
-mod raw_socket;
-mod readiness;
-mod receive_queue;
 mod received;
-mod registry;
-mod routes;
 mod sending;
+mod unread;
+
+// One socket: its fields, and what is worked out from them alone.
+mod cmsg;
+mod coalesce;
+mod filter;
+mod holds;
+mod ports;
+mod readiness;
+mod routes;
 mod socket;
 mod socket_state;
-mod state;
+
+// All sockets by their ids, with the books over them; their addresses and queues.
+mod address_kinds;
+mod error_queue;
+mod inet6;
+mod outgoing;
+mod receive_queue;
+mod registry;
+
+// Streams: what finds a socket for a connection, and what calls and the transport do with it.
+mod connection;
+mod fast_open;
+mod listener;
 mod stream_events;
 mod stream_receive;
 mod stream_send;
 mod stream_socket;
 mod streams;
 mod transport;
-mod unread;
+
+// Messages (UDP, raw, ICMP) and groups: what finds a socket for a packet, and what calls and packets do with it.
+mod datagram_input;
+mod datagram_socket;
+mod datagrams;
+mod icmp_errors;
+mod messages;
+mod multicast;
+mod ping_socket;
+mod raw_socket;
+
+// Options, and what programs and the engine call.
+mod block;
+mod face;
+mod listing;
+pub mod options;
+mod preview;
+mod state;
 
 pub use block::ROW;
 pub use errno::Errno;
