@@ -19,6 +19,7 @@ mod early;
 mod group;
 pub mod guest;
 pub mod hash;
+mod item;
 mod launch;
 pub mod plan;
 pub mod process;

@@ -5,54 +5,21 @@
 
 mod codel;
 mod ecn;
+mod fifo;
 mod pie;
 mod red;
 
+pub use fifo::QueueCounters;
+
+use crate::item::Item;
 use crate::plan::{Discipline, QueuePlan};
-use crate::wire::Item;
 use codel::CoDel;
 use ecn::mark;
+use fifo::{Fifo, Waiting};
 use pie::Pie;
 use red::Red;
 use std::collections::VecDeque;
 use weft_core::{Instant, Rng};
-
-/// A frame that waits.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    pub item: Item,
-    pub since: Instant,
-}
-
-/// Why and how often a queue dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct QueueCounters {
-    /// It was full.
-    pub full: u64,
-    /// The discipline chose so.
-    pub early: u64,
-    /// Marked with congestion experienced instead.
-    pub marked: u64,
-}
-
-/// Frames in order, with their bytes.
-#[derive(Debug, Default)]
-pub(crate) struct Fifo {
-    frames: VecDeque<Waiting>,
-    bytes: u64,
-}
-
-impl Fifo {
-    fn push(&mut self, waiting: Waiting) {
-        self.bytes += u64::from(waiting.item.bytes);
-        self.frames.push_back(waiting);
-    }
-    fn pop(&mut self) -> Option<Waiting> {
-        let waiting = self.frames.pop_front()?;
-        self.bytes -= u64::from(waiting.item.bytes);
-        Some(waiting)
-    }
-}
 
 /// What a discipline remembers.
 #[derive(Debug)]
@@ -137,7 +104,7 @@ impl Queue {
         let item = match &mut self.state {
             State::DropTail | State::Red(_) => self.fifo.pop().map(|waiting| waiting.item),
             State::Pie(pie) => self.fifo.pop().map(|waiting| {
-                pie.left(now, now - waiting.since, self.fifo.bytes);
+                pie.left(now, now - waiting.since, self.fifo.bytes());
                 waiting.item
             }),
             State::CoDel(codel) => codel.pop(now, &mut self.fifo, &mut self.counters, dropped),
@@ -168,8 +135,7 @@ impl Queue {
     /// Everything that waits, taken out.
     pub fn clear(&mut self, dropped: &mut Vec<Item>) {
         (self.frames, self.bytes) = (0, 0);
-        let fifo = std::mem::take(&mut self.fifo);
-        dropped.extend(fifo.frames.into_iter().map(|waiting| waiting.item));
+        dropped.extend(std::mem::take(&mut self.fifo).into_items());
         if let State::FqCoDel(flows) = &mut self.state {
             flows.clear(dropped);
         }
@@ -226,7 +192,7 @@ impl Flows {
     }
 
     fn drop_fattest(&mut self) -> Option<Item> {
-        let fattest = self.flows.iter_mut().enumerate().max_by_key(|(index, flow)| (flow.fifo.bytes, usize::MAX - index))?.1;
+        let fattest = self.flows.iter_mut().enumerate().max_by_key(|(index, flow)| (flow.fifo.bytes(), usize::MAX - index))?.1;
         // "it drops a packet from the head of that queue" (RFC 8290 §4.1.2 speaks of the head, as Linux does).
         fattest.fifo.pop().map(|waiting| waiting.item)
     }
@@ -263,8 +229,7 @@ impl Flows {
 
     fn clear(&mut self, dropped: &mut Vec<Item>) {
         for flow in &mut self.flows {
-            let fifo = std::mem::take(&mut flow.fifo);
-            dropped.extend(fifo.frames.into_iter().map(|waiting| waiting.item));
+            dropped.extend(std::mem::take(&mut flow.fifo).into_items());
             (flow.codel, flow.deficit, flow.listed) = (self.fresh.clone(), 0, false);
         }
         self.new.clear();

@@ -4,8 +4,8 @@
 //! A topology with a loop is refused by nobody and floods for ever, as real ones do.
 
 use crate::cell::Core;
+use crate::item::Item;
 use crate::plan::SwitchPlan;
-use crate::wire::Item;
 use std::collections::BTreeMap;
 use weft_core::Instant;
 

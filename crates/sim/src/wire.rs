@@ -10,6 +10,7 @@
 //! Only additions, multiplications, divisions and square roots of floating-point numbers are used, which every machine rounds alike.
 
 use crate::hash;
+use crate::item::Item;
 use crate::plan::{DirectionPlan, Jitter, Loss};
 use crate::queue::{Queue, QueueCounters};
 use crate::trace::Cursor;
@@ -25,15 +26,6 @@ const NORMAL_TERMS: u32 = 12;
 const NORMAL_BOUND: u32 = 6;
 /// A Pareto jitter is at most so many times its mean.
 const PARETO_BOUND: u32 = 20;
-
-/// A frame as wires carry it: complete checksums, at most the MTU.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub frame: Frame,
-    /// xxh3-128 of its bytes.
-    pub digest: u128,
-    pub bytes: u32,
-}
 
 /// What happened on one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]

@@ -1,7 +1,8 @@
 //! CoDel (RFC 8289): drops when even the shortest wait within an interval was too long, more often the longer that lasts.
 
-use super::{Fifo, QueueCounters, Waiting, ecn};
-use crate::wire::Item;
+use super::ecn;
+use super::fifo::{Fifo, QueueCounters, Waiting};
+use crate::item::Item;
 use std::time::Duration;
 use weft_core::Instant;
 
@@ -38,7 +39,7 @@ impl CoDel {
             self.first_above = None;
             return None;
         };
-        if now - waiting.since < self.target || fifo.bytes <= MTU_BYTES {
+        if now - waiting.since < self.target || fifo.bytes() <= MTU_BYTES {
             self.first_above = None;
             return Some((waiting, false));
         }

@@ -1,7 +1,7 @@
 //! Marking a packet in a frame with congestion experienced (RFC 3168), and telling flows apart.
 
 use crate::hash;
-use crate::wire::Item;
+use crate::item::Item;
 use weft_core::offload;
 use xxhash_rust::xxh3::xxh3_64;
 
