@@ -10,45 +10,16 @@
 //! The grant can shrink while the actor runs: when what it does changes the sockets of another actor of the same node, that one has its turn at
 //! the same instant. [`ActorContext::grant`] always says the present one; `advance` never moves beyond it.
 
-use crate::calls::CallLine;
+pub use crate::report::{CallRecord, ProgramId, Status, Stream};
+
 use crate::plan::ProcessPlan;
+use crate::report::CallLine;
 use crate::visit::Visitor;
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Op};
 use weft_intercept::process::Usage;
 use weft_node::Coming;
 use weft_socket::{SocketId, Sockets};
-
-/// A program of the world: its place in `Plan::programs`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ProgramId(pub u32);
-
-/// What a program writes to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stream {
-    /// Standard output.
-    Output,
-    /// Standard error.
-    Error,
-}
-
-/// How a program ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
-    /// exit(2) with this status.
-    Exited(i32),
-    /// Killed by this signal.
-    Killed(i32),
-}
-
-impl std::fmt::Display for Status {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Status::Exited(status) => write!(f, "exit status {status}"),
-            Status::Killed(signal) => write!(f, "killed by signal {signal}"),
-        }
-    }
-}
 
 /// Something on a node that calls into its stack.
 pub trait Actor: Send {
@@ -206,23 +177,6 @@ impl dyn ActorContext + '_ {
         text.push('\n');
         self.output(program, Stream::Output, text.as_bytes());
     }
-}
-
-/// A call of a program, for the hash and `--record`.
-#[derive(Clone, Copy, Debug)]
-pub struct CallRecord<'a> {
-    /// Which program.
-    pub program: ProgramId,
-    /// Process in the node.
-    pub process: u32,
-    /// Thread in the node.
-    pub thread: u32,
-    /// Number of the call (Linux x86-64).
-    pub number: u32,
-    /// What it returned.
-    pub result: i64,
-    /// Bytes that it gave to the program.
-    pub output: &'a [u8],
 }
 
 /// When an actor wants its next turn.

@@ -7,27 +7,11 @@
 //! Virtual time at which it returned, process (and `/thread` where that is not its first), the call as strace would write it. The log changes
 //! nothing in virtual time; it is not part of the hash, because addresses in it are the host's.
 
-use crate::actor::ProgramId;
+use crate::report::{CallLine, ProgramId};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
-use weft_core::Instant;
-
-/// A call of a program, for people.
-#[derive(Clone, Copy, Debug)]
-pub struct CallLine<'a> {
-    /// When it returned.
-    pub at: Instant,
-    /// Which program.
-    pub program: ProgramId,
-    /// Process in the node.
-    pub process: u32,
-    /// Thread in the node.
-    pub thread: u32,
-    /// Name, arguments and result.
-    pub text: &'a str,
-}
 
 /// The logs of a node's programs.
 #[derive(Debug)]

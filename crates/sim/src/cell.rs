@@ -7,13 +7,14 @@ mod guest;
 mod turn;
 
 use self::turn::Turn;
-use crate::actor::{Actor, Next, ProgramId, Status, Stream};
+use crate::actor::{Actor, Next};
 use crate::calls::CallLog;
 use crate::debug::Teller;
 use crate::guest::Guest;
 use crate::hash::{self, NodeHash, Way};
 use crate::item::Item;
 use crate::record::Recorder;
+use crate::report::{ProgramId, Status, Stream};
 use crate::said::Notes;
 use crate::switch::Switch;
 use crate::wire::Direction;

@@ -3,9 +3,10 @@
 //!
 //! A tree of processes is then used by two threads, one after the other: by whoever starts its first program, and by the thread of its node.
 
-use crate::actor::{Actor, ActorContext, Next, ProgramId};
+use crate::actor::{Actor, ActorContext, Next};
 use crate::plan::ProcessPlan;
 use crate::process::ProcessTree;
+use crate::report::ProgramId;
 use crate::visit::Visitor;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use weft_core::Instant;

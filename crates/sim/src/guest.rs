@@ -9,8 +9,8 @@
 //!
 //! A guest that cannot go on says why by [`GuestContext::fail`]: the run ends there, and names the node.
 
-use crate::actor::{ProgramId, Status, Stream};
 use crate::plan::Plan;
+use crate::report::{ProgramId, Status, Stream};
 use std::fmt::Debug;
 use std::path::PathBuf;
 use weft_core::{Frame, Instant};

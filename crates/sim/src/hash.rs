@@ -14,7 +14,7 @@
 //! The world's hash is xxh3-128 over (length u32, name, hash u128) of the nodes in the order of their names. A digest stands for the bytes so that a frame
 //! which leaves one node and reaches another is read once.
 
-use crate::actor::{CallRecord, ProgramId, Status, Stream};
+use crate::report::{CallRecord, ProgramId, Status, Stream};
 use weft_core::{Frame, Instant, InterfaceIndex};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 

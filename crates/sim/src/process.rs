@@ -1,10 +1,10 @@
 //! Unmodified programs as an actor: the processes of one node, run by the loader (`weft_intercept::process`).
 
-use crate::actor::{Actor, ActorContext, CallRecord, Next, ProgramId, Status, Stream};
-use crate::calls::CallLine;
+use crate::actor::{Actor, ActorContext, Next};
 use crate::cell::OUTPUT_BYTES_MAX;
 use crate::early::Ticket;
 use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run, Watched, is_there};
+use crate::report::{CallLine, CallRecord, ProgramId, Status, Stream};
 use crate::visit::{News, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;

@@ -6,7 +6,8 @@ mod ping;
 mod tcp;
 mod udp;
 
-use crate::actor::{Actor, ActorContext, ProgramId, Status};
+use crate::actor::{Actor, ActorContext};
+use crate::report::{ProgramId, Status, Stream};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use weft_core::Instant;
@@ -102,7 +103,7 @@ type Failure = (&'static str, Errno);
 /// Ends a program with status 1 and says why.
 fn fail(cx: &mut dyn ActorContext, id: ProgramId, (call, errno): Failure) {
     let text = errno.text().unwrap_or("unknown error");
-    cx.output(id, crate::actor::Stream::Error, format!("{call}: {text}\n").as_bytes());
+    cx.output(id, Stream::Error, format!("{call}: {text}\n").as_bytes());
     cx.ended(id, Status::Exited(1));
 }
 

@@ -21,8 +21,8 @@ mod read;
 pub use compare::{Comparison, Difference, compare};
 pub use read::{Event, Events, Index, NodeIndex, RecordError, Rehash, What, rehash};
 
-use crate::actor::{CallRecord, ProgramId, Status, Stream};
 use crate::hash::Way;
+use crate::report::{CallRecord, ProgramId, Status, Stream};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! Whoever is outside puts [`Visit`]s into [`Visits`]; the world looks there between two windows, and says what becomes of them through a channel.
 //! Visits come when their people come: a run that had one cannot be repeated, and says so. Who only asks changes nothing.
 
-use crate::actor::Status;
+use crate::report::Status;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;

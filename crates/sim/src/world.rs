@@ -1,6 +1,5 @@
 //! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
 
-use crate::actor::ProgramId;
 use crate::calls::CallLog;
 use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
 use crate::debug::Teller;
@@ -13,6 +12,7 @@ use crate::launch::{
 use crate::plan::{Action, DirectionPlan, Expect, NodeKind, Plan, Run};
 use crate::process::{Common, ProcessTree};
 use crate::record::{self, Recorder};
+use crate::report::ProgramId;
 use crate::said::{self, Notes};
 use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! A guest in its place: what the world does for it, and what it sees of its machine.
 
 use super::{Core, Told};
-use crate::actor::{ProgramId, Status, Stream};
 use crate::guest::{Guest, GuestContext};
+use crate::report::{ProgramId, Status, Stream};
 use std::path::PathBuf;
 use weft_core::{BlockId, Completion, Frame, Instant};
 use weft_intercept::process::Usage;

@@ -1,9 +1,9 @@
 //! An actor's turn: what it sees of its machine, and what it does there.
 
 use super::{Core, PORTS_SCANNED, carry_on};
-use crate::actor::{ActorContext, CallRecord, ProgramId, Status, Stream};
-use crate::calls::CallLine;
+use crate::actor::ActorContext;
 use crate::program::figures_of;
+use crate::report::{CallLine, CallRecord, ProgramId, Status, Stream};
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Message, Op};
 use weft_intercept::process::Usage;

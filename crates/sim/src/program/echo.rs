@@ -1,7 +1,8 @@
 //! `echo`: sends back what comes, over TCP and UDP on one port (RFC 862).
 
 use super::{Failure, fail, open_on};
-use crate::actor::{Actor, ActorContext, Next, ProgramId, Status};
+use crate::actor::{Actor, ActorContext, Next};
+use crate::report::{ProgramId, Status};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use weft_core::Instant;

@@ -1,7 +1,8 @@
 //! `ping`: ICMP echo requests through an ICMP datagram socket, with round-trip times to the nanosecond.
 
 use super::{Failure, fail, millis, open};
-use crate::actor::{Actor, ActorContext, Next, ProgramId, Status};
+use crate::actor::{Actor, ActorContext, Next};
+use crate::report::{ProgramId, Status};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

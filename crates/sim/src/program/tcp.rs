@@ -1,7 +1,8 @@
 //! `tcp-send` and `tcp-sink`: bytes over TCP as fast as it goes, and who takes them.
 
 use super::{Failure, GOODPUT, bits_per_second, fail, open, open_on, seconds};
-use crate::actor::{Actor, ActorContext, Next, ProgramId, Status};
+use crate::actor::{Actor, ActorContext, Next};
+use crate::report::{ProgramId, Status};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

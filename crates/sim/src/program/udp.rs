@@ -3,7 +3,8 @@
 //! A datagram begins with its number (u64, big-endian, from 0) and the time at which it was sent (u64, nanoseconds); the rest is zero.
 
 use super::{Failure, fail, open, open_on, seconds};
-use crate::actor::{Actor, ActorContext, Next, ProgramId, Status};
+use crate::actor::{Actor, ActorContext, Next};
+use crate::report::{ProgramId, Status};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use super::calls;
 use super::read::{Event, Events, Index, NodeIndex, RecordError, What};
-use crate::actor::{ProgramId, Stream};
 use crate::hash::Way;
+use crate::report::{ProgramId, Stream};
 use serde::Serialize;
 use std::path::Path;
 use weft_intercept::process::{INSIDE, call_name, call_result};

@@ -1,8 +1,8 @@
 //! Reading a record.
 
 use super::{FOLDER, FORMAT, INDEX, file_of};
-use crate::actor::{CallRecord, ProgramId, Status, Stream};
 use crate::hash::{NodeHash, Way, fold};
+use crate::report::{CallRecord, ProgramId, Status, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,9 +1,9 @@
 //! What happens from outside: events of the plan, at their time.
 
 use super::World;
-use crate::actor::ProgramId;
 use crate::cell::{Cell, Machine};
 use crate::plan::{Action, Run};
+use crate::report::ProgramId;
 use std::iter::Peekable;
 use weft_core::{Instant, Op, Selector, command};
 

@@ -1,11 +1,12 @@
 //! Visits while the world runs: see [`crate::visit`].
 
 use super::World;
-use crate::actor::{Next, ProgramId};
+use crate::actor::Next;
 use crate::cell::{Alarm, Machine, ProgramState, Ring};
 use crate::early::Shared;
 use crate::plan::{Expect, NodeKind, ProcessPlan, ProgramPlan, Run};
 use crate::process::ProcessTree;
+use crate::report::ProgramId;
 use crate::scenario::NAMES_TOLD;
 use crate::visit::{News, Pacer, Telling, Visit, Visitor, Visits, Wish};
 use std::collections::BTreeSet;
