@@ -12,10 +12,12 @@
 #![forbid(unsafe_code)]
 
 pub mod actor;
+mod builtin;
 mod calls;
 mod cell;
 pub mod debug;
 mod early;
+mod figures;
 mod group;
 pub mod guest;
 pub mod hash;

@@ -7,8 +7,8 @@ mod found;
 
 pub use found::is_there;
 
+use crate::builtin::Builtin;
 use crate::guest::Boot;
-use crate::program::Builtin;
 use crate::trace::RateTrace;
 use std::net::IpAddr;
 use std::path::PathBuf;

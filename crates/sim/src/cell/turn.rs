@@ -2,7 +2,7 @@
 
 use super::{Core, PORTS_SCANNED, carry_on};
 use crate::actor::ActorContext;
-use crate::program::figures_of;
+use crate::figures::figures_of;
 use crate::report::{CallLine, CallRecord, ProgramId, Status, Stream};
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Message, Op};

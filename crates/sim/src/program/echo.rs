@@ -1,6 +1,6 @@
 //! `echo`: sends back what comes, over TCP and UDP on one port (RFC 862).
 
-use super::{Failure, fail, open_on};
+use super::open::{Failure, fail, open_on};
 use crate::actor::{Actor, ActorContext, Next};
 use crate::report::{ProgramId, Status};
 use bytes::Bytes;

@@ -1,7 +1,8 @@
 //! `ping`: ICMP echo requests through an ICMP datagram socket, with round-trip times to the nanosecond.
 
-use super::{Failure, fail, millis, open};
+use super::open::{Failure, fail, open};
 use crate::actor::{Actor, ActorContext, Next};
+use crate::figures::millis;
 use crate::report::{ProgramId, Status};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,8 @@
 //! `tcp-send` and `tcp-sink`: bytes over TCP as fast as it goes, and who takes them.
 
-use super::{Failure, GOODPUT, bits_per_second, fail, open, open_on, seconds};
+use super::open::{Failure, fail, open, open_on};
 use crate::actor::{Actor, ActorContext, Next};
+use crate::figures::{GOODPUT, bits_per_second, seconds};
 use crate::report::{ProgramId, Status};
 use bytes::Bytes;
 use std::collections::BTreeMap;

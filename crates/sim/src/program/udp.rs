@@ -2,8 +2,9 @@
 //!
 //! A datagram begins with its number (u64, big-endian, from 0) and the time at which it was sent (u64, nanoseconds); the rest is zero.
 
-use super::{Failure, fail, open, open_on, seconds};
+use super::open::{Failure, fail, open, open_on};
 use crate::actor::{Actor, ActorContext, Next};
+use crate::figures::{GOODPUT, bits_per_second, millis, seconds};
 use crate::report::{ProgramId, Status};
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -171,8 +172,8 @@ impl Sink {
         cx.figure(self.id, "received", self.received);
         cx.figure(self.id, "missing", missing);
         cx.figure(self.id, "out_of_order", self.late);
-        if let Some(goodput) = super::bits_per_second(self.bytes, self.first, self.last) {
-            cx.figure(self.id, super::GOODPUT, goodput);
+        if let Some(goodput) = bits_per_second(self.bytes, self.first, self.last) {
+            cx.figure(self.id, GOODPUT, goodput);
         }
         if self.received > 0 {
             cx.figure(self.id, "first_ns", self.first.as_nanos());
@@ -180,7 +181,7 @@ impl Sink {
         }
         if let Some((min, max)) = self.delays {
             let mean = Duration::from_nanos((self.delay_sum / u128::from(self.received.max(1))) as u64);
-            cx.line(self.id, &format!("delay min {} mean {} max {}", super::millis(min), super::millis(mean), super::millis(max)));
+            cx.line(self.id, &format!("delay min {} mean {} max {}", millis(min), millis(mean), millis(max)));
             cx.figure(self.id, "delay_min_ns", min.as_nanos() as u64);
             cx.figure(self.id, "delay_mean_ns", mean.as_nanos() as u64);
             cx.figure(self.id, "delay_max_ns", max.as_nanos() as u64);

@@ -2,8 +2,8 @@
 
 use super::raw::{Program, ProgramExpect, Raw};
 use super::{NodeDraft, Source, in_order, matches};
+use crate::builtin::Builtin;
 use crate::plan::{Expect, OUTPUT_MAX_DEFAULT, Plan, ProcessPlan, ProgramPlan, Run};
-use crate::program::Builtin;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use toml::Spanned;
