@@ -9,9 +9,7 @@
 //!
 //! A guest that cannot go on says why by [`GuestContext::fail`]: the run ends there, and names the node.
 
-use crate::plan::Plan;
 use crate::report::{ProgramId, Status, Stream};
-use std::fmt::Debug;
 use std::path::PathBuf;
 use weft_core::{Frame, Instant};
 use weft_intercept::process::Usage;
@@ -60,13 +58,4 @@ pub trait GuestContext {
     fn told(&mut self, text: &str);
     /// The machine cannot go on: the run ends.
     fn fail(&mut self, why: String);
-}
-
-/// Boots guests.
-pub trait Boot: Send + Sync + Debug {
-    /// Boots the machine of a node at `now` (the first time, or again after it lost power). Its ports are those of the wires that end at it, in the plan's order.
-    ///
-    /// # Errors
-    /// It cannot, and why.
-    fn boot(&self, plan: &Plan, node: usize, seed: u64, now: Instant, cpu: Option<usize>) -> Result<Box<dyn Guest>, String>;
 }

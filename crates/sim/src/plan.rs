@@ -8,8 +8,9 @@ mod found;
 pub use found::is_there;
 
 use crate::builtin::Builtin;
-use crate::guest::Boot;
+use crate::guest::Guest;
 use crate::trace::RateTrace;
+use std::fmt::Debug;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,6 +64,15 @@ pub struct Plan {
     pub boot: Option<Arc<dyn Boot>>,
     /// Set from outside when the run is to end: programs that make no call are not waited for then. What `watch` of [`crate::World::run`] says must follow it.
     pub interrupt: Option<Arc<AtomicBool>>,
+}
+
+/// Boots guests.
+pub trait Boot: Send + Sync + Debug {
+    /// Boots the machine of a node at `now` (the first time, or again after it lost power). Its ports are those of the wires that end at it, in the plan's order.
+    ///
+    /// # Errors
+    /// It cannot, and why.
+    fn boot(&self, plan: &Plan, node: usize, seed: u64, now: Instant, cpu: Option<usize>) -> Result<Box<dyn Guest>, String>;
 }
 
 /// Who hears what programs write, as they do.
