@@ -13,6 +13,7 @@ use crate::debug::Teller;
 use crate::guest::Guest;
 use crate::hash::{self, NodeHash, Way};
 use crate::item::Item;
+use crate::limits::OUTPUT_BYTES_MAX;
 use crate::record::Recorder;
 use crate::report::{ProgramId, Status, Stream};
 use crate::said::Notes;
@@ -30,8 +31,6 @@ use weft_socket::{SocketId, Sockets};
 
 /// With more ports than this, those that have something to do are kept in order.
 const PORTS_SCANNED: usize = 4;
-/// Bytes of a program's output that are kept; what comes after is counted.
-pub const OUTPUT_BYTES_MAX: usize = 64 << 20;
 /// Earlier lives of a program that are told.
 const LIVES_MAX: usize = 1000;
 /// Frames that a node may send in consequence of one event: more is a loop.

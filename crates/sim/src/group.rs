@@ -10,15 +10,13 @@
 //! [`AHEAD_MAX`] ahead of the others without asking anybody; one that several threads share has them meet for each window.
 
 use crate::cell::{Cell, Handover, Place};
+use crate::limits::{EVENTS_PER_INSTANT_MAX, LINGER};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use weft_core::Instant;
 use weft_intercept::process::processor::{Claim, Pinned, with_clock};
-
-/// Events of one group at one instant after which the world is taken for a loop.
-pub const EVENTS_PER_INSTANT_MAX: u64 = 10_000_000;
 
 /// Machines without look-ahead between them, in the order of their names.
 pub(crate) struct Group {
@@ -301,9 +299,9 @@ pub(crate) struct Epoch<'a> {
 /// No window is longer, however far groups may run ahead of each other: now and then somebody has to look whether the run was interrupted.
 const WINDOW_MAX: Duration = Duration::from_millis(10);
 /// No cluster begins a window so much later than another's next event. When the last program has ended, all others have to stop within
-/// [`LINGER`](crate::world::LINGER) after that: by then every thread must have heard of it.
+/// [`LINGER`] after that: by then every thread must have heard of it.
 const AHEAD_MAX: Duration = Duration::from_millis(500);
-const _: () = assert!(AHEAD_MAX.as_nanos() + WINDOW_MAX.as_nanos() < crate::world::LINGER.as_nanos());
+const _: () = assert!(AHEAD_MAX.as_nanos() + WINDOW_MAX.as_nanos() < LINGER.as_nanos());
 
 /// How long the windows of a cluster are between whose groups a frame takes so long; none: there is no wire between them.
 pub(crate) fn window(look_ahead: Option<Duration>) -> Duration {

@@ -1,8 +1,8 @@
 //! Unmodified programs as an actor: the processes of one node, run by the loader (`weft_intercept::process`).
 
 use crate::actor::{Actor, ActorContext, Next};
-use crate::cell::OUTPUT_BYTES_MAX;
 use crate::early::Ticket;
+use crate::limits::OUTPUT_BYTES_MAX;
 use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run, Watched, is_there};
 use crate::report::{CallLine, CallRecord, ProgramId, Status, Stream};
 use crate::visit::{News, Visitor};

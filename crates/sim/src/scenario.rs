@@ -17,8 +17,10 @@ mod template;
 mod twin;
 mod wire;
 
+pub use crate::limits::NODES_MAX;
 pub use expect::{Check, Expectation, Verdict, judge};
 
+use crate::limits::{NAMES_TOLD, RATE_MAX};
 use crate::plan::{Capture, Hosts, NodeKind, NodePlan, PER_CALL_DEFAULT, Plan, SwitchPlan, WirePlan};
 use indexmap::IndexMap;
 use raw::Raw;
@@ -41,11 +43,6 @@ pub const HELP: &str = include_str!("scenario/help.txt");
 
 /// How long a run lasts that does not say so.
 const DURATION_DEFAULT: Duration = Duration::from_secs(3600);
-/// Most names of what there is that a message lists.
-pub(crate) const NAMES_TOLD: usize = 20;
-/// Nodes of a scenario, after templates.
-pub const NODES_MAX: usize = 100_000;
-
 /// A scenario, ready to run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -144,7 +141,7 @@ impl Source<'_> {
     pub fn rate(&self, value: &Spanned<String>) -> Result<u64, StackError> {
         match parse_rate(value.get_ref()) {
             Ok(0) => Err(self.error(value.span(), "a rate of zero sends nothing, ever", "to cut a wire use an event: down = \"WIRE\"")),
-            Ok(rate) if rate > crate::world::RATE_MAX => {
+            Ok(rate) if rate > RATE_MAX => {
                 Err(self.error(value.span(), format!("no wire has a rate of {}", value.get_ref()), "use a rate from 1bit to 1000tbit"))
             }
             Ok(rate) => Ok(rate),

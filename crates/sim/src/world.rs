@@ -9,6 +9,7 @@ use crate::hash;
 use crate::launch::{
     Arranged, add_tree, arrange, boot_all, lane_of, launch_all, planned, processes, programs_of, start_builtins, start_programs,
 };
+use crate::limits::{LINGER, RATE_MAX};
 use crate::plan::{Action, DirectionPlan, Expect, NodeKind, Plan, Run};
 use crate::process::{Common, ProcessTree};
 use crate::record::{self, Recorder};
@@ -34,10 +35,6 @@ pub(crate) use boot::{Booted, boot, ports_of_switches};
 pub use control::{SNAPSHOT_SUFFIX, SNAPSHOTS_FOLDER};
 pub(crate) use control::{Taken, check_name};
 
-/// After the last program that is waited for has ended, connections may still close for so long.
-pub const LINGER: Duration = Duration::from_secs(1);
-/// Highest rate of a wire in bits per second, a little above 1000 Tbit/s: times in nanoseconds fit what they are computed in.
-pub(crate) const RATE_MAX: u64 = 1 << 50;
 /// Payload of a large frame, as on Linux's veth.
 const GSO_BYTES_MAX: u32 = 65_535;
 

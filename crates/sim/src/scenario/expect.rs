@@ -5,6 +5,7 @@ use super::event::LATE;
 use super::program::called;
 use super::raw::{self, Raw};
 use crate::figures::GOODPUT;
+use crate::limits::EVENTS_PER_INSTANT_MAX;
 use crate::plan::{Expect, NodeKind, Plan, ProgramPlan, Run};
 use crate::report::Status;
 use crate::world::{Reason, RunEnd, World};
@@ -385,7 +386,7 @@ pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<V
         verdicts.push(Verdict { name: "every machine goes on".to_owned(), failure: Some(why.clone()) });
     }
     if end.reason == Reason::Stuck {
-        let failure = format!("more than {} events at {}", crate::EVENTS_PER_INSTANT_MAX, end.at);
+        let failure = format!("more than {EVENTS_PER_INSTANT_MAX} events at {}", end.at);
         verdicts.push(Verdict { name: "time goes on".to_owned(), failure: Some(failure) });
     }
     verdicts

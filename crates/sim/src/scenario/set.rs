@@ -1,5 +1,6 @@
 //! What the command line says over the file: `--set wires.ab.loss=0.01`.
 
+use crate::limits::NAMES_TOLD;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
@@ -79,7 +80,7 @@ fn assign<'t>(document: &mut DeTable<'t>, assignment: &str, path: Vec<&'t str>, 
         if NAMED.contains(&before) && !table.contains_key(part) {
             let mut known: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
             let near = weft_core::nearest::hint(part, &known.join(", "));
-            known.truncate(super::NAMES_TOLD);
+            known.truncate(NAMES_TOLD);
             let there =
                 if known.is_empty() { format!("the scenario has no {before}") } else { format!("{near}there are: {}", known.join(", ")) };
             return wrong(format!("there is nothing called '{part}' in {before}"), &there);

@@ -1,7 +1,8 @@
 //! Nodes of a file: those that it names, `count` of them, and those of templates. The wires of templates are made in [`super::wire`].
 
 use super::raw::{Node, Raw, Template};
-use super::{NODES_MAX, NodeDraft, Source, in_order};
+use super::{NodeDraft, Source, in_order};
+use crate::limits::NODES_MAX;
 use std::collections::BTreeSet;
 use toml::Spanned;
 use weft_node::StackError;

@@ -2,6 +2,7 @@
 
 use super::raw::Raw;
 use super::{NodeDraft, Source, Twin, matches};
+use crate::limits::NAMES_TOLD;
 use std::collections::BTreeSet;
 use toml::Spanned;
 use weft_node::StackError;
@@ -33,7 +34,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, drafts: &[NodeDraft]) -> Resul
         for pattern in &twin.linux {
             if !drafts.iter().filter(|draft| is_host(draft)).any(|draft| matches(pattern.get_ref(), &draft.name)) {
                 let hosts: Vec<&str> =
-                    drafts.iter().filter(|draft| is_host(draft)).map(|draft| draft.name.as_str()).take(super::NAMES_TOLD).collect();
+                    drafts.iter().filter(|draft| is_host(draft)).map(|draft| draft.name.as_str()).take(NAMES_TOLD).collect();
                 let help = format!("the scenario has: {}", hosts.join(", "));
                 return Err(source.error(pattern.span(), format!("there is no host '{}'", pattern.get_ref()), help));
             }

@@ -2,7 +2,8 @@
 
 use super::raw::{self, Raw, Texts, Wire};
 use super::template::Shape;
-use super::{InterfaceDraft, NODES_MAX, NodeDraft, Source, WireDraft, in_order, matches};
+use super::{InterfaceDraft, NodeDraft, Source, WireDraft, in_order, matches};
+use crate::limits::NODES_MAX;
 use crate::plan::{DirectionPlan, Discipline, Jitter, Loss, WirePlan};
 use crate::trace::RateTrace;
 use std::collections::BTreeMap;
