@@ -13,6 +13,7 @@ use crate::debug::Teller;
 use crate::guest::Guest;
 use crate::hash::{self, NodeHash, Way};
 use crate::item::Item;
+use crate::life::ProgramState;
 use crate::limits::OUTPUT_BYTES_MAX;
 use crate::record::Recorder;
 use crate::report::{ProgramId, Status, Stream};
@@ -25,14 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_core::offload::{self, CutChecksums};
 use weft_core::{Completion, Frame, Instant, InterfaceIndex, Message, Meta, Op, Table};
-use weft_intercept::process::Usage;
 use weft_node::Node;
 use weft_socket::{SocketId, Sockets};
 
 /// With more ports than this, those that have something to do are kept in order.
 const PORTS_SCANNED: usize = 4;
-/// Earlier lives of a program that are told.
-const LIVES_MAX: usize = 1000;
 /// Frames that a node may send in consequence of one event: more is a loop.
 const FRAMES_PER_EVENT_MAX: u32 = 1 << 20;
 
@@ -100,49 +98,6 @@ impl Port {
             at -= 1;
         }
         self.inbox.insert(at, arrival);
-    }
-}
-
-/// A program's results.
-#[derive(Clone, Debug, Default)]
-pub struct ProgramState {
-    /// What it wrote to standard output.
-    pub output: Vec<u8>,
-    /// What it wrote to standard error.
-    pub error: Vec<u8>,
-    /// Numbers that it reported.
-    pub figures: BTreeMap<&'static str, u64>,
-    /// What an unmodified program and all that it has started have used, when the world ended, or the node's life.
-    pub usage: Option<Usage>,
-    /// Bytes beyond [`OUTPUT_BYTES_MAX`] and [`crate::plan::ProcessPlan::output_max`].
-    pub output_lost: u64,
-    /// When it started, the last time.
-    pub started: Option<Instant>,
-    /// When and how it ended; none: it has not, since it started last.
-    pub ended: Option<(Instant, Status)>,
-    /// Its earlier lives: a program may be started again when it has ended, and a node that crashed when it boots. Output is that of all lives.
-    pub before: Vec<Life>,
-}
-
-/// From a start to its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Life {
-    /// When it started.
-    pub started: Instant,
-    /// When and how it ended.
-    pub ended: Option<(Instant, Status)>,
-}
-
-impl ProgramState {
-    /// A life begins. Figures and use are those of the last one.
-    fn begin(&mut self, at: Instant) {
-        if let Some(started) = self.started.replace(at)
-            && self.before.len() < LIVES_MAX
-        {
-            self.before.push(Life { started, ended: self.ended });
-        }
-        (self.ended, self.usage) = (None, None);
-        self.figures.clear();
     }
 }
 

@@ -23,6 +23,7 @@ pub mod guest;
 pub mod hash;
 mod item;
 mod launch;
+mod life;
 mod limits;
 pub mod plan;
 pub mod process;
@@ -42,8 +43,9 @@ mod wire;
 mod world;
 
 pub use actor::{Actor, ActorContext, Next};
-pub use cell::{FrameSink, ProgramState, Ring};
+pub use cell::{FrameSink, Ring};
 pub use guest::{Guest, GuestContext};
+pub use life::ProgramState;
 pub use limits::{EVENTS_PER_INSTANT_MAX, LINGER, OUTPUT_BYTES_MAX};
 pub use plan::{Boot, Plan};
 pub use process::{OWN_FOLDERS, PATH, environment_of, files_of};

@@ -19,10 +19,12 @@ mod picture;
 mod series;
 mod table;
 
+pub use crate::life::state;
 pub use junit::junit;
 
-use crate::cell::{FrameSink, Life, ProgramState};
+use crate::cell::FrameSink;
 use crate::hash::Way;
+use crate::life::{Life, ProgramState};
 use crate::plan::{Capture, NodeKind, Run};
 use crate::scenario::Verdict;
 use crate::world::{Reason, RunEnd, World};
@@ -164,14 +166,6 @@ fn program(world: &World, number: usize, waits: Option<String>) -> Value {
         "output_bytes": state.map_or(0, |state| state.output.len()),
         "output_lost_bytes": state.map_or(0, |state| state.output_lost),
     })
-}
-
-/// What a program does that has not ended, from what it waits for.
-pub fn state(waits: &str) -> String {
-    match waits.starts_with("for ") {
-        true => format!("waits {waits}"),
-        false => waits.to_owned(),
-    }
 }
 
 /// From each start to its end, the last one last.

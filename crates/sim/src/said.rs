@@ -8,7 +8,7 @@
 //! Virtual time at which the line was complete, program and node, and `:` for standard output, `!` for standard error. It changes nothing, and is no part
 //! of the hash: that has output in pieces, with the time at which the controller saw them.
 
-use crate::cell::ProgramState;
+use crate::life::ProgramState;
 use crate::plan::{Listener, Plan, Said};
 use crate::report::{ProgramId, Stream};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
 
 use crate::calls::CallLog;
-use crate::cell::{Cell, FrameSink, Machine, Place, Port, ProgramState};
+use crate::cell::{Cell, FrameSink, Machine, Place, Port};
 use crate::debug::Teller;
 use crate::early::{self, Starters};
 use crate::group::{self, Epoch, Group, Lane};
@@ -9,6 +9,7 @@ use crate::hash;
 use crate::launch::{
     Arranged, add_tree, arrange, boot_all, lane_of, launch_all, planned, processes, programs_of, start_builtins, start_programs,
 };
+use crate::life::ProgramState;
 use crate::limits::{LINGER, RATE_MAX};
 use crate::plan::{Action, DirectionPlan, Expect, NodeKind, Plan, Run};
 use crate::process::{Common, ProcessTree};

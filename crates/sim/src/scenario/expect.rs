@@ -5,6 +5,7 @@ use super::event::LATE;
 use super::program::called;
 use super::raw::{self, Raw};
 use crate::figures::GOODPUT;
+use crate::life;
 use crate::limits::EVENTS_PER_INSTANT_MAX;
 use crate::plan::{Expect, NodeKind, Plan, ProgramPlan, Run};
 use crate::report::Status;
@@ -343,7 +344,7 @@ fn ended(world: &World, waits: &Waits<'_>, program: usize) -> Result<Status, Str
         Some(state) => match (state.ended, state.started) {
             (Some((_, status)), _) => Ok(status),
             (None, Some(_)) => {
-                let waits = waits.of(program).map_or(String::new(), |what| format!(": {}", crate::result::state(what)));
+                let waits = waits.of(program).map_or(String::new(), |what| format!(": {}", life::state(what)));
                 Err(format!("still running{waits}"))
             }
             (None, None) => Err("never started".to_owned()),

@@ -2,8 +2,9 @@
 
 use super::World;
 use crate::actor::Next;
-use crate::cell::{Alarm, Machine, ProgramState, Ring};
+use crate::cell::{Alarm, Machine, Ring};
 use crate::early::Shared;
+use crate::life::ProgramState;
 use crate::limits::NAMES_TOLD;
 use crate::plan::{Expect, NodeKind, ProcessPlan, ProgramPlan, Run};
 use crate::process::ProcessTree;
