@@ -36,6 +36,7 @@ pub mod said;
 pub mod scenario;
 pub mod sweep;
 mod switch;
+mod ticket;
 mod trace;
 pub mod twin;
 pub mod visit;

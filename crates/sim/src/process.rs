@@ -1,10 +1,10 @@
 //! Unmodified programs as an actor: the processes of one node, run by the loader (`weft_intercept::process`).
 
 use crate::actor::{Actor, ActorContext, Next};
-use crate::early::Ticket;
 use crate::limits::OUTPUT_BYTES_MAX;
 use crate::plan::{Action, NodePlan, Plan, ProcessPlan, ProgramPlan, Run, Watched, is_there};
 use crate::report::{CallLine, CallRecord, ProgramId, Status, Stream};
+use crate::ticket::Ticket;
 use crate::visit::{News, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
