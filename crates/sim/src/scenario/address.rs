@@ -4,9 +4,10 @@
 //! interfaces) of `network`, in the order of the wires; hosts count up from 1 in the order in which they are joined. With `ipv6 = true` network number n
 //! has `fd77:0:0:n::/64`, too. Paths count wires; the first found wins, in the order of names.
 
+use super::draft::{NodeDraft, WireDraft};
 use super::raw::Raw;
+use super::source::Source;
 use super::wire::prefix;
-use super::{NodeDraft, Source, WireDraft};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_node::StackError;
@@ -20,10 +21,6 @@ pub(super) struct Subnet {
     pub members: Vec<(usize, usize)>,
     /// One of each family at most.
     pub prefixes: Vec<(IpAddr, u8)>,
-}
-
-pub(super) fn is_switch(node: &NodeDraft) -> bool {
-    node.section.kind.as_ref().is_some_and(|kind| !matches!(kind.get_ref().as_str(), "host" | "linux"))
 }
 
 /// Gives addresses to the interfaces that have none.
@@ -198,7 +195,7 @@ fn fill_v6(nodes: &mut [NodeDraft], subnet: &Subnet, network: Ipv6Addr, bits: u8
 /// What is joined without a router between.
 fn find_subnets(nodes: &[NodeDraft], wires: &[WireDraft]) -> Vec<Subnet> {
     let mut of_wire: Vec<usize> = (0..wires.len()).collect();
-    for node in nodes.iter().filter(|node| is_switch(node)) {
+    for node in nodes.iter().filter(|node| node.is_switch()) {
         let joined: Vec<usize> = node.interfaces.iter().map(|interface| of_wire[interface.wire]).collect();
         if let Some(least) = joined.iter().min().copied() {
             of_wire.iter_mut().filter(|of| joined.contains(of)).for_each(|of| *of = least);
@@ -208,7 +205,7 @@ fn find_subnets(nodes: &[NodeDraft], wires: &[WireDraft]) -> Vec<Subnet> {
     for (number, wire) in wires.iter().enumerate() {
         let subnet = subnets.entry(of_wire[number]).or_default();
         for (node, interface) in &wire.plan.ends {
-            if !is_switch(&nodes[*node])
+            if !nodes[*node].is_switch()
                 && let Some(place) = nodes[*node].interfaces.iter().position(|known| known.name == *interface)
             {
                 subnet.members.push((*node, place));
@@ -221,11 +218,6 @@ fn find_subnets(nodes: &[NodeDraft], wires: &[WireDraft]) -> Vec<Subnet> {
 /// A route: prefix, and next hop.
 pub(super) type Hop = ((IpAddr, u8), IpAddr);
 
-/// Does the node send packets of others on?
-pub(super) fn forwards(node: &NodeDraft) -> bool {
-    node.section.forward.unwrap_or(node.interfaces.len() > 1 && !is_switch(node))
-}
-
 /// The routes of every node along the shortest paths, joined to larger prefixes where they can be.
 pub(super) fn routes(nodes: &[NodeDraft], wires: &[WireDraft], subnets: &[Subnet]) -> Vec<Vec<Hop>> {
     let _ = wires;
@@ -235,7 +227,7 @@ pub(super) fn routes(nodes: &[NodeDraft], wires: &[WireDraft], subnets: &[Subnet
             of_node[*node].push((number, *interface));
         }
     }
-    (0..nodes.len()).map(|node| if is_switch(&nodes[node]) { Vec::new() } else { routes_of(node, nodes, subnets, &of_node) }).collect()
+    (0..nodes.len()).map(|node| if nodes[node].is_switch() { Vec::new() } else { routes_of(node, nodes, subnets, &of_node) }).collect()
 }
 
 fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
@@ -249,7 +241,7 @@ fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[V
     }
     while let Some(subnet) = queue.pop_front() {
         let mut routers: Vec<&(usize, usize)> =
-            subnets[subnet].members.iter().filter(|(node, _)| *node != start && forwards(&nodes[*node])).collect();
+            subnets[subnet].members.iter().filter(|(node, _)| *node != start && nodes[*node].forwards()).collect();
         routers.sort_by(|a, b| nodes[a.0].name.cmp(&nodes[b.0].name));
         for (router, interface) in routers {
             for (next, _) in &of_node[*router] {

@@ -1,8 +1,9 @@
 //! What lies beside the scenario: /tmp, /root and /run of a node are its own, so a script in a checkout there would not be found. If a command names something below the
 //! scenario's folder, and the node would hide it, the node gets that folder, to be read only.
 
+use super::draft::NodeDraft;
 use super::host::{covers, hidden};
-use super::{NodeDraft, Source};
+use super::source::Source;
 use crate::plan::{Plan, Run};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,9 +1,9 @@
 //! Timed events: one action each.
 
-use super::Source;
 use super::program::called;
 use super::raw::{Event, Raw};
 use super::rehearsal::Rehearsal;
+use super::source::Source;
 use super::wire::direction;
 use crate::plan::{Action, DirectionPlan, EventPlan, NodeKind, Plan, Run};
 use crate::world::check_name;

@@ -1,9 +1,9 @@
 //! What must have come of a run, and whether it has.
 
-use super::Source;
 use super::event::LATE;
 use super::program::called;
 use super::raw::{self, Raw};
+use super::source::Source;
 use crate::figures::GOODPUT;
 use crate::life;
 use crate::limits::EVENTS_PER_INSTANT_MAX;

@@ -1,8 +1,10 @@
 //! A host's stack: from its stack file, or made of what the scenario says.
 
-use super::address::{Hop, forwards};
+use super::address::Hop;
+use super::draft::{NodeDraft, WireDraft};
 use super::raw::{Mounted, NextHop, OwnText, Raw};
-use super::{NodeDraft, Source, WireDraft, capture, switch};
+use super::source::Source;
+use super::{capture, switch};
 use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -48,7 +50,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     };
     stack.set_loader(source.loader.clone());
     if draft.section.forward.is_some() && draft.section.stack.is_some() {
-        set(source, &mut stack, &[format!("ip4.forward={}", forwards(draft))], &draft.span)?;
+        set(source, &mut stack, &[format!("ip4.forward={}", draft.forwards())], &draft.span)?;
     }
     for (name, value) in &draft.section.sysctls {
         set(source, &mut stack, &sysctl(source, name, value)?, &name.span())?;
@@ -300,7 +302,7 @@ fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[H
             false => write!(text, "[[route]]\ndestination = \"{destination}\"\ngateway = \"{gateway}\"\n"),
         };
     }
-    if forwards(draft) {
+    if draft.forwards() {
         text += "[block.ip4]\nforward = true\n[block.ip6]\nforward = true\n";
     }
     Ok(text)

@@ -1,9 +1,11 @@
 //! A node that is a Linux kernel: its interfaces, addresses, routes and settings as data. Its stack is its own.
 
-use super::address::{Hop, forwards};
+use super::address::Hop;
+use super::capture;
+use super::draft::NodeDraft;
 use super::host::{line, own_files, per_call};
 use super::raw::Raw;
-use super::{NodeDraft, Source, capture};
+use super::source::Source;
 use crate::plan::{GuestInterface, GuestPlan, GuestRoute, NodeKind, NodePlan};
 use std::net::IpAddr;
 use weft_intercept::process::Limits;
@@ -49,7 +51,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
         None => MEMORY_DEFAULT,
     };
     let mut sysctls = Vec::new();
-    if forwards(draft) {
+    if draft.forwards() {
         sysctls.push(("net/ipv4/ip_forward".to_owned(), "1".to_owned()));
         sysctls.push(("net/ipv6/conf/all/forwarding".to_owned(), "1".to_owned()));
     }

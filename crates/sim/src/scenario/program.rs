@@ -1,7 +1,9 @@
 //! Programs: what they do, on which nodes, and to whom.
 
+use super::draft::NodeDraft;
+use super::names::{in_order, matches};
 use super::raw::{Program, ProgramExpect, Raw};
-use super::{NodeDraft, Source, in_order, matches};
+use super::source::Source;
 use crate::builtin::Builtin;
 use crate::plan::{Expect, OUTPUT_MAX_DEFAULT, Plan, ProcessPlan, ProgramPlan, Run};
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +26,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
         let program = section.get_ref();
         let pattern = program.node.get_ref();
         // A pattern stands for hosts; who names a switch is told that nothing runs there.
-        let fits = |node: &NodeDraft| matches(pattern, &node.name) && (!pattern.contains('*') || !super::address::is_switch(node));
+        let fits = |node: &NodeDraft| matches(pattern, &node.name) && (!pattern.contains('*') || !node.is_switch());
         let found: Vec<usize> = nodes.iter().enumerate().filter(|(_, node)| fits(node)).map(|(index, _)| index).collect();
         if found.is_empty() {
             source.find(&program.node, "node", nodes.iter().map(|node| node.name.as_str()))?;

@@ -3,7 +3,7 @@
 //! A node in memory has the same graph, but no interfaces and no traffic. So what depends on a block's state (whether it can be taken over, what a procedure
 //! says to its arguments) shows when the scenario runs.
 
-use super::Source;
+use super::source::Source;
 use crate::plan::{Action, NodeKind, Plan};
 use std::collections::BTreeMap;
 use std::ops::Range;

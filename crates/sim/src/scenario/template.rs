@@ -1,7 +1,9 @@
 //! Nodes of a file: those that it names, `count` of them, and those of templates. The wires of templates are made in [`super::wire`].
 
+use super::draft::NodeDraft;
+use super::names::in_order;
 use super::raw::{Node, Raw, Template};
-use super::{NodeDraft, Source, in_order};
+use super::source::Source;
 use crate::limits::NODES_MAX;
 use std::collections::BTreeSet;
 use toml::Spanned;

@@ -1,11 +1,32 @@
 //! Variants of a scenario for `weft twin`: which of its hosts are Linux kernels.
 
+use super::draft::NodeDraft;
+use super::names::matches;
 use super::raw::Raw;
-use super::{NodeDraft, Source, Twin, matches};
+use super::source::Source;
 use crate::limits::NAMES_TOLD;
 use std::collections::BTreeSet;
 use toml::Spanned;
 use weft_node::StackError;
+
+/// The scenario with some of its hosts on Linux kernels, and the others on weft's stack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Twin {
+    /// What it is called.
+    pub name: String,
+    /// Names of nodes, or patterns of them.
+    pub linux: Vec<String>,
+    /// Assignments over the file.
+    pub sets: Vec<String>,
+}
+
+impl Twin {
+    /// Those that there always are: all hosts with weft's stack, and all with Linux.
+    pub fn usual() -> [Twin; 2] {
+        let twin = |name: &str, linux| Twin { name: name.to_owned(), linux, sets: Vec::new() };
+        [twin("weft", Vec::new()), twin("linux", vec!["*".to_owned()])]
+    }
+}
 
 fn is_host(draft: &NodeDraft) -> bool {
     draft.section.kind.as_ref().is_none_or(|kind| matches!(kind.get_ref().as_str(), "host" | "linux"))

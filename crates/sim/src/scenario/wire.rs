@@ -1,8 +1,10 @@
 //! Wires: what their properties mean, and which interfaces they end at.
 
+use super::draft::{InterfaceDraft, NodeDraft, WireDraft};
+use super::names::{in_order, matches};
 use super::raw::{self, Raw, Texts, Wire};
+use super::source::Source;
 use super::template::Shape;
-use super::{InterfaceDraft, NodeDraft, Source, WireDraft, in_order, matches};
 use crate::limits::NODES_MAX;
 use crate::plan::{DirectionPlan, Discipline, Jitter, Loss, WirePlan};
 use crate::trace::RateTrace;

@@ -1,0 +1,41 @@
+//! Nodes and wires before they are whole: what is known of them until they have addresses.
+
+use super::raw;
+use crate::plan::WirePlan;
+use std::net::IpAddr;
+use std::ops::Range;
+
+/// What a host or switch is called, and what is known of it before it has addresses.
+#[derive(Clone, Debug)]
+pub(super) struct NodeDraft {
+    pub name: String,
+    pub span: Range<usize>,
+    pub section: raw::Node,
+    /// Interface, wire (its place), and address with prefix if one was given.
+    pub interfaces: Vec<InterfaceDraft>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct InterfaceDraft {
+    pub name: String,
+    pub wire: usize,
+    pub addresses: Vec<(IpAddr, u8)>,
+    pub mtu: Option<u32>,
+}
+
+/// A wire, before its nodes have addresses.
+#[derive(Clone, Debug)]
+pub(super) struct WireDraft {
+    pub plan: WirePlan,
+}
+
+impl NodeDraft {
+    pub fn is_switch(&self) -> bool {
+        self.section.kind.as_ref().is_some_and(|kind| !matches!(kind.get_ref().as_str(), "host" | "linux"))
+    }
+
+    /// Does the node send packets of others on?
+    pub fn forwards(&self) -> bool {
+        self.section.forward.unwrap_or(self.interfaces.len() > 1 && !self.is_switch())
+    }
+}
