@@ -7,13 +7,16 @@ mod beside;
 mod draft;
 mod event;
 mod expect;
+mod files;
 mod host;
 mod kinds;
 mod linux;
 mod names;
+mod node;
 mod program;
 mod raw;
 mod rehearsal;
+mod section;
 mod set;
 mod source;
 mod template;
@@ -25,7 +28,7 @@ pub use expect::{Check, Expectation, Verdict, judge};
 pub use source::ReadFile;
 pub use twin::Twin;
 
-use crate::plan::{Capture, Hosts, NodeKind, NodePlan, PER_CALL_DEFAULT, Plan, SwitchPlan};
+use crate::plan::{Hosts, Plan};
 use draft::NodeDraft;
 use raw::Raw;
 use source::Source;
@@ -124,7 +127,7 @@ fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scen
         .collect();
     let mut nodes = Vec::new();
     for (draft, routes) in drafts.iter().zip(routes) {
-        nodes.push(host::plan(source, &raw, draft, &wires, &routes)?);
+        nodes.push(node::plan(source, &raw, draft, &wires, &routes)?);
     }
     let mut plan = Plan { nodes, wires: wires.into_iter().map(|wire| wire.plan).collect(), hosts, hosts_also, ..Plan::default() };
     plan.seed = raw.seed.unwrap_or(1);
@@ -148,28 +151,4 @@ fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scen
     };
     let owners = drafts.iter().flat_map(owned).collect();
     Ok(Scenario { file: source.file.to_owned(), plan, expectations, remarks: source.remarks.take(), owners, twins })
-}
-
-/// What stands in `capture`: true, or names of interfaces.
-fn capture(raw: &Raw, section: &raw::Node) -> Capture {
-    match section.capture.as_ref().or(raw.capture.as_ref()) {
-        Some(raw::Capture::Names(names)) => Capture::Named(names.clone()),
-        Some(raw::Capture::All(true)) => Capture::All,
-        Some(raw::Capture::All(false)) | None => Capture::None,
-    }
-}
-
-/// A switch's node.
-fn switch(draft: &NodeDraft, raw: &Raw, learns: bool) -> NodePlan {
-    let kind = NodeKind::Switch(SwitchPlan { learns, ..SwitchPlan::default() });
-    let capture = capture(raw, &draft.section);
-    NodePlan {
-        name: draft.name.clone(),
-        kind,
-        large_frames: true,
-        capture,
-        files: Default::default(),
-        per_call: PER_CALL_DEFAULT,
-        limits: Default::default(),
-    }
 }

@@ -2,7 +2,7 @@
 //! scenario's folder, and the node would hide it, the node gets that folder, to be read only.
 
 use super::draft::NodeDraft;
-use super::host::{covers, hidden};
+use super::files::{covers, hidden};
 use super::source::Source;
 use crate::plan::{Plan, Run};
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! A node that is a Linux kernel: its interfaces, addresses, routes and settings as data. Its stack is its own.
 
 use super::address::Hop;
-use super::capture;
 use super::draft::NodeDraft;
-use super::host::{line, own_files, per_call};
+use super::files::own_files;
 use super::raw::Raw;
+use super::section::{capture, line, per_call};
 use super::source::Source;
 use crate::plan::{GuestInterface, GuestPlan, GuestRoute, NodeKind, NodePlan};
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ const MTU_DEFAULT: u32 = 1500;
 /// As many devices as User Mode Linux has interrupts for.
 const INTERFACES_MOST: usize = 48;
 
-/// The node of a draft.
+/// The node of a kernel's draft.
 pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[Hop]) -> Result<NodePlan, StackError> {
     let section = &draft.section;
     let not_its = [

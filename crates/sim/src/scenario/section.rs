@@ -1,0 +1,51 @@
+//! What the section of a node says in the same way whatever the node is.
+
+use super::draft::NodeDraft;
+use super::raw::{self, Raw};
+use super::source::Source;
+use crate::plan::{Capture, PER_CALL_DEFAULT};
+use std::time::Duration;
+use weft_node::StackError;
+
+const PER_CALL_LEAST: Duration = Duration::from_nanos(1);
+const PER_CALL_MOST: Duration = Duration::from_secs(1);
+
+/// What stands in `capture`: true, or names of interfaces.
+pub(super) fn capture(raw: &Raw, section: &raw::Node) -> Capture {
+    match section.capture.as_ref().or(raw.capture.as_ref()) {
+        Some(raw::Capture::Names(names)) => Capture::Named(names.clone()),
+        Some(raw::Capture::All(true)) => Capture::All,
+        Some(raw::Capture::All(false)) | None => Capture::None,
+    }
+}
+
+/// What a call costs on this node.
+pub(super) fn per_call(source: &Source<'_>, draft: &NodeDraft) -> Result<Duration, StackError> {
+    let Some(cpu) = &draft.section.cpu else { return Ok(PER_CALL_DEFAULT) };
+    let base = match &cpu.get_ref().per_call {
+        Some(text) => source.duration(text)?,
+        None => PER_CALL_DEFAULT,
+    };
+    let factor = cpu.get_ref().factor.unwrap_or(1.0);
+    let cost = base.as_secs_f64() * factor;
+    if !(PER_CALL_LEAST.as_secs_f64()..=PER_CALL_MOST.as_secs_f64()).contains(&cost) {
+        let what = format!("a call would cost {} s", cost);
+        return Err(source.error(
+            cpu.span(),
+            what,
+            "make per_call times factor 1ns to 1s: programs that wait by looking at the clock have to end",
+        ));
+    }
+    Ok(base.mul_f64(factor))
+}
+
+/// A value as `sysctl -w` takes it; None: nothing that a sysctl could be.
+pub(super) fn line(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(is) => Some(u8::from(*is).to_string()),
+        toml::Value::Array(several) => several.iter().map(line).collect::<Option<Vec<_>>>().map(|words| words.join(" ")),
+        _ => None,
+    }
+}
