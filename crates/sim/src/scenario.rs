@@ -9,6 +9,7 @@ mod event;
 mod expect;
 mod files;
 mod host;
+mod judge;
 mod kinds;
 mod linux;
 mod names;
@@ -24,7 +25,8 @@ mod twin;
 mod wire;
 
 pub use crate::limits::NODES_MAX;
-pub use expect::{Check, Expectation, Verdict, judge};
+pub use expect::{Check, Expectation};
+pub use judge::{Verdict, judge};
 pub use source::ReadFile;
 pub use twin::Twin;
 
