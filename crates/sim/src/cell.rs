@@ -18,6 +18,7 @@ use crate::limits::OUTPUT_BYTES_MAX;
 use crate::record::Recorder;
 use crate::report::{ProgramId, Status, Stream};
 use crate::said::Notes;
+use crate::snapshots::Taken;
 use crate::switch::Switch;
 use crate::wire::Direction;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -483,7 +484,7 @@ pub(crate) struct Cell {
     /// What its programs had written when it crashed.
     pub disk: Option<weft_intercept::process::Disk>,
     /// The snapshots that were taken of it since it booted.
-    pub taken: crate::world::Taken,
+    pub taken: Taken,
     changed: Vec<SocketId>,
     due: Vec<usize>,
 }

@@ -16,6 +16,7 @@ use crate::process::{Common, ProcessTree};
 use crate::record::{self, Recorder};
 use crate::report::ProgramId;
 use crate::said::{self, Notes};
+use crate::snapshots::Kept;
 use crate::wire::{Direction, WireCounters};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -33,8 +34,6 @@ mod visit;
 mod windows;
 
 pub(crate) use boot::{Booted, boot, ports_of_switches};
-pub use control::{SNAPSHOT_SUFFIX, SNAPSHOTS_FOLDER};
-pub(crate) use control::{Taken, check_name};
 
 /// Payload of a large frame, as on Linux's veth.
 const GSO_BYTES_MAX: u32 = 65_535;
@@ -120,7 +119,7 @@ pub struct FlowSample {
 /// A world.
 pub struct World {
     plan: Plan,
-    kept: control::Kept,
+    kept: Kept,
     lanes: Vec<Lane>,
     places: Vec<Place>,
     /// The cluster of each group.
@@ -219,7 +218,7 @@ impl World {
         let (door, wire_samples, flow_samples) = (visit::Door::default(), Vec::new(), Vec::new());
         Ok(World {
             plan,
-            kept: control::Kept::default(),
+            kept: Kept::default(),
             lanes,
             places,
             clusters,

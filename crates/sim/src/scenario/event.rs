@@ -6,7 +6,7 @@ use super::rehearsal::Rehearsal;
 use super::source::Source;
 use super::wire::direction;
 use crate::plan::{Action, DirectionPlan, EventPlan, NodeKind, Plan, Run};
-use crate::world::check_name;
+use crate::snapshots::check_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use toml::Spanned;
