@@ -36,7 +36,6 @@ pub mod said;
 pub mod scenario;
 mod snapshots;
 pub mod sweep;
-mod switch;
 mod ticket;
 mod trace;
 pub mod twin;

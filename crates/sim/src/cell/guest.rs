@@ -1,6 +1,6 @@
 //! A guest in its place: what the world does for it, and what it sees of its machine.
 
-use super::{Core, Told};
+use super::core::{Core, Told};
 use crate::guest::{Guest, GuestContext};
 use crate::report::{ProgramId, Status, Stream};
 use std::path::PathBuf;

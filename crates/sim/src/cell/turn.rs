@@ -1,6 +1,6 @@
 //! An actor's turn: what it sees of its machine, and what it does there.
 
-use super::{Core, PORTS_SCANNED, carry_on};
+use super::core::{Core, PORTS_SCANNED, carry_on};
 use crate::actor::ActorContext;
 use crate::figures::figures_of;
 use crate::report::{CallLine, CallRecord, ProgramId, Status, Stream};

@@ -1,9 +1,8 @@
 //! Machines as they are when they have booted.
 
 use super::{GSO_BYTES_MAX, WorldError, unsound};
-use crate::cell::Machine;
+use crate::cell::{Machine, Switch};
 use crate::plan::{GuestPlan, NodeKind, Plan};
-use crate::switch::Switch;
 use std::collections::BTreeMap;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Rng};

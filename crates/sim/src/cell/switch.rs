@@ -3,7 +3,7 @@
 //! It forwards a whole frame as soon as it has arrived, and adds no time of its own: what waits, waits in the queue of the wire it goes out by.
 //! A topology with a loop is refused by nobody and floods for ever, as real ones do.
 
-use crate::cell::Core;
+use super::core::Core;
 use crate::item::Item;
 use crate::plan::SwitchPlan;
 use std::collections::BTreeMap;
