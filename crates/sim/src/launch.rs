@@ -1,11 +1,12 @@
 //! Programs get onto nodes: built-in ones as actors, and one tree of processes for the unmodified ones.
 
+use crate::boot::{Booted, boot, ports_of_switches};
 use crate::cell::{Cell, Place};
 use crate::early::Shared;
+use crate::error::WorldError;
 use crate::plan::{NodeKind, Plan, ProgramPlan, Run};
 use crate::process::{Common, ProcessTree};
 use crate::report::ProgramId;
-use crate::world::{Booted, WorldError, boot, ports_of_switches};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weft_core::{Instant, Rng};

@@ -12,11 +12,13 @@
 #![forbid(unsafe_code)]
 
 pub mod actor;
+mod boot;
 mod builtin;
 mod calls;
 mod cell;
 pub mod debug;
 mod early;
+mod error;
 mod figures;
 mod group;
 pub mod guest;
@@ -45,6 +47,7 @@ mod world;
 
 pub use actor::{Actor, ActorContext, Next};
 pub use cell::{FrameSink, Ring};
+pub use error::WorldError;
 pub use guest::{Guest, GuestContext};
 pub use life::ProgramState;
 pub use limits::{EVENTS_PER_INSTANT_MAX, LINGER, OUTPUT_BYTES_MAX};
@@ -56,4 +59,4 @@ pub use scenario::Scenario;
 pub use snapshots::{SNAPSHOT_SUFFIX, SNAPSHOTS_FOLDER};
 pub use trace::{OPPORTUNITY_BYTES, RateTrace};
 pub use wire::{FRAME_BYTES_MIN, WireCounters};
-pub use world::{FlowSample, Reason, RunEnd, WireSample, World, WorldError};
+pub use world::{FlowSample, Reason, RunEnd, WireSample, World};

@@ -1,7 +1,8 @@
 //! The same scenario with many seeds: in parallel, one world a thread.
 
+use crate::error::WorldError;
 use crate::scenario::{Scenario, Verdict, judge};
-use crate::world::{Reason, World, WorldError};
+use crate::world::{Reason, World};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -11,11 +11,12 @@ mod trail;
 pub use flow::{Flow, Name};
 pub use trail::FRAMES_MAX;
 
+use crate::error::WorldError;
 use crate::plan::{NodeKind, Plan, WirePlan};
 use crate::result;
 use crate::result::chart::{Lines, Points, drawn};
 use crate::scenario::{Scenario, judge};
-use crate::world::{World, WorldError};
+use crate::world::World;
 use flow::Sent;
 use std::collections::BTreeMap;
 use std::io;

@@ -1,9 +1,11 @@
 //! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
 
+use crate::boot::boot;
 use crate::calls::CallLog;
 use crate::cell::{Cell, FrameSink, Machine, Place, Port};
 use crate::debug::Teller;
 use crate::early::{self, Starters};
+use crate::error::{WorldError, unsound};
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
 use crate::launch::{
@@ -27,36 +29,10 @@ use weft_core::{Instant, InterfaceIndex, Rng};
 use weft_intercept::process::processor::Claim;
 
 mod act;
-mod boot;
 mod control;
 mod samples;
 mod visit;
 mod windows;
-
-pub(crate) use boot::{Booted, boot, ports_of_switches};
-
-/// Payload of a large frame, as on Linux's veth.
-const GSO_BYTES_MAX: u32 = 65_535;
-
-/// Why a world cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WorldError {
-    /// A stack file does not fit.
-    #[error("{0}")]
-    Stack(String),
-    /// The parts do not fit together.
-    #[error("{what}\nhelp: {help}")]
-    Unsound {
-        /// What is wrong.
-        what: String,
-        /// What to do.
-        help: String,
-    },
-}
-
-fn unsound<T>(what: String, help: &str) -> Result<T, WorldError> {
-    Err(WorldError::Unsound { what, help: help.to_owned() })
-}
 
 /// Why a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

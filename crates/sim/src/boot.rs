@@ -1,12 +1,15 @@
 //! Machines as they are when they have booted.
 
-use super::{GSO_BYTES_MAX, WorldError, unsound};
 use crate::cell::{Machine, Switch};
+use crate::error::{WorldError, unsound};
 use crate::plan::{GuestPlan, NodeKind, Plan};
 use std::collections::BTreeMap;
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Rng};
 use weft_node::{Node, Stack};
+
+/// Payload of a large frame, as on Linux's veth.
+const GSO_BYTES_MAX: u32 = 65_535;
 
 pub(crate) type Booted = (Machine, BTreeMap<String, InterfaceIndex>);
 
