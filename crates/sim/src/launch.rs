@@ -1,7 +1,7 @@
 //! Programs get onto nodes: built-in ones as actors, and one tree of processes for the unmodified ones.
 
 use crate::boot::{Booted, boot, ports_of_switches};
-use crate::cell::{Cell, Place};
+use crate::cell::Cell;
 use crate::early::Shared;
 use crate::error::WorldError;
 use crate::plan::{NodeKind, Plan, ProgramPlan, Run};
@@ -20,71 +20,6 @@ const LAUNCHES_PER_PROCESSOR: usize = 6;
 /// How many of this machine's processors weft may use.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Groups by number, and the cluster of each: thread `t` of `n` runs the groups t, t + n, t + 2n … Some have no members, so that every thread has
-/// a number for each of its own.
-pub(crate) struct Arranged {
-    pub groups: Vec<Vec<usize>>,
-    pub clusters: Vec<u32>,
-    /// How many clusters there are.
-    pub count: usize,
-}
-
-/// Numbers groups so that those which are joined by wires run on one thread, as far as all threads get about as many.
-pub(crate) fn arrange(plan: &Plan, groups: Vec<Vec<usize>>, threads: usize) -> Arranged {
-    let count = groups.len();
-    let mut group_of = vec![0; plan.nodes.len()];
-    groups.iter().enumerate().for_each(|(group, members)| members.iter().for_each(|node| group_of[*node] = group));
-    let mut joined: Vec<Vec<usize>> = vec![Vec::new(); count];
-    for wire in &plan.wires {
-        let [a, b] = [group_of[wire.ends[0].0], group_of[wire.ends[1].0]];
-        if a != b {
-            joined[a].push(b);
-            joined[b].push(a);
-        }
-    }
-    // Depth first, beginning at the ends of chains and trees: what is near stays near.
-    let mut starts: Vec<usize> = (0..count).collect();
-    starts.sort_by_key(|group| joined[*group].len());
-    let mut seen = vec![false; count];
-    let mut clusters: Vec<Vec<usize>> = Vec::new();
-    for start in starts {
-        let (mut stack, mut walk) = (vec![start], Vec::new());
-        while let Some(group) = stack.pop() {
-            if !std::mem::replace(&mut seen[group], true) {
-                walk.push(group);
-                stack.extend(joined[group].iter().rev().filter(|next| !seen[**next]));
-            }
-        }
-        if !walk.is_empty() {
-            clusters.push(walk);
-        }
-    }
-    // The largest first; one that is more than a thread's share is cut.
-    clusters.sort_by_key(|walk| std::cmp::Reverse(walk.len()));
-    let share = count.div_ceil(threads.max(1));
-    let mut lanes: Vec<Vec<(u32, usize)>> = vec![Vec::new(); threads.max(1)];
-    for (number, walk) in clusters.iter().enumerate() {
-        let mut rest = &walk[..];
-        while !rest.is_empty() {
-            let Some(lane) = lanes.iter_mut().min_by_key(|lane| lane.len()) else { break };
-            let some = if walk.len() <= share { rest.len() } else { share.saturating_sub(lane.len()).clamp(1, rest.len()) };
-            let (these, others) = rest.split_at(some);
-            lane.extend(these.iter().map(|group| (number as u32, *group)));
-            rest = others;
-        }
-    }
-    let mut groups: Vec<Option<Vec<usize>>> = groups.into_iter().map(Some).collect();
-    let most = lanes.iter().map(Vec::len).max().unwrap_or(0);
-    let mut arranged = Arranged { groups: Vec::new(), clusters: Vec::new(), count: clusters.len() };
-    for (place, lane) in (0..most).flat_map(|place| lanes.iter().map(move |lane| (place, lane))) {
-        // Nobody's: a cluster without members, which is the last.
-        let (number, group) = lane.get(place).map_or((clusters.len() as u32, None), |(number, group)| (*number, Some(*group)));
-        arranged.groups.push(group.and_then(|group| groups[group].take()).unwrap_or_default());
-        arranged.clusters.push(number);
-    }
-    arranged
 }
 
 /// Boots all nodes, on all processors: each has a random stream of its own.
@@ -108,11 +43,6 @@ pub(crate) fn boot_all(
         let parts: Vec<_> = parts.map(|(part, streams)| scope.spawn(move || boot_some(part * share, streams))).collect();
         parts.into_iter().flat_map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
-}
-
-/// On which thread a node runs.
-pub(crate) fn lane_of(places: &[Place], node: usize, threads: usize) -> usize {
-    places.get(node).map_or(0, |place| place.group as usize % threads.max(1))
 }
 
 /// The programs of each node, in the order of the plan.
@@ -199,30 +129,4 @@ pub(crate) fn add_tree(processes: &[(ProgramId, &ProgramPlan)], cell: &mut Cell,
     let tree = Shared::new(tree);
     cell.add_actor(Box::new(tree.clone()), first.max(now), processes.iter().map(|(id, _)| *id).collect());
     (first, tree)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scenario::Scenario;
-
-    #[test]
-    fn what_is_joined_runs_on_one_thread() {
-        let mut text = String::new();
-        for pair in 0..6 {
-            text += &format!("[nodes.a{pair}]\n[nodes.b{pair}]\n[wires.w{pair}]\nbetween = [\"a{pair}\", \"b{pair}\"]\ndelay = \"1ms\"\n");
-        }
-        let plan = Scenario::parse("x.toml", &text, &[], &|_| Err(String::new())).unwrap().plan;
-        let groups: Vec<Vec<usize>> = (0..plan.nodes.len()).map(|node| vec![node]).collect();
-        for threads in 1..4 {
-            let Arranged { groups: arranged, clusters, count } = arrange(&plan, groups.clone(), threads);
-            let mut all: Vec<usize> = arranged.iter().flatten().copied().collect();
-            all.sort_unstable();
-            assert_eq!(all, (0..12).collect::<Vec<_>>());
-            assert_eq!((arranged.len(), count), (12, 6));
-            let place = |node: usize| arranged.iter().position(|group| group.contains(&node)).unwrap();
-            assert!(plan.wires.iter().all(|wire| place(wire.ends[0].0) % threads == place(wire.ends[1].0) % threads), "{threads}");
-            assert!(plan.wires.iter().all(|wire| clusters[place(wire.ends[0].0)] == clusters[place(wire.ends[1].0)]), "{threads}");
-        }
-    }
 }

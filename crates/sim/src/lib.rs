@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod actor;
+mod arrange;
 mod boot;
 mod builtin;
 mod calls;

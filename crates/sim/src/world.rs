@@ -1,5 +1,6 @@
 //! A world: machines, wires and what happens to them, built from a [`Plan`] and run to its end.
 
+use crate::arrange::{Arranged, arrange, grouping, lane_of};
 use crate::boot::boot;
 use crate::calls::CallLog;
 use crate::cell::{Cell, FrameSink, Machine, Place, Port};
@@ -8,9 +9,7 @@ use crate::early::{self, Starters};
 use crate::error::{WorldError, unsound};
 use crate::group::{self, Epoch, Group, Lane};
 use crate::hash;
-use crate::launch::{
-    Arranged, add_tree, arrange, boot_all, lane_of, launch_all, planned, processes, programs_of, start_builtins, start_programs,
-};
+use crate::launch::{add_tree, boot_all, launch_all, planned, processes, programs_of, start_builtins, start_programs};
 use crate::life::ProgramState;
 use crate::limits::{LINGER, RATE_MAX};
 use crate::plan::{Action, DirectionPlan, Expect, NodeKind, Plan, Run};
@@ -646,41 +645,6 @@ fn check(plan: &Plan) -> Result<(), WorldError> {
         }
     }
     Ok(())
-}
-
-/// Nodes that are joined without look-ahead, now or after some event; each group in the order of names.
-fn grouping(plan: &Plan) -> Vec<Vec<usize>> {
-    let mut parent: Vec<usize> = (0..plan.nodes.len()).collect();
-    fn root(parent: &mut [usize], mut of: usize) -> usize {
-        while parent[of] != of {
-            parent[of] = parent[parent[of]];
-            of = parent[of];
-        }
-        of
-    }
-    let is_tight = |direction: &DirectionPlan| Direction::look_ahead(direction).is_zero();
-    let mut tight: Vec<bool> = plan.wires.iter().map(|wire| wire.directions.iter().any(is_tight)).collect();
-    for event in &plan.events {
-        if let Action::Wire { wire, directions } = &event.action
-            && let Some(tight) = tight.get_mut(*wire)
-        {
-            *tight |= directions.iter().flatten().any(|direction| is_tight(direction));
-        }
-    }
-    for (wire, tight) in plan.wires.iter().zip(tight) {
-        if tight {
-            let (a, b) = (root(&mut parent, wire.ends[0].0), root(&mut parent, wire.ends[1].0));
-            parent[a.max(b)] = a.min(b);
-        }
-    }
-    let mut order: Vec<usize> = (0..plan.nodes.len()).collect();
-    order.sort_by(|a, b| plan.nodes[*a].name.cmp(&plan.nodes[*b].name));
-    let mut groups: indexmap::IndexMap<usize, Vec<usize>> = indexmap::IndexMap::new();
-    for node in order {
-        let root = root(&mut parent, node);
-        groups.entry(root).or_default().push(node);
-    }
-    groups.into_values().collect()
 }
 
 /// Puts the wires between the ports.
