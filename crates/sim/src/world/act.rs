@@ -1,6 +1,8 @@
 //! What happens from outside: events of the plan, at their time.
 
-use super::World;
+use super::control::control;
+use super::power::{crash, restart};
+use super::state::State;
 use crate::cell::{Cell, Machine};
 use crate::plan::{Action, Run};
 use crate::report::ProgramId;
@@ -15,113 +17,111 @@ enum Acted {
     Nothing(String),
 }
 
-impl World {
-    /// Everything that is due now; what was refused, and what changed nothing, is noted.
-    pub(super) fn act_due(
-        &mut self,
-        events: &mut Peekable<impl Iterator<Item = (Instant, Action)>>,
-        refused: &mut Vec<String>,
-        idle: &mut Vec<String>,
-    ) {
-        while let Some((at, action)) = events.next_if(|(at, _)| *at <= self.now) {
-            match self.act(&action) {
-                Ok(Acted::Done) => {}
-                Ok(Acted::Nothing(why)) => idle.push(format!("event at {at}: {why}")),
-                Err(why) => refused.push(format!("event at {at}: {why}")),
-            }
+/// Everything that is due now; what was refused, and what changed nothing, is noted.
+pub(super) fn act_due(
+    state: &mut State,
+    events: &mut Peekable<impl Iterator<Item = (Instant, Action)>>,
+    refused: &mut Vec<String>,
+    idle: &mut Vec<String>,
+) {
+    while let Some((at, action)) = events.next_if(|(at, _)| *at <= state.now) {
+        match act(state, &action) {
+            Ok(Acted::Done) => {}
+            Ok(Acted::Nothing(why)) => idle.push(format!("event at {at}: {why}")),
+            Err(why) => refused.push(format!("event at {at}: {why}")),
         }
     }
+}
 
-    fn act(&mut self, action: &Action) -> Result<Acted, String> {
-        match action {
-            Action::Control { node, op } => self.control(*node, op.clone()).map(|_| Acted::Done).map_err(|why| {
-                let words = command::write(op).unwrap_or_else(|| format!("{op:?}")).replace('\n', "; ");
-                let name = self.plan.nodes.get(*node).map_or("?", |node| node.name.as_str());
-                format!("'{name}' is told {words}: {why}")
-            }),
-            Action::Wire { wire, directions } => {
-                self.change_wire(*wire, directions);
+fn act(state: &mut State, action: &Action) -> Result<Acted, String> {
+    match action {
+        Action::Control { node, op } => control(state, *node, op.clone()).map(|_| Acted::Done).map_err(|why| {
+            let words = command::write(op).unwrap_or_else(|| format!("{op:?}")).replace('\n', "; ");
+            let name = state.plan.nodes.get(*node).map_or("?", |node| node.name.as_str());
+            format!("'{name}' is told {words}: {why}")
+        }),
+        Action::Wire { wire, directions } => {
+            state.wires.change(&mut state.cells, state.now, *wire, directions);
+            Ok(Acted::Done)
+        }
+        Action::Carrier { wire, up } => {
+            state.wires.set_carrier(&mut state.cells, state.now, *wire, *up);
+            Ok(Acted::Done)
+        }
+        Action::Interface { node, interface, up } => {
+            let arguments = serde_json::json!({"name": interface, "up": up});
+            let op = Op::Exec { target: Selector::Name("interfaces".to_owned()), procedure: "set".to_owned(), arguments };
+            control(state, *node, op).map(|_| Acted::Done)
+        }
+        Action::Crash { node } => match state.cells.get(*node).map(|cell| (cell.core.off, &cell.core.name)) {
+            Some((true, name)) => Ok(Acted::Nothing(format!("'{name}' crashes, and was off already"))),
+            _ => {
+                crash(state, *node);
                 Ok(Acted::Done)
             }
-            Action::Carrier { wire, up } => {
-                self.set_carrier(*wire, *up);
-                Ok(Acted::Done)
+        },
+        Action::Restart { node, fresh } => restart(state, *node, *fresh).map(|()| Acted::Done),
+        Action::Start { program } => start(state, *program),
+        Action::Signal { program, signal } => told(state, *program, "gets a signal", |state| {
+            state.with_actor(*program, |actor, id| actor.signal(id, *signal));
+        }),
+        // That was its purpose.
+        Action::Stop { program } if prevent(state, *program) => Ok(Acted::Done),
+        Action::Stop { program } => told(state, *program, "is stopped", |state| {
+            let node = state.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
+            if let Some(cell) = state.cells.get_mut(node) {
+                cell.stop(ProgramId(*program as u32));
             }
-            Action::Interface { node, interface, up } => {
-                let arguments = serde_json::json!({"name": interface, "up": up});
-                let op = Op::Exec { target: Selector::Name("interfaces".to_owned()), procedure: "set".to_owned(), arguments };
-                self.control(*node, op).map(|_| Acted::Done)
-            }
-            Action::Crash { node } => match self.cell(*node).map(|cell| (cell.core.off, &cell.core.name)) {
-                Some((true, name)) => Ok(Acted::Nothing(format!("'{name}' crashes, and was off already"))),
-                _ => {
-                    self.crash(*node);
-                    Ok(Acted::Done)
-                }
-            },
-            Action::Restart { node, fresh } => self.restart(*node, *fresh).map(|()| Acted::Done),
-            Action::Start { program } => self.start(*program),
-            Action::Signal { program, signal } => self.told(*program, "gets a signal", |world| {
-                world.with_actor(*program, |actor, id| actor.signal(id, *signal));
-            }),
-            // That was its purpose.
-            Action::Stop { program } if self.prevent(*program) => Ok(Acted::Done),
-            Action::Stop { program } => self.told(*program, "is stopped", |world| {
-                let node = world.plan.programs.get(*program).map_or(usize::MAX, |program| program.node);
-                if let Some(cell) = world.cell_mut(node) {
-                    cell.stop(ProgramId(*program as u32));
-                }
-            }),
-        }
+        }),
     }
+}
 
-    /// Is a program to start later, on a node that runs, and has not yet? Then it does not.
-    fn prevent(&mut self, program: usize) -> bool {
-        let (now, id) = (self.now, ProgramId(program as u32));
-        let later = self.plan.programs.get(program).filter(|plan| plan.start.is_some_and(|at| at > now)).map(|plan| plan.node);
-        let Some(cell) = later.and_then(|node| self.cell_mut(node)).filter(|cell| !cell.core.off) else { return false };
-        let never = cell.is_early(id) || cell.core.programs.get(&id).is_none_or(|state| state.started.is_none());
-        if never {
-            cell.core.now = cell.core.now.max(now);
-            cell.stop(id);
-        }
-        never
-    }
-
-    /// Something for a program; who is not there is told nothing.
-    fn told(&mut self, program: usize, what: &str, tell: impl FnOnce(&mut World)) -> Result<Acted, String> {
-        let (now, id) = (self.now, ProgramId(program as u32));
-        let Some(plan) = self.plan.programs.get(program) else { return Ok(Acted::Done) };
-        let (name, node) = (plan.name.clone(), plan.node);
-        let Some(cell) = self.cell_mut(node) else { return Ok(Acted::Done) };
-        let state = cell.core.programs.get(&id);
-        let why = match state.and_then(|state| state.started.map(|_| state.ended)) {
-            None => Some("it has not started".to_owned()),
-            Some(Some((at, status))) => Some(format!("it ended at {at} ({status})")),
-            Some(None) => None,
-        };
+/// Is a program to start later, on a node that runs, and has not yet? Then it does not.
+fn prevent(state: &mut State, program: usize) -> bool {
+    let (now, id) = (state.now, ProgramId(program as u32));
+    let later = state.plan.programs.get(program).filter(|plan| plan.start.is_some_and(|at| at > now)).map(|plan| plan.node);
+    let Some(cell) = later.and_then(|node| state.cells.get_mut(node)).filter(|cell| !cell.core.off) else { return false };
+    let never = cell.is_early(id) || cell.core.programs.get(&id).is_none_or(|program| program.started.is_none());
+    if never {
         cell.core.now = cell.core.now.max(now);
-        // Those that it has started may be there still.
-        tell(self);
-        Ok(why.map_or(Acted::Done, |why| Acted::Nothing(format!("{name} {what}: {why}"))))
+        cell.stop(id);
     }
+    never
+}
 
-    fn start(&mut self, program: usize) -> Result<Acted, String> {
-        let now = self.now;
-        let Some(plan) = self.plan.programs.get(program) else { return Ok(Acted::Done) };
-        let (id, run, name) = (ProgramId(program as u32), plan.run.clone(), plan.name.clone());
-        let Some(cell) = self.cell_mut(plan.node) else { return Ok(Acted::Done) };
-        cell.core.now = cell.core.now.max(now);
-        if let Some(why) = cannot_start(cell, id) {
-            return Err(format!("{name} cannot start: {why}"));
-        }
-        match run {
-            Run::Builtin(_) if cell.is_early(id) => cell.start(id),
-            Run::Builtin(builtin) => cell.add_actor(builtin.actor(id), now, vec![id]),
-            Run::Process(_) => cell.start(id),
-        }
-        Ok(Acted::Done)
+/// Something for a program; who is not there is told nothing.
+fn told(state: &mut State, program: usize, what: &str, tell: impl FnOnce(&mut State)) -> Result<Acted, String> {
+    let (now, id) = (state.now, ProgramId(program as u32));
+    let Some(plan) = state.plan.programs.get(program) else { return Ok(Acted::Done) };
+    let (name, node) = (plan.name.clone(), plan.node);
+    let Some(cell) = state.cells.get_mut(node) else { return Ok(Acted::Done) };
+    let program = cell.core.programs.get(&id);
+    let why = match program.and_then(|program| program.started.map(|_| program.ended)) {
+        None => Some("it has not started".to_owned()),
+        Some(Some((at, status))) => Some(format!("it ended at {at} ({status})")),
+        Some(None) => None,
+    };
+    cell.core.now = cell.core.now.max(now);
+    // Those that it has started may be there still.
+    tell(state);
+    Ok(why.map_or(Acted::Done, |why| Acted::Nothing(format!("{name} {what}: {why}"))))
+}
+
+fn start(state: &mut State, program: usize) -> Result<Acted, String> {
+    let now = state.now;
+    let Some(plan) = state.plan.programs.get(program) else { return Ok(Acted::Done) };
+    let (id, run, name) = (ProgramId(program as u32), plan.run.clone(), plan.name.clone());
+    let Some(cell) = state.cells.get_mut(plan.node) else { return Ok(Acted::Done) };
+    cell.core.now = cell.core.now.max(now);
+    if let Some(why) = cannot_start(cell, id) {
+        return Err(format!("{name} cannot start: {why}"));
     }
+    match run {
+        Run::Builtin(_) if cell.is_early(id) => cell.start(id),
+        Run::Builtin(builtin) => cell.add_actor(builtin.actor(id), now, vec![id]),
+        Run::Process(_) => cell.start(id),
+    }
+    Ok(Acted::Done)
 }
 
 /// What a run that was cut short did not come to.

@@ -1,12 +1,13 @@
 //! Visits while the world runs: see [`crate::visit`].
 
-use super::World;
+use super::control::control;
+use super::state::State;
 use crate::actor::Next;
-use crate::cell::{Alarm, Machine, Ring};
+use crate::cell::Machine;
 use crate::early::Shared;
 use crate::life::ProgramState;
 use crate::limits::NAMES_TOLD;
-use crate::plan::{Expect, NodeKind, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Expect, NodeKind, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::process::ProcessTree;
 use crate::report::ProgramId;
 use crate::visit::{News, Pacer, Telling, Visit, Visitor, Visits, Wish};
@@ -34,6 +35,16 @@ pub(super) struct Door {
 }
 
 impl Door {
+    /// Lets people in, who come through `visits`.
+    pub fn open(&mut self, visits: Arc<Visits>) {
+        self.visits = Some(visits);
+    }
+
+    /// Ties the world's time to the time outside.
+    pub fn pace(&mut self, pacer: Arc<dyn Pacer>) {
+        self.pacer = Some(pacer);
+    }
+
     /// Called before each window: waits for the time outside. False: somebody wants to come in.
     pub fn before(&self, window: Instant, half: Duration) -> bool {
         if let Some(pacer) = &self.pacer {
@@ -56,60 +67,37 @@ impl Door {
     pub fn is_paced(&self) -> bool {
         self.pacer.is_some()
     }
-}
-
-impl World {
-    /// Calls `ring` with the name of a node when the first node reaches this time, before it does anything then: for debuggers.
-    pub fn alarm(&mut self, at: Instant, ring: Ring) {
-        let alarm = Alarm { at, rung: Arc::default(), ring };
-        let cells = self.lanes.iter_mut().flat_map(|lane| &mut lane.groups).flat_map(|group| &mut group.cells);
-        cells.for_each(|cell| cell.core.alarm = Some(Box::new(alarm.clone())));
-    }
-
-    /// Lets people in while it runs, who come through `visits`.
-    pub fn open(&mut self, visits: Arc<Visits>) {
-        self.door.visits = Some(visits);
-    }
-
-    /// Ties the world's time to the time outside. Changes no result; the world should run on one thread.
-    pub fn pace(&mut self, pacer: Arc<dyn Pacer>) {
-        self.door.pacer = Some(pacer);
-    }
-
-    pub(super) fn latest(&self) -> Instant {
-        let cells = self.lanes.iter().flat_map(|lane| &lane.groups).flat_map(|group| &group.cells);
-        cells.map(|cell| cell.core.now).max().unwrap_or(self.now).max(self.now)
-    }
 
     /// Nothing is due, but somebody is inside: sleeps until they do something. False: nobody is.
-    pub(super) fn wait_for_visitors(&mut self) -> bool {
-        let (Some(first), Some(visits), None) = (self.door.first, self.door.visits.clone(), &self.door.pacer) else { return false };
-        let inside = |number: usize| self.program(number).is_some_and(|program| program.ended.is_none());
-        if !(first..self.plan.programs.len()).any(inside) {
+    pub fn wait_for_visitors(&mut self, state: &mut State) -> bool {
+        let (Some(first), Some(visits), None) = (self.first, self.visits.clone(), &self.pacer) else { return false };
+        let inside = |number: usize| state.program(number).is_some_and(|program| program.ended.is_none());
+        if !(first..state.plan.programs.len()).any(inside) {
             return false;
         }
         visits.wait(IDLE);
-        self.admit(self.latest());
+        let latest = state.latest();
+        self.admit(state, latest);
         true
     }
 
     /// Lets in everybody who waits, not after `limit`, before which nothing is due.
-    pub(super) fn admit(&mut self, limit: Instant) {
-        let Some(visits) = self.door.visits.clone() else { return };
-        let outside = self.door.pacer.as_ref().map_or(limit, |pacer| pacer.now());
-        self.now = outside.clamp(self.latest().min(limit), limit);
+    pub fn admit(&mut self, state: &mut State, limit: Instant) {
+        let Some(visits) = self.visits.clone() else { return };
+        let outside = self.pacer.as_ref().map_or(limit, |pacer| pacer.now());
+        state.now = outside.clamp(state.latest().min(limit), limit);
         for visit in visits.take() {
             match visit {
                 Visit::Start(visitor) => {
                     let news = visitor.news.clone();
-                    if let Err(why) = self.welcome(visitor) {
+                    if let Err(why) = self.welcome(state, visitor) {
                         let _ = news.send(News::Refused(why));
                     }
                 }
-                Visit::Signal(program, signal) => self.with_actor(program, |actor, id| actor.signal(id, signal)),
-                Visit::Poke(program) => self.with_actor(program, |actor, _| actor.poke()),
+                Visit::Signal(program, signal) => state.with_actor(program, |actor, id| actor.signal(id, signal)),
+                Visit::Poke(program) => state.with_actor(program, |actor, _| actor.poke()),
                 Visit::Tell(Telling { node, wish, answer }) => {
-                    let answered = self.hear(node.as_deref(), wish);
+                    let answered = self.hear(state, node.as_deref(), wish);
                     let _ = answer.send(answered);
                 }
             }
@@ -117,16 +105,16 @@ impl World {
     }
 
     /// Carries out what somebody outside wants of a node.
-    fn hear(&mut self, node: Option<&str>, wish: Wish) -> Result<Value, ControlError> {
+    fn hear(&mut self, state: &mut State, node: Option<&str>, wish: Wish) -> Result<Value, ControlError> {
         let refused = |why: String| ControlError::World { why };
         let names = || {
-            let hosts = self.plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Host(_)));
+            let hosts = state.plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Host(_)));
             hosts.take(NAMES_TOLD).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ")
         };
-        let mut hosts = (0..self.plan.nodes.len()).filter(|node| matches!(self.plan.nodes[*node].kind, NodeKind::Host(_)));
+        let mut hosts = (0..state.plan.nodes.len()).filter(|node| matches!(state.plan.nodes[*node].kind, NodeKind::Host(_)));
         let index = match node {
             Some(name) => hosts
-                .find(|index| self.plan.nodes[*index].name == name)
+                .find(|index| state.plan.nodes[*index].name == name)
                 .ok_or_else(|| refused(format!("there is no node '{name}' with a stack in this world\nhelp: there are: {}", names())))?,
             None => match (hosts.next(), hosts.next()) {
                 (Some(only), None) => only,
@@ -136,8 +124,8 @@ impl World {
         let op = match wish {
             Wish::Op(op) => op,
             Wish::Apply { shape, wiring, dry_run } => {
-                self.check_wiring(index, wiring.as_ref())?;
-                return self.shape(index, &shape, dry_run);
+                check_wiring(state, index, wiring.as_ref())?;
+                return self.shape(state, index, &shape, dry_run);
             }
         };
         let not_from_outside = match op {
@@ -145,90 +133,61 @@ impl World {
             Op::Snapshot { .. } | Op::Restore { .. } => {
                 "that cannot be asked of a node of a running world from outside\nhelp: write it into the scenario, as an event: control = [\"…\"]"
             }
-            op => return self.tell_from_outside(index, op),
+            op => return self.tell(state, index, op),
         };
         Err(refused(not_from_outside.to_owned()))
     }
 
-    fn tell_from_outside(&mut self, node: usize, op: Op) -> Result<Value, ControlError> {
+    fn tell(&mut self, state: &mut State, node: usize, op: Op) -> Result<Value, ControlError> {
         let changes = !op.is_question();
-        let result = self.control(node, op).map_err(|why| ControlError::World { why });
+        let result = control(state, node, op).map_err(|why| ControlError::World { why });
         if changes {
-            self.door.told.insert(node);
+            self.told.insert(node);
         }
         result
     }
 
-    /// Interfaces are ends of wires, which are the scenario's: a file that names others is refused.
-    fn check_wiring(&mut self, node: usize, wiring: Option<&Wiring>) -> Result<(), ControlError> {
-        let Some(wiring) = wiring else { return Ok(()) };
-        let rows = self.control(node, Op::List(Table::Interfaces)).map_err(|why| ControlError::World { why })?;
-        let there = rows.as_array().into_iter().flatten().filter(|row| row["backend"].as_str().is_some_and(|backend| !backend.is_empty()));
-        let there: Vec<&str> = there.filter_map(|row| row["name"].as_str()).collect();
-        let named = |name: &str| wiring.interfaces.iter().any(|section| section.name == name);
-        let new = wiring.interfaces.iter().map(|section| section.name.as_str()).find(|name| !there.contains(name));
-        let gone = there.iter().copied().find(|name| !named(name));
-        let Some((name, what)) = new.map(|name| (name, "is not there")).or(gone.map(|name| (name, "is there, and not in the file"))) else {
-            return Ok(());
-        };
-        let why = format!(
-            "it {what}, and in virtual time interfaces are ends of the scenario's wires, which stay\n\
-             help: change the scenario, or write a file without [[interface]]"
-        );
-        Err(ControlError::NotAttached { interface: name.to_owned(), why })
-    }
-
     /// Brings a node's graph to a shape, as the daemon of a single stack does.
-    fn shape(&mut self, node: usize, shape: &Shape, dry_run: bool) -> Result<Value, ControlError> {
-        let now = self.now;
-        let (operations, checked) = match self.cell_mut(node).map(|cell| (cell.core.now.max(now), &mut cell.machine)) {
+    fn shape(&mut self, state: &mut State, node: usize, shape: &Shape, dry_run: bool) -> Result<Value, ControlError> {
+        let now = state.now;
+        let (operations, checked) = match state.cells.get_mut(node).map(|cell| (cell.core.now.max(now), &mut cell.machine)) {
             Some((now, Machine::Host(host))) => host.apply(now, shape, true)?,
-            _ => return Err(ControlError::World { why: format!("'{}' is off", self.plan.nodes[node].name) }),
+            _ => return Err(ControlError::World { why: format!("'{}' is off", state.plan.nodes[node].name) }),
         };
         let words: Vec<Option<String>> = operations.iter().map(command::write).collect();
         let changes = match dry_run || operations.is_empty() {
             true => checked,
-            false => self.tell_from_outside(node, Op::All(operations))?,
+            false => self.tell(state, node, Op::All(operations))?,
         };
         Ok(serde_json::json!({"operations": words, "changes": changes}))
     }
 
     /// Nodes that were told something from outside: their names.
-    pub(super) fn told_from_outside(&self) -> impl Iterator<Item = &str> {
-        self.door.told.iter().map(|node| self.plan.nodes[*node].name.as_str())
-    }
-
-    pub(super) fn with_actor(&mut self, program: usize, f: impl FnOnce(&mut dyn crate::Actor, ProgramId)) {
-        let (now, id) = (self.now, ProgramId(program as u32));
-        let Some(node) = self.plan.programs.get(program).map(|program| program.node) else { return };
-        let Some(slot) = self.cell_mut(node).and_then(|cell| cell.actors.iter_mut().find(|slot| slot.programs.contains(&id))) else {
-            return;
-        };
-        f(&mut *slot.actor, id);
-        slot.next.at = slot.next.at.min(now);
+    pub fn told<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = &'a str> {
+        self.told.iter().map(|node| plan.nodes[*node].name.as_str())
     }
 
     /// Starts a visitor's program.
-    fn welcome(&mut self, visitor: Visitor) -> Result<(), String> {
-        let now = self.now;
-        let names = || self.plan.nodes.iter().take(NAMES_TOLD).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ");
-        let node = self.plan.nodes.iter().position(|node| node.name == visitor.node);
+    fn welcome(&mut self, state: &mut State, visitor: Visitor) -> Result<(), String> {
+        let State { plan: world, now, cells, programs, common, .. } = state;
+        let now = *now;
+        let names = || world.nodes.iter().take(NAMES_TOLD).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ");
+        let node = world.nodes.iter().position(|node| node.name == visitor.node);
         let node = node.ok_or_else(|| format!("there is no node '{}'; there are: {}", visitor.node, names()))?;
-        let number = self.plan.programs.len();
+        let number = world.programs.len();
         let mut run = ProcessPlan::new([]);
         (run.command, run.environment) = (visitor.command.clone(), visitor.environment.clone());
         let name = format!("exec{number}@{}", visitor.node);
         let plan = ProgramPlan { name, node, run: Run::Process(run.clone()), start: None, expect: Expect::Any };
         let id = ProgramId(number as u32);
-        let (world, common) = (std::mem::take(&mut self.plan), Arc::clone(&self.common));
-        let welcomed = match self.cell_mut(node) {
+        let welcomed = match cells.get_mut(node) {
             Some(cell) if matches!(cell.machine, Machine::Host(_)) => {
                 cell.core.now = cell.core.now.max(now);
                 let there = cell.actors.iter().any(|slot| slot.actor.starts_programs());
                 let made = if there {
                     Ok(())
                 } else {
-                    ProcessTree::launch(&world, node, &[], &common, None, cell.disk.take())
+                    ProcessTree::launch(world, node, &[], common, None, cell.disk.take())
                         .map(|tree| cell.add_actor(Box::new(Shared::new(tree)), now, Vec::new()))
                 };
                 made.map(|()| {
@@ -244,11 +203,29 @@ impl World {
             }
             _ => Err(format!("'{}' is a switch, a Linux kernel, or off", visitor.node)),
         };
-        self.plan = world;
         welcomed?;
-        self.plan.programs.push(plan);
-        self.programs[node].push(id);
-        self.door.first = self.door.first.or(Some(number));
+        world.programs.push(plan);
+        programs[node].push(id);
+        self.first = self.first.or(Some(number));
         Ok(())
     }
+}
+
+/// Interfaces are ends of wires, which are the scenario's: a file that names others is refused.
+fn check_wiring(state: &mut State, node: usize, wiring: Option<&Wiring>) -> Result<(), ControlError> {
+    let Some(wiring) = wiring else { return Ok(()) };
+    let rows = control(state, node, Op::List(Table::Interfaces)).map_err(|why| ControlError::World { why })?;
+    let there = rows.as_array().into_iter().flatten().filter(|row| row["backend"].as_str().is_some_and(|backend| !backend.is_empty()));
+    let there: Vec<&str> = there.filter_map(|row| row["name"].as_str()).collect();
+    let named = |name: &str| wiring.interfaces.iter().any(|section| section.name == name);
+    let new = wiring.interfaces.iter().map(|section| section.name.as_str()).find(|name| !there.contains(name));
+    let gone = there.iter().copied().find(|name| !named(name));
+    let Some((name, what)) = new.map(|name| (name, "is not there")).or(gone.map(|name| (name, "is there, and not in the file"))) else {
+        return Ok(());
+    };
+    let why = format!(
+        "it {what}, and in virtual time interfaces are ends of the scenario's wires, which stay\n\
+         help: change the scenario, or write a file without [[interface]]"
+    );
+    Err(ControlError::NotAttached { interface: name.to_owned(), why })
 }

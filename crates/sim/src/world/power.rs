@@ -1,0 +1,46 @@
+//! Machines lose power, and boot anew.
+
+use super::state::State;
+use crate::boot::boot;
+use crate::cell::Machine;
+use crate::launch::start_programs;
+
+/// The machine loses power: programs, connections and what its wires' queues hold are gone.
+pub(super) fn crash(state: &mut State, node: usize) {
+    let now = state.now;
+    let Some(cell) = state.cells.get_mut(node) else { return };
+    cell.core.now = cell.core.now.max(now);
+    cell.end_programs(now);
+    if matches!(cell.machine, Machine::Host(_) | Machine::Guest(_)) {
+        cell.machine = Machine::Off;
+    }
+    cell.core.off = true;
+    for port in 0..cell.core.ports.len() {
+        cell.core.lose_inbox(port);
+        cell.core.with_wire(port, |wire, dropped| {
+            wire.set_up(false, dropped);
+            wire.set_up(true, dropped);
+        });
+    }
+    cell.core.forget_completions();
+}
+
+/// It boots anew, on a fresh disk or on that which it had. Programs that start by time start again.
+pub(super) fn restart(state: &mut State, node: usize, fresh: bool) -> Result<(), String> {
+    crash(state, node);
+    let State { plan, now, cells, programs, common, boots, processors, .. } = state;
+    if let (true, Some(cell)) = (fresh, cells.get_mut(node)) {
+        cell.disk = None;
+    }
+    let cpu = processors.as_ref().and_then(|claim| claim.of(cells.lane_of(node)));
+    // Its ports are in their places already.
+    let (machine, _) = boot(plan, node, None, &mut boots[node], *now, cpu).map_err(|error| error.to_string())?;
+    let Some(cell) = cells.get_mut(node) else { return Ok(()) };
+    cell.machine = machine;
+    cell.taken = Default::default();
+    cell.core.off = false;
+    let programs = programs.get(node).map_or(&[][..], Vec::as_slice);
+    let result = start_programs(plan, node, programs, common, cell, *now, cpu);
+    cell.begin();
+    result.map_err(|error| error.to_string())
+}

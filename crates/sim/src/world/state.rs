@@ -1,0 +1,55 @@
+//! What a world is at a time: the plan, the machines and wires that it has come to, and what is needed to make a machine anew. Whoever changes a
+//! world gets it as an argument.
+
+use super::cells::Cells;
+use super::wires::Wires;
+use crate::actor::Actor;
+use crate::life::ProgramState;
+use crate::plan::Plan;
+use crate::process::Common;
+use crate::report::ProgramId;
+use crate::snapshots::Kept;
+use std::sync::Arc;
+use weft_core::{Instant, Rng};
+use weft_intercept::process::processor::Claim;
+
+pub(super) struct State {
+    pub plan: Plan,
+    pub now: Instant,
+    pub cells: Cells,
+    pub wires: Wires,
+    /// The programs of each node.
+    pub programs: Vec<Vec<ProgramId>>,
+    /// What is the same for the trees of processes of all nodes.
+    pub common: Arc<Common>,
+    /// What nodes draw from when they boot.
+    pub boots: Vec<Rng>,
+    /// Which processor each thread is pinned to, where there are unmodified programs.
+    pub processors: Option<Claim>,
+    /// The snapshots that its nodes have written.
+    pub kept: Kept,
+}
+
+impl State {
+    /// Now, or the latest present of any machine.
+    pub fn latest(&self) -> Instant {
+        self.cells.latest().unwrap_or(self.now).max(self.now)
+    }
+
+    /// What came of a program so far.
+    pub fn program(&self, program: usize) -> Option<&ProgramState> {
+        let node = self.plan.programs.get(program)?.node;
+        self.cells.get(node)?.core.programs.get(&ProgramId(program as u32))
+    }
+
+    /// Lets the actor that has a program do something, and gives it a turn.
+    pub fn with_actor(&mut self, program: usize, f: impl FnOnce(&mut dyn Actor, ProgramId)) {
+        let (now, id) = (self.now, ProgramId(program as u32));
+        let Some(node) = self.plan.programs.get(program).map(|program| program.node) else { return };
+        let Some(slot) = self.cells.get_mut(node).and_then(|cell| cell.actors.iter_mut().find(|slot| slot.programs.contains(&id))) else {
+            return;
+        };
+        f(&mut *slot.actor, id);
+        slot.next.at = slot.next.at.min(now);
+    }
+}
