@@ -16,31 +16,23 @@
 
 mod calls;
 mod compare;
+mod layout;
 mod read;
 
 pub use compare::{Comparison, Difference, compare};
+pub use layout::{FOLDER, INDEX};
 pub use read::{Event, Events, Index, NodeIndex, RecordError, Rehash, What, rehash};
 
 use crate::hash::Way;
 use crate::report::{CallRecord, ProgramId, Status, Stream};
+use layout::{FORMAT, file_of};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weft_core::{Frame, Instant, InterfaceIndex};
 
-/// Folder of the record in a folder of results.
-pub const FOLDER: &str = "record";
-/// Names of what the record speaks of; written last.
-pub const INDEX: &str = "index.json";
-/// First line of each file of events.
-pub(crate) const FORMAT: &[u8] = b"weft record 1\n";
 /// Written out when this much has gathered, bytes. Files are opened for that only: a world may have more nodes than a process descriptors.
 const BUFFER_BYTES: usize = 256 << 10;
-
-/// Where a node's events go.
-pub(crate) fn file_of(folder: &Path, node: &str) -> PathBuf {
-    folder.join(format!("{node}.events"))
-}
 
 /// Writes the events of one node.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Reading a record.
 
-use super::{FOLDER, FORMAT, INDEX, file_of};
+use super::layout::{FOLDER, FORMAT, INDEX, file_of};
 use crate::hash::{NodeHash, Way, fold};
 use crate::report::{CallRecord, ProgramId, Status, Stream};
 use serde::{Deserialize, Serialize};
