@@ -11,40 +11,55 @@
 //! every frame would cross it).
 #![forbid(unsafe_code)]
 
-pub mod actor;
-mod arrange;
-mod boot;
-mod builtin;
+// In layers: a file needs others of its own layer and of those above it here, and none of those below.
+
+// What is told and kept of a world, and the bounds that everybody keeps to.
 mod calls;
-mod cell;
 pub mod debug;
-mod early;
 mod error;
 mod figures;
-mod group;
-pub mod guest;
 pub mod hash;
 mod item;
-mod launch;
 mod life;
 mod limits;
-pub mod plan;
-pub mod process;
-pub mod program;
-mod queue;
 pub mod record;
 mod report;
-pub mod result;
-pub mod said;
-pub mod scenario;
 mod snapshots;
-pub mod sweep;
 mod ticket;
+
+// The world as data, with the guests and visits that it speaks of.
+mod builtin;
+pub mod guest;
+pub mod plan;
+pub mod said;
 mod trace;
-pub mod twin;
 pub mod visit;
+
+// What acts on a node.
+pub mod actor;
+mod early;
+pub mod process;
+pub mod program;
+
+// Wires, and the machines between them.
+mod cell;
+mod queue;
 mod wire;
+
+// How machines boot, get their programs, and run one after the other or on several threads.
+mod arrange;
+mod boot;
+mod group;
+mod launch;
+
+// All of them.
 mod world;
+
+// What a world is read from, and what is said of its run.
+pub mod result;
+pub mod scenario;
+pub mod sweep;
+pub mod twin;
 
 pub use actor::{Actor, ActorContext, Next};
 pub use cell::{FrameSink, Ring};
