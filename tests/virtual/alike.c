@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -367,12 +368,72 @@ static void none(void)
     printf("%d calls, %d wrong", tried, wrong);
 }
 
+/* openat2(2): what it refuses, how it follows paths, and that a named pipe waits for its other side. */
+static long open2(const char *path, unsigned long long flags, unsigned long long mode, unsigned long long resolve, size_t bytes)
+{
+    struct { unsigned long long flags, mode, resolve, more[2]; } how = {flags, mode, resolve, {0, bytes == 40}};
+    long fd = came(syscall(SYS_openat2, AT_FDCWD, path, &how, bytes));
+    if (fd >= 0) close(fd);
+    return fd < 0 ? fd : 0;
+}
+static void *reads_pipe(void *path)
+{
+    ms(30);
+    int fd = open(path, O_RDONLY);
+    ms(30);
+    close(fd);
+    return 0;
+}
+static void open_how(void)
+{
+    char folder[] = "/tmp/alike-XXXXXX";
+    if (!mkdtemp(folder) || chdir(folder)) return;
+    printf("made %ld, again %ld, ", open2("x", O_RDWR | O_CREAT | O_EXCL, 0600, 0, 24), open2("x", O_RDWR | O_CREAT | O_EXCL, 0600, 0, 24));
+    printf("small %ld, long %ld, more %ld, huge %ld, ", open2("x", 0, 0, 0, 23), open2("x", 0, 0, 0, 32), open2("x", 0, 0, 0, 40), open2("x", 0, 0, 0, 5000));
+    printf("mode %ld, flags %ld, resolve %ld, ", open2("x", 0, 0600, 0, 24), open2("x", 1ULL << 40, 0, 0, 24), open2("x", 0, 0, 1 << 20, 24));
+    printf("links %d %d, ", symlink("x", "to"), symlink("/etc/passwd", "out"));
+    for (unsigned resolve = 2; resolve <= 0x10; resolve *= 2)
+        printf("%x: %ld %ld %ld %ld %ld, ", resolve, open2("to", 0, 0, resolve, 24), open2("out", 0, 0, resolve, 24), open2("../..", O_DIRECTORY, 0, resolve, 24),
+               open2("/proc/self/exe", 0, 0, resolve, 24), open2("/proc/uptime", 0, 0, resolve, 24));
+    printf("executable %ld, nothing %ld, ", open2("/proc/self/exe", 0, 0, 0, 24), open2("none", 0, 0, 0, 24));
+    struct stat stat;
+    struct { unsigned long long flags, mode, resolve; } write = {O_WRONLY, 0, 0};
+    mkfifo("pipe", 0600);
+    long none = open2("pipe", O_WRONLY | O_NONBLOCK, 0, 0, 24);
+    pthread_t other;
+    pthread_create(&other, 0, reads_pipe, "pipe");
+    int fd = syscall(SYS_openat2, AT_FDCWD, "pipe", &write, sizeof write);
+    printf("pipe %ld, then %d, ", none, fd >= 0);
+    pthread_join(other, 0);
+    printf("is a pipe %d", !fstat(fd, &stat) && S_ISFIFO(stat.st_mode));
+}
+
+/* SO_GET_FILTER: room and length count instructions, and 0 asks how many there are (net/core/filter.c, sk_get_filter). */
+static void filter_read_back(void)
+{
+    struct sock_filter pass[] = {{6, 0, 0, 65535}, {6, 0, 0, 65535}};
+    struct sock_fprog program = {2, pass};
+    int s = socket(AF_INET, SOCK_DGRAM, 0);
+    for (int attached = 0; attached < 2; attached++) {
+        for (int room = -1; room < 4; room++) {
+            unsigned char into[64] = {0};
+            socklen_t length = room;
+            long result = came(getsockopt(s, SOL_SOCKET, SO_GET_FILTER, into, &length));
+            printf("%d: %ld %d %d%d, ", room, result, (int)length, into[0], into[8]);
+        }
+        printf("set %ld, ", came(setsockopt(s, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program)));
+    }
+    close(s);
+}
+
 static const struct part PARTS[] = {
     {"splice from a file to a full pipe", splice_file}, {"splice from a pipe to a full socket", splice_socket}, {"sendfile to a full pipe", send_file},
     {"vmsplice to a full pipe", vm_splice}, {"tee to a full pipe", tee_full}, {"splice and tee without waiting", impatient}, {"preadv2 and pwritev2 of a pipe", vectors},
     {"creat of a named pipe", make_fifo}, {"ctrl-C with a handler", interrupt_handled}, {"ctrl-C to who computes", interrupt_computing}, {"ctrl-C", interrupt},
     {"ctrl-backslash", quit}, {"ctrl-Z", stop}, {"ctrl-Z to who computes", stop_computing}, {"reading in the background", background}, {"size of a terminal", window}, {"echo", echo},
     {"ctrl-S and ctrl-Q", flow}, {"RLIMIT_FSIZE", file_size}, {"RLIMIT_CPU", cpu_time}, {"RLIMIT_STACK", small_stack}, {"descriptors that are none", none},
+    {"openat2", open_how},
+    {"a filter read back", filter_read_back},
     {"stopped while it waits", stopped_waiting},
 };
 

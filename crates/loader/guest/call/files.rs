@@ -47,14 +47,48 @@ pub fn openat(t: &mut Thread, call: Openat) -> Answer {
     opening(t, Openat::NUMBER, call.dfd.0, call.filename, call.flags.0, &open)
 }
 
+/// openat2(2). Where it says how a path is to be followed, the kernel follows it, and nothing else is opened instead.
+pub fn openat2(t: &mut Thread, call: Openat2) -> Answer {
+    let how = how(&call)?;
+    let open = |path: usize, flags: usize| {
+        let how = [flags as u64, how[1], how[2]];
+        by_kernel(&Openat2 { filename: Path(path), how: In::of(how.as_ptr() as usize), usize: Size(size_of_val(&how)), ..call })
+    };
+    // build_open_flags comes before getname.
+    if open(c"".as_ptr() as usize, how[0] as usize) == sys::EINVAL {
+        return Err(sys::EINVAL);
+    }
+    if how[2] == 0 {
+        return opening(t, Openat2::NUMBER, call.dfd.0, call.filename, how[0] as usize, &open);
+    }
+    Ok(opening_path(t, Openat2::NUMBER, call.dfd.0, call.filename.0, how[0] as usize, &open))
+}
+
+/// The program's struct open_how: flags, mode, resolve. RESOLVE_CACHED asks what the kernel knows by heart, which is chance: all is known.
+fn how(call: &Openat2) -> Result<[u64; 3], isize> {
+    const RESOLVE_CACHED: u64 = 0x20;
+    const KNOWN_BYTES: usize = 24;
+    const PAGE_BYTES: usize = 4096;
+    let (at, bytes) = (call.how.0, call.usize.0);
+    // fs/open.c, SYSCALL_DEFINE4(openat2), and copy_struct_from_user: what is not known must be zero.
+    if bytes < KNOWN_BYTES {
+        return Err(sys::EINVAL);
+    }
+    if bytes > PAGE_BYTES {
+        return Err(sys::E2BIG);
+    }
+    for offset in KNOWN_BYTES..bytes {
+        let mut byte = [0_u8];
+        sys::copy_in(at + offset, &mut byte)?;
+        if byte[0] != 0 {
+            return Err(sys::E2BIG);
+        }
+    }
+    Ok([sys::read_u64(at)?, sys::read_u64(at + 8)?, sys::read_u64(at + 16)? & !RESOLVE_CACHED])
+}
+
 /// What opens a file. `open`: the call with another path and other flags.
 fn opening(t: &mut Thread, number: usize, folder: usize, path: Path, flags: usize, open: &dyn Fn(usize, usize) -> isize) -> Answer {
-    const O_ACCMODE: usize = 3;
-    const O_CREAT: usize = 0o100;
-    const O_NONBLOCK: usize = 0o4000;
-    const O_PATH: usize = 0o10_000_000;
-    const S_IFMT: u32 = 0o170_000;
-    const S_IFIFO: u32 = 0o010_000;
     if proc::is_uuid(path.0) {
         return proc::uuid(t);
     }
@@ -62,17 +96,28 @@ fn opening(t: &mut Thread, number: usize, folder: usize, path: Path, flags: usiz
         return Ok(fd);
     }
     let path = path_of(t, path).0;
+    Ok(opening_path(t, number, folder, path, flags, open))
+}
+
+/// The same, of this very path.
+fn opening_path(t: &mut Thread, number: usize, folder: usize, path: usize, flags: usize, open: &dyn Fn(usize, usize) -> isize) -> isize {
+    const O_ACCMODE: usize = 3;
+    const O_CREAT: usize = 0o100;
+    const O_NONBLOCK: usize = 0o4000;
+    const O_PATH: usize = 0o10_000_000;
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFIFO: u32 = 0o010_000;
     let mut stat = [0_u32; 36];
     let found = flags & O_PATH == 0 && sys::call(nr::NEWFSTATAT, &[folder, path, stat.as_mut_ptr() as usize, 0]) == 0;
     if found
         && sheet::may_be_on(u64::from(stat[1]) << 32 | u64::from(stat[0]))
         && let Some(fd) = sheet::open(flags, &|flags| open(path, flags))
     {
-        return Ok(fd);
+        return fd;
     }
     // Opening a named pipe waits for the other side.
     if found && flags & O_NONBLOCK == 0 && stat[6] & S_IFMT == S_IFIFO {
-        return Ok(open_pipe(t, number, flags & O_ACCMODE == 0, &|| open(path, flags | O_NONBLOCK)));
+        return open_pipe(t, number, flags & O_ACCMODE == 0, &|| open(path, flags | O_NONBLOCK));
     }
     let fd = if flags & (O_CREAT | O_ACCMODE) == 0 {
         open(path, flags)
@@ -84,7 +129,7 @@ fn opening(t: &mut Thread, number: usize, folder: usize, path: Path, flags: usiz
     if whole {
         terminals::opened(fd as usize);
     }
-    Ok(if whole { proc::opened(t, fd as usize, flags) } else { fd })
+    if whole { proc::opened(t, fd as usize, flags) } else { fd }
 }
 
 /// A named pipe, whose other side is waited for.

@@ -201,6 +201,12 @@ pub fn openat(t: &mut Thread, call: Openat) -> Option<Answer> {
     (filename != call.filename).then(|| Ok(by_kernel(&Openat { filename, ..call })))
 }
 
+/// openat2(2)
+pub fn openat2(t: &mut Thread, call: Openat2) -> Option<Answer> {
+    let filename = files::path_of(t, call.filename);
+    (filename != call.filename).then(|| Ok(by_kernel(&Openat2 { filename, ..call })))
+}
+
 /// readlink(2)
 pub fn readlink(t: &mut Thread, call: Readlink) -> Option<Answer> {
     proc::whose_executable(t, call.path.0).is_some().then(|| files::readlink(t, call))

@@ -458,7 +458,8 @@ macro_rules! for_each_call {
             435 CLONE3 Clone3(uargs: Address, size: Size): frame(threads::clone3), strict frame(thread::clone3_call);
             436 CLOSE_RANGE CloseRange(fd: Uint, max_fd: Uint, flags: Flags):
                 program(descriptors::close_range), strict program(calls::close_range);
-            437 OPENAT2 Openat2(dfd: Dir, filename: Path, how: In<kernel::OpenHow>, usize: Size): refused(ENOSYS, 0);
+            437 OPENAT2 Openat2(dfd: Dir, filename: Path, how: In<kernel::OpenHow>, usize: Size):
+                program(files::openat2), strict program(calls::openat2);
             438 PIDFD_GETFD PidfdGetfd(pidfd: Fd, fd: Int, flags: Flags): refused(EPERM);
             439 FACCESSAT2 Faccessat2(dfd: Dir, filename: Path, mode: Int, flags: Flags): kernel;
             440 PROCESS_MADVISE ProcessMadvise(pidfd: Fd, vec: In<kernel::IoVecs>, vlen: Size, behavior: Int, flags: Flags):
