@@ -1,7 +1,7 @@
 //! Reading the arguments of an `exec`: a JSON object whose names are all known, or an error that says what would be right.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use weft_core::{ControlError, Value};
+use weft_core::{ControlError, Refused, Value};
 use weft_wire::ethernet::Mac;
 
 /// The arguments of one procedure call.
@@ -31,7 +31,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The refusal of this call.
-    pub(crate) fn fail(&self, why: impl Into<String>) -> ControlError {
+    pub(crate) fn fail(&self, why: impl Into<Refused>) -> ControlError {
         ControlError::ExecFailed { block: self.block.to_owned(), procedure: self.procedure.to_owned(), why: why.into() }
     }
 

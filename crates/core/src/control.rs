@@ -1,6 +1,7 @@
 //! Control messages: everything that is read, set, run or rebuilt in a node goes through one of these, and each gets one answer.
 
 use crate::nearest::hint;
+use crate::refused::{ErrorKind, Refused};
 use crate::selector::Selector;
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
@@ -363,7 +364,8 @@ pub enum ControlError {
         /// The procedure.
         procedure: String,
         /// Why.
-        why: String,
+        #[serde(flatten)]
+        why: Refused,
     },
     /// No such port.
     #[error("block '{block}' has no {direction} port '{port}'; it has: {known}")]
@@ -457,7 +459,8 @@ pub enum ControlError {
         /// Its name.
         interface: String,
         /// Why, and what to do.
-        why: String,
+        #[serde(flatten)]
+        why: Refused,
     },
     /// There is no snapshot.
     #[error("cannot write the snapshot '{file}': {why}")]
@@ -493,8 +496,23 @@ pub enum ControlError {
     #[error("{why}")]
     World {
         /// Why, and what to do.
-        why: String,
+        #[serde(flatten)]
+        why: Refused,
     },
+}
+
+impl ControlError {
+    /// What kind of refusal it is: the errno that a program gets is [`ErrorKind::errno`] of it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            ControlError::Limit { .. } => ErrorKind::NoSpace,
+            // Of arguments that cannot be read the kind is not said.
+            ControlError::ExecFailed { why, .. } => why.kind.unwrap_or(ErrorKind::Invalid),
+            ControlError::NotAttached { why, .. } | ControlError::World { why } => why.kind.unwrap_or(ErrorKind::Unsupported),
+            // The graph has no such block.
+            _ => ErrorKind::Unsupported,
+        }
+    }
 }
 
 /// What there is, of what need not be there.

@@ -401,12 +401,12 @@ impl Engine {
             Op::Show(show) => Ok(self.show(*show)),
             Op::Pause | Op::Unpause if self.never_pauses => {
                 let why = "the threaded engine cannot hold frames: pause a stack with engine = \"inline\" or \"queued\"";
-                Err(ControlError::World { why: why.to_owned() })
+                Err(ControlError::World { why: why.into() })
             }
             Op::Pause => Ok(self.pause().into()),
             Op::Unpause => Ok(self.unpause().into()),
             Op::Snapshot { .. } | Op::Restore { .. } => {
-                Err(ControlError::World { why: "this node has nobody who reads and writes files for it".to_owned() })
+                Err(ControlError::World { why: "this node has nobody who reads and writes files for it".into() })
             }
             change => {
                 let plan = self.prepare(std::slice::from_ref(change))?;

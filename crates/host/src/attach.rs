@@ -44,7 +44,7 @@ struct Asked {
 
 impl Asked {
     fn read(arguments: &Value) -> Result<Asked, ControlError> {
-        let bad = |why: String| ControlError::ExecFailed { block: "interfaces".to_owned(), procedure: "add".to_owned(), why };
+        let bad = |why: String| ControlError::ExecFailed { block: "interfaces".to_owned(), procedure: "add".to_owned(), why: why.into() };
         let Value::Object(mut fields) = arguments.clone() else { return Err(bad("EINVAL: arguments are name=value".to_owned())) };
         let index = match fields.remove("index") {
             None => InterfaceIndex::NONE,
@@ -101,7 +101,8 @@ impl World {
 
     /// Everything that can be said of new interfaces before one is opened; `leaving` are the names of those that go for them.
     fn check_new(&mut self, coming: &[InterfaceSection], leaving: &[String]) -> Result<(), ControlError> {
-        let refused = |section: &InterfaceSection, why: String| ControlError::NotAttached { interface: section.name.clone(), why };
+        let refused =
+            |section: &InterfaceSection, why: String| ControlError::NotAttached { interface: section.name.clone(), why: why.into() };
         for section in coming {
             ground::check_section(section).map_err(|wrong| refused(section, format!("{}: {}; {}", wrong.field, wrong.what, wrong.help)))?;
             self.node.describe_new(section)?;
@@ -121,9 +122,9 @@ impl World {
         let leaving = self.ports.values().map(Port::section).filter(|section| leaving.contains(&section.name));
         outside::check_networks(coming.iter(), leaving).map_err(|error| match error {
             crate::world::WorldError::Network { interface, what, advice } => {
-                ControlError::NotAttached { interface, why: format!("{what}: {advice}") }
+                ControlError::NotAttached { interface, why: format!("{what}: {advice}").into() }
             }
-            other => ControlError::World { why: other.to_string() },
+            other => ControlError::World { why: other.to_string().into() },
         })
     }
 
@@ -131,7 +132,7 @@ impl World {
     fn open_and_plug(&mut self, section: &InterfaceSection, index: InterfaceIndex) -> Result<(InterfaceIndex, Vec<String>), ControlError> {
         let mut described = self.node.describe_new(section)?;
         described.index = index;
-        let refused = |why: String| ControlError::NotAttached { interface: section.name.clone(), why };
+        let refused = |why: String| ControlError::NotAttached { interface: section.name.clone(), why: why.into() };
         let opened = ground::open_one(section).map_err(|error| refused(error.to_string()))?;
         let mut notices: Vec<String> = opened.notice.iter().cloned().collect();
         let number = self.plug(section, described, opened, &mut notices)?;
@@ -161,7 +162,7 @@ impl World {
             && let Err(error) = self.reactor.add(fd, TOKEN_PORT | u64::from(number.0), Interest::READ)
         {
             let _ = self.node.remove_interface(now, number);
-            return Err(ControlError::NotAttached { interface: section.name.clone(), why: format!("epoll: {error}") });
+            return Err(ControlError::NotAttached { interface: section.name.clone(), why: format!("epoll: {error}").into() });
         }
         self.ports.insert(number, port);
         Ok(number)

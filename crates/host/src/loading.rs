@@ -93,7 +93,7 @@ impl Loading {
             let _ = rustix::io::write(&shared.event, &1_u64.to_ne_bytes());
         };
         let started = std::thread::Builder::new().name("weft-load".to_owned()).spawn(read);
-        started.map_err(|error| ControlError::World { why: format!("no thread can read the file: {error}") })?;
+        started.map_err(|error| ControlError::World { why: format!("no thread can read the file: {error}").into() })?;
         self.readers += 1;
         Ok(())
     }

@@ -196,7 +196,7 @@ impl Execute for Threaded {
     }
 
     fn control(&mut self, now: Instant, message: &Message) -> Reply {
-        let mut result = Err(ControlError::World { why: "the engine did not answer".to_owned() });
+        let mut result = Err(ControlError::World { why: "the engine did not answer".into() });
         self.at_rest(now, &mut |engine| {
             result = engine.control(now, message).result;
             false

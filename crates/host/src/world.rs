@@ -605,7 +605,7 @@ impl World {
 
     fn answer(&mut self, client: &mut Connection, request: Request) -> Result<Value, ControlError> {
         let now = self.clock.now();
-        let world = |why: String| ControlError::World { why };
+        let world = |why: String| ControlError::World { why: why.into() };
         if let Some(other) = request.node.filter(|name| *name != self.node.name()) {
             let why = format!(
                 "this is the stack of '{}', and no world with a node '{other}'\nhelp: without --node it is this stack that is meant",

@@ -28,7 +28,7 @@ pub trait Lend {
     /// The block's refusal; that of a node that takes none from programs.
     fn control(&mut self, op: Op) -> Result<Value, ControlError> {
         let _ = op;
-        Err(ControlError::World { why: "EOPNOTSUPP: this node takes no changes from its programs".to_owned() })
+        Err(ControlError::World { why: "EOPNOTSUPP: this node takes no changes from its programs".into() })
     }
 
     /// What blocks have alerted of since the last call, where nobody else hands it on.
@@ -81,7 +81,7 @@ pub trait Stack {
     /// See [`Lend::control`].
     fn control(&mut self, op: Op) -> Result<Value, ControlError> {
         let _ = op;
-        Err(ControlError::World { why: "EOPNOTSUPP: this node takes no changes from its programs".to_owned() })
+        Err(ControlError::World { why: "EOPNOTSUPP: this node takes no changes from its programs".into() })
     }
     /// See [`Lend::take_alerts`].
     fn take_alerts(&mut self) -> Vec<Alert> {

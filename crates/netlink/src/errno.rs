@@ -65,9 +65,12 @@ pub fn number_of(error: &ControlError) -> (i32, String) {
     match error {
         ControlError::Limit { .. } => (ENOSPC, error.to_string()),
         ControlError::ExecFailed { why, .. } => {
-            let (name, rest) = why.split_once(": ").unwrap_or(("", why));
+            if let Some(kind) = why.kind {
+                return (kind.errno(), why.text.clone());
+            }
+            let (name, rest) = why.text.split_once(": ").unwrap_or(("", &why.text));
             let known = NAMES.iter().find(|(known, _)| *known == name);
-            known.map_or_else(|| (EINVAL, why.clone()), |(_, number)| (*number, rest.to_owned()))
+            known.map_or_else(|| (EINVAL, why.text.clone()), |(_, number)| (*number, rest.to_owned()))
         }
         // The graph has no such block.
         other => (EOPNOTSUPP, other.to_string()),

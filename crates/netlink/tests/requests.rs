@@ -116,7 +116,7 @@ impl Tables for Still {
     }
     fn exec(&mut self, block: &str, procedure: &str, arguments: Value) -> Result<Value, ControlError> {
         if let Some(why) = self.refuses {
-            return Err(ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why: why.to_owned() });
+            return Err(ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why: why.into() });
         }
         self.told.push((block.to_owned(), procedure.to_owned(), arguments));
         Ok(json!({"index": 9}))

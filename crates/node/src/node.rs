@@ -209,7 +209,7 @@ impl Node {
         }
         let reply = self
             .with_interfaces(now, |interfaces, cx| interfaces.attach(&arguments, cx))
-            .ok_or_else(|| ControlError::World { why: "this graph has no block 'interfaces', so it takes no interface".to_owned() })??;
+            .ok_or_else(|| ControlError::World { why: "this graph has no block 'interfaces', so it takes no interface".into() })??;
         reply["index"]
             .as_u64()
             .and_then(|index| u32::try_from(index).ok())
@@ -259,7 +259,8 @@ impl Node {
     /// # Errors
     /// Its address is none.
     pub fn describe_new(&self, section: &InterfaceSection) -> Result<Interface, ControlError> {
-        let wrong = |(what, help)| ControlError::NotAttached { interface: section.name.clone(), why: format!("mac: {what}; {help}") };
+        let wrong =
+            |(what, help)| ControlError::NotAttached { interface: section.name.clone(), why: format!("mac: {what}; {help}").into() };
         self.described(section).map_err(wrong)
     }
 
@@ -633,7 +634,7 @@ pub fn default_mac(node: &str, interface: &str) -> weft_wire::ethernet::Mac {
 /// that it points at tells.
 fn plainly(error: &ControlError) -> String {
     let ControlError::ExecFailed { why, .. } = error else { return error.to_string() };
-    let mut why = why.as_str();
+    let mut why = why.text.as_str();
     while let Some((word, rest)) = why.split_once(": ")
         && !word.is_empty()
         && (word.bytes().all(|byte| byte.is_ascii_uppercase()) || ARGUMENTS.contains(&word))
@@ -649,7 +650,7 @@ const ARGUMENTS: &[&str] = &["name", "mac", "mtu", "group", "backend", "interfac
 /// Which field of a section a procedure complains about.
 fn field_of<'a>(error: &ControlError, otherwise: &'a str) -> &'a str {
     let ControlError::ExecFailed { why, .. } = error else { return otherwise };
-    ARGUMENTS.iter().find(|name| why.strip_prefix(**name).is_some_and(|rest| rest.starts_with(": "))).copied().unwrap_or(otherwise)
+    ARGUMENTS.iter().find(|name| why.text.strip_prefix(**name).is_some_and(|rest| rest.starts_with(": "))).copied().unwrap_or(otherwise)
 }
 
 /// A port that must be bound is not: what to do depends on whose block it is.

@@ -62,7 +62,7 @@ impl Wiring {
                      first (weft exec interfaces remove name={})",
                     section.name
                 );
-                return Err(ControlError::NotAttached { interface: section.name.clone(), why });
+                return Err(ControlError::NotAttached { interface: section.name.clone(), why: why.into() });
             }
         }
         let comes = |name: &str| coming.iter().any(|section| section.name == name);
@@ -204,7 +204,7 @@ impl Node {
 }
 
 fn not_settled(interface: &str, what: &str, error: &ControlError) -> ControlError {
-    ControlError::NotAttached { interface: interface.to_owned(), why: format!("{what}: {error}") }
+    ControlError::NotAttached { interface: interface.to_owned(), why: format!("{what}: {error}").into() }
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ impl GuestBlock {
         }
         match block.failure.get() {
             Some(why) => {
-                Err(ControlError::World { why: format!("a block of kind '{}' fails before it begins: {why}", manifest.kind.name) })
+                Err(ControlError::World { why: format!("a block of kind '{}' fails before it begins: {why}", manifest.kind.name).into() })
             }
             None => Ok(block),
         }

@@ -262,8 +262,9 @@ pub fn load(content: &[u8], build: &str) -> Result<Loaded, String> {
         return Err("its manifest has a state_version, and it has no weft_block_export or weft_block_import".to_owned());
     }
     let make = move |config: &mut weft_core::Config| {
-        let failed =
-            |why: &str| weft_core::ControlError::World { why: format!("a block of kind '{}' does not start: {why}", manifest.kind.name) };
+        let failed = |why: &str| weft_core::ControlError::World {
+            why: format!("a block of kind '{}' does not start: {why}", manifest.kind.name).into(),
+        };
         let mut native = Native { this: ptr::null_mut(), functions, manifest, frames: Vec::new() };
         let mut fx = Effects::of(config.rng.clone());
         // SAFETY: it takes nothing.

@@ -300,8 +300,9 @@ pub fn load(path: &Path, content: &[u8], build: &str) -> Result<Loaded, String> 
     let manifest = manifest::read(&text, build, Runs::Process)?;
     let path = path.to_owned();
     let make = move |config: &mut weft_core::Config| {
-        let failed =
-            |why: String| weft_core::ControlError::World { why: format!("a block of kind '{}' does not start: {why}", manifest.kind.name) };
+        let failed = |why: String| weft_core::ControlError::World {
+            why: format!("a block of kind '{}' does not start: {why}", manifest.kind.name).into(),
+        };
         let (mut python, _) = Python::start(&path, &script, config.rng.u64(), PATIENCE).map_err(failed)?;
         python.know(manifest).map_err(failed)?;
         let block: Box<dyn weft_core::Block> = Box::new(GuestBlock::new(manifest, Box::new(python), config)?);

@@ -164,7 +164,7 @@ pub fn load(content: &[u8], build: &str) -> Result<Loaded, String> {
         let fuel = config.u64(FUEL_MAX);
         let guest = begin(&module, memory).and_then(|begun| begun.complete(manifest, config.rng.clone(), fuel));
         let guest = guest.map_err(|why| weft_core::ControlError::World {
-            why: format!("a block of kind '{}' does not start: {why}", manifest.kind.name),
+            why: format!("a block of kind '{}' does not start: {why}", manifest.kind.name).into(),
         })?;
         let block: Box<dyn weft_core::Block> = Box::new(GuestBlock::new(manifest, Box::new(guest), config)?);
         Ok(block)

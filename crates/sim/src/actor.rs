@@ -127,7 +127,7 @@ pub trait ActorContext {
     /// The node's refusal.
     fn control(&mut self, op: Op) -> Result<serde_json::Value, ControlError> {
         let _ = op;
-        Err(ControlError::World { why: "EOPNOTSUPP: nobody is there to change".to_owned() })
+        Err(ControlError::World { why: "EOPNOTSUPP: nobody is there to change".into() })
     }
     /// What the node's blocks have alerted of since the last call.
     fn take_alerts(&mut self) -> Vec<Alert> {

@@ -189,7 +189,7 @@ pub(in crate::ip) fn of_members(
     cx: &Context<'_>,
 ) -> Result<Option<Vec<(String, Value)>>, ControlError> {
     let Some(group) = value.get("interface").and_then(Value::as_str).and_then(|text| text.strip_prefix("group:")) else { return Ok(None) };
-    let failed = |why: String| ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why };
+    let failed = |why: String| ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why: why.into() };
     let number = group.parse().map_err(|_| failed(format!("interface: '{group}' is no group's number")))?;
     let members = match cx.ask(Table::Interfaces, &Query::Interfaces(Which::Group(number))) {
         Answer::Interfaces(members) if !members.is_empty() => members,
@@ -209,7 +209,7 @@ pub(in crate::ip) fn of_members(
 pub(in crate::ip) fn of_member(error: ControlError, name: &str) -> ControlError {
     match error {
         ControlError::ExecFailed { block, procedure, why } => {
-            ControlError::ExecFailed { block, procedure, why: format!("{why}: member '{name}'; none is changed") }
+            ControlError::ExecFailed { block, procedure, why: why.and(&format!(": member '{name}'; none is changed")) }
         }
         other => other,
     }

@@ -312,7 +312,8 @@ impl Interfaces {
                 why: format!(
                     "EOPNOTSUPP: backend: nobody here opens '{url}': a stack in real time (weft up) does, for a command of its own \
                      (weft exec interfaces add) or a stack file (weft apply); in virtual time interfaces are ends of the scenario's wires"
-                ),
+                )
+                .into(),
             }),
         }
     }

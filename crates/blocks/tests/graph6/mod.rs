@@ -221,7 +221,7 @@ impl Node {
     /// The text of the error that a procedure of ip6 gives.
     pub fn refused(&mut self, procedure: &str, arguments: Value) -> String {
         match self.exec("ip6", procedure, arguments) {
-            Err(ControlError::ExecFailed { why, .. }) => why,
+            Err(ControlError::ExecFailed { why, .. }) => why.to_string(),
             other => panic!("{procedure} gave {other:?}"),
         }
     }

@@ -106,7 +106,7 @@ impl Door {
 
     /// Carries out what somebody outside wants of a node.
     fn hear(&mut self, state: &mut State, node: Option<&str>, wish: Wish) -> Result<Value, ControlError> {
-        let refused = |why: String| ControlError::World { why };
+        let refused = |why: String| ControlError::World { why: why.into() };
         let names = || {
             let hosts = state.plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Host(_)));
             hosts.take(NAMES_TOLD).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ")
@@ -140,7 +140,7 @@ impl Door {
 
     fn tell(&mut self, state: &mut State, node: usize, op: Op) -> Result<Value, ControlError> {
         let changes = !op.is_question();
-        let result = control(state, node, op).map_err(|why| ControlError::World { why });
+        let result = control(state, node, op).map_err(|why| ControlError::World { why: why.into() });
         if changes {
             self.told.insert(node);
         }
@@ -152,7 +152,7 @@ impl Door {
         let now = state.now;
         let (operations, checked) = match state.cells.get_mut(node).map(|cell| (cell.core.now.max(now), &mut cell.machine)) {
             Some((now, Machine::Host(host))) => host.apply(now, shape, true)?,
-            _ => return Err(ControlError::World { why: format!("'{}' is off", state.plan.nodes[node].name) }),
+            _ => return Err(ControlError::World { why: format!("'{}' is off", state.plan.nodes[node].name).into() }),
         };
         let words: Vec<Option<String>> = operations.iter().map(command::write).collect();
         let changes = match dry_run || operations.is_empty() {
@@ -214,7 +214,7 @@ impl Door {
 /// Interfaces are ends of wires, which are the scenario's: a file that names others is refused.
 fn check_wiring(state: &mut State, node: usize, wiring: Option<&Wiring>) -> Result<(), ControlError> {
     let Some(wiring) = wiring else { return Ok(()) };
-    let rows = control(state, node, Op::List(Table::Interfaces)).map_err(|why| ControlError::World { why })?;
+    let rows = control(state, node, Op::List(Table::Interfaces)).map_err(|why| ControlError::World { why: why.into() })?;
     let there = rows.as_array().into_iter().flatten().filter(|row| row["backend"].as_str().is_some_and(|backend| !backend.is_empty()));
     let there: Vec<&str> = there.filter_map(|row| row["name"].as_str()).collect();
     let named = |name: &str| wiring.interfaces.iter().any(|section| section.name == name);
@@ -227,5 +227,5 @@ fn check_wiring(state: &mut State, node: usize, wiring: Option<&Wiring>) -> Resu
         "it {what}, and in virtual time interfaces are ends of the scenario's wires, which stay\n\
          help: change the scenario, or write a file without [[interface]]"
     );
-    Err(ControlError::NotAttached { interface: name.to_owned(), why })
+    Err(ControlError::NotAttached { interface: name.to_owned(), why: why.into() })
 }

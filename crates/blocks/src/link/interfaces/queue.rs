@@ -154,7 +154,7 @@ impl Interfaces {
     }
 
     fn proceed(&mut self, request: &mut Request, answer: &Value) -> Result<Op, ControlError> {
-        let fail = |why: String| ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why };
+        let fail = |why: String| ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why: why.into() };
         let rows = answer.as_array().map(Vec::as_slice).unwrap_or_default();
         let found = match request.asked.take() {
             Some(found) if request.event == Event::Delete => return Ok(remove(request, found, rows)),
@@ -222,7 +222,7 @@ impl Interfaces {
         let mut before = edges.iter().filter(leads_here);
         let (Some(edge), None) = (before.next(), before.next()) else {
             let why = format!("EOPNOTSUPP: not one edge alone leads to {}:upper: put the block in by hand", self.name);
-            return Err(ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why });
+            return Err(ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why: why.into() });
         };
         let end =
             |block: &Value, port: &Value| End { block: block.as_str().unwrap_or("").to_owned(), port: port.as_str().map(str::to_owned) };

@@ -107,7 +107,7 @@ fn converse(stream: &UnixStream, visits: &Visits, first: Vec<u8>) -> io::Result<
 }
 
 fn ask(visits: &Visits, request: Request) -> Result<Value, ControlError> {
-    let refused = |why: &str| ControlError::World { why: why.to_owned() };
+    let refused = |why: &str| ControlError::World { why: why.into() };
     let wish = match request.ask {
         Ask::Hello => return Ok(json!({"node": request.node, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()})),
         Ask::Node(op) => Wish::Op(op),
