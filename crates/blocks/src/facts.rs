@@ -1,7 +1,7 @@
 //! What a block remembers of the interfaces, so that it need not ask their owner for every frame.
 
 use weft_core::table::{Interface, LinkType};
-use weft_core::{Answer, Context, InterfaceIndex, Query, Table};
+use weft_core::{Answer, Context, InterfaceIndex, Query, Refused, Table};
 use weft_wire::ethernet::Mac;
 
 /// Largest number of an interface.
@@ -127,14 +127,14 @@ impl FactsCache {
 }
 
 /// The number of an interface given by name or number.
-pub(crate) fn find_interface(value: &weft_core::Value, cx: &Context<'_>) -> Result<InterfaceIndex, String> {
+pub(crate) fn find_interface(value: &weft_core::Value, cx: &Context<'_>) -> Result<InterfaceIndex, Refused> {
     let query = match (value.as_u64(), value.as_str()) {
         (Some(number), _) => Query::Interface(InterfaceIndex(u32::try_from(number).unwrap_or(u32::MAX))),
         (None, Some(name)) => Query::InterfaceNamed(name.to_owned()),
-        _ => return Err(format!("{value} is neither an interface's name nor its number")),
+        _ => return Err(format!("{value} is neither an interface's name nor its number").into()),
     };
     match cx.ask(Table::Interfaces, &query) {
         Answer::Interface(interface) => Ok(interface.index),
-        _ => Err(format!("ENODEV: there is no interface {value}")),
+        _ => Err(Refused::no_device(format!("there is no interface {value}"))),
     }
 }

@@ -136,6 +136,7 @@ fn permanent_entries_are_used_at_once_and_never_change() {
     assert_eq!(node.list(NEIGHBOURS)[0]["state"], "PERMANENT");
     node.exec("arp", "delete", serde_json::json!({"interface": 2, "address": "10.0.0.2"})).unwrap();
     let error = node.exec("arp", "delete", serde_json::json!({"interface": 2, "address": "10.0.0.2"})).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(error.to_string(), "arp delete: ENOENT: 10.0.0.2 is no neighbour on that interface");
     parse_arp(&node.send(b"x", OUR_IP, 1, PEER_IP, 2)[0]);
 }

@@ -300,49 +300,59 @@ fn the_route_cache_follows_changes() {
 #[test]
 fn addresses_and_routes_are_refused_with_their_reasons() {
     let mut node = Node::new();
-    let refused = |node: &mut Node, procedure: &str, arguments: Value| node.exec("ip4", procedure, arguments).unwrap_err().to_string();
     let cases = [
-        ("address_add", json!({"interface": "eth0", "address": "10.0.0.1/24"}), "EEXIST: the interface has 10.0.0.1 already"),
-        ("address_add", json!({"interface": "eth9", "address": "10.0.0.1/24"}), "ENODEV: there is no interface \"eth9\""),
-        ("address_add", json!({"interface": 2, "address": "224.0.0.1"}), "EINVAL: 224.0.0.1 cannot be a host's address"),
+        ("address_add", json!({"interface": "eth0", "address": "10.0.0.1/24"}), Refused::exists("the interface has 10.0.0.1 already")),
+        ("address_add", json!({"interface": "eth9", "address": "10.0.0.1/24"}), Refused::no_device("there is no interface \"eth9\"")),
+        ("address_add", json!({"interface": 2, "address": "224.0.0.1"}), Refused::invalid("224.0.0.1 cannot be a host's address")),
         (
             "address_add",
             json!({"interface": 2, "address": "10.0.0.300"}),
-            "address: '10.0.0.300' is no IPv4 prefix such as \"192.0.2.0/24\"",
+            "address: '10.0.0.300' is no IPv4 prefix such as \"192.0.2.0/24\"".into(),
         ),
         (
             "address_add",
             json!({"interface": 2, "adress": "10.0.0.3"}),
             "there is no argument 'adress'; it takes: interface, address, prefix_bits, peer, broadcast, scope, label, flags, metric, \
-             valid_lft, preferred_lft, replace",
+             valid_lft, preferred_lft, replace"
+                .into(),
         ),
-        ("address_delete", json!({"interface": 2, "address": "10.0.0.9"}), "EADDRNOTAVAIL: the interface does not have 10.0.0.9"),
-        ("route_add", json!({"destination": "default", "gateway": "10.0.0.7"}), "EEXIST: there is a route to default with metric 0"),
+        (
+            "address_delete",
+            json!({"interface": 2, "address": "10.0.0.9"}),
+            Refused::address_not_available("the interface does not have 10.0.0.9"),
+        ),
+        (
+            "route_add",
+            json!({"destination": "default", "gateway": "10.0.0.7"}),
+            Refused::exists("there is a route to default with metric 0"),
+        ),
         (
             "route_add",
             json!({"destination": "192.0.2.1/24", "gateway": "10.0.0.7"}),
-            "EINVAL: 192.0.2.1/24 has bits set behind its prefix; 192.0.2.0 is the network",
+            Refused::invalid("192.0.2.1/24 has bits set behind its prefix; 192.0.2.0 is the network"),
         ),
         (
             "route_add",
             json!({"destination": "192.0.2.0/24", "gateway": "8.8.8.8"}),
-            "ENETUNREACH: the gateway 8.8.8.8 is on no network of an interface",
+            Refused::new(ErrorKind::NetworkUnreachable, "the gateway 8.8.8.8 is on no network of an interface"),
         ),
         (
             "route_add",
             json!({"destination": "192.0.2.0/24", "gateway": "10.0.0.1"}),
-            "EINVAL: the gateway 10.0.0.1 is this node's own address",
+            Refused::invalid("the gateway 10.0.0.1 is this node's own address"),
         ),
-        ("route_add", json!({"destination": "192.0.2.0/24"}), "ENODEV: a route needs an interface or a gateway"),
+        ("route_add", json!({"destination": "192.0.2.0/24"}), Refused::no_device("a route needs an interface or a gateway")),
         (
             "route_add",
             json!({"destination": "192.0.2.0/24", "interface": 2, "source": "1.2.3.4"}),
-            "EINVAL: the source 1.2.3.4 is none of this node's addresses",
+            Refused::invalid("the source 1.2.3.4 is none of this node's addresses"),
         ),
-        ("route_delete", json!({"destination": "192.0.2.0/24"}), "ESRCH: no route to 192.0.2.0/24 fits"),
+        ("route_delete", json!({"destination": "192.0.2.0/24"}), Refused::new(ErrorKind::NoMatch, "no route to 192.0.2.0/24 fits")),
     ];
-    for (procedure, arguments, text) in cases {
-        assert_eq!(refused(&mut node, procedure, arguments), format!("ip4 {procedure}: {text}"));
+    for (procedure, arguments, why) in cases {
+        let error = node.exec("ip4", procedure, arguments).unwrap_err();
+        let (block, procedure) = ("ip4".to_owned(), procedure.to_owned());
+        assert_eq!(error, ControlError::ExecFailed { block, procedure, why });
     }
     assert!(node.exec("ip4", "dance", json!({})).unwrap_err().to_string().contains("no procedure 'dance'"));
 }
@@ -393,20 +403,21 @@ fn removing_an_interface_takes_its_addresses_routes_and_neighbours() {
 #[test]
 fn interfaces_refuse_bad_names_and_keep_their_table() {
     let mut node = Node::new();
-    for (arguments, text) in [
-        (json!({"name": "eth0"}), "EEXIST: an interface named 'eth0' exists already"),
-        (json!({"name": "a-name-of-16-byt"}), "EINVAL"),
-        (json!({"name": "a/b"}), "EINVAL"),
-        (json!({"name": "x", "index": 2}), "EEXIST: the number 2 belongs to 'eth0'"),
-        (json!({"name": "x", "mac": "ff:ff:ff:ff:ff:ff"}), "EADDRNOTAVAIL"),
-        (json!({"name": "x", "mtu": 10}), "mtu: 10 is no whole number from 68 to 65535"),
-        (json!({"name": "x", "link": "wood"}), "link: 'wood' is none of: ethernet, raw"),
-        (json!({}), "name is missing"),
+    for (arguments, kind, text) in [
+        (json!({"name": "eth0"}), ErrorKind::Exists, "an interface named 'eth0' exists already"),
+        (json!({"name": "a-name-of-16-byt"}), ErrorKind::Invalid, "'a-name-of-16-byt' is no interface name"),
+        (json!({"name": "a/b"}), ErrorKind::Invalid, "'a/b' is no interface name"),
+        (json!({"name": "x", "index": 2}), ErrorKind::Exists, "the number 2 belongs to 'eth0'"),
+        (json!({"name": "x", "mac": "ff:ff:ff:ff:ff:ff"}), ErrorKind::AddressNotAvailable, "ff:ff:ff:ff:ff:ff is no station's address"),
+        (json!({"name": "x", "mtu": 10}), ErrorKind::Invalid, "mtu: 10 is no whole number from 68 to 65535"),
+        (json!({"name": "x", "link": "wood"}), ErrorKind::Invalid, "link: 'wood' is none of: ethernet, raw"),
+        (json!({}), ErrorKind::Invalid, "name is missing"),
         // A world has opened what it says, or it is nothing.
-        (json!({"name": "x", "backend": "tap:x"}), "EOPNOTSUPP: backend: nobody here opens 'tap:x'"),
+        (json!({"name": "x", "backend": "tap:x"}), ErrorKind::Unsupported, "backend: nobody here opens 'tap:x'"),
     ] {
-        let error = node.exec("interfaces", "add", arguments).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("interfaces add: {text}")), "{error}");
+        let error = node.exec("interfaces", "add", arguments).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(matches!(&error, ControlError::ExecFailed { why, .. } if why.text.starts_with(text)), "{error}");
     }
     assert!(node.exec("interfaces", "remove", json!({"name": "lo"})).is_err());
     node.exec("interfaces", "set", json!({"name": "eth0", "new_name": "wan0", "mtu": 1300, "group": 4, "mac": "02:aa:00:00:00:01"}))

@@ -204,7 +204,7 @@ fn the_link_local_address_comes_with_the_interface_and_goes_with_it() {
     assert_eq!((addresses(&node).len(), node.list(Table::Routes(Family::V6)).len()), (1, 1));
     node.exec("interfaces", "add", json!({"name": "narrow", "mac": OUR_MAC.to_string(), "mtu": 1279})).unwrap();
     assert_eq!(addresses(&node).len(), 1, "RFC 8200 §5: links have an MTU of 1280 or more");
-    assert!(node.refused("address_add", json!({"interface": "narrow", "address": "fd77::1/64"})).contains("1280"));
+    assert!(node.refused("address_add", json!({"interface": "narrow", "address": "fd77::1/64"})).text.contains("1280"));
 }
 
 #[test]
@@ -290,22 +290,28 @@ fn routes_lead_by_prefix_metric_and_interface() {
 fn refusals_speak() {
     let mut node = Node::new();
     let mut refused = |procedure: &str, arguments| node.refused(procedure, arguments);
-    for (procedure, arguments, text) in [
-        ("address_add", json!({"interface": "eth0", "address": "fd77::1/64"}), "EEXIST"),
-        ("address_add", json!({"interface": "eth0", "address": "ff02::1/64"}), "EINVAL"),
-        ("address_add", json!({"interface": "eth0", "address": "10.0.0.1/24"}), "no IPv6 prefix"),
-        ("address_delete", json!({"interface": "eth0", "address": "fd77::5"}), "EADDRNOTAVAIL"),
-        ("route_add", json!({"destination": "fd99::1/64", "interface": "eth0"}), "fd99:: is the network"),
-        ("route_add", json!({"destination": "fd99::/64", "gateway": "fe80::1"}), "say on which interface"),
-        ("route_add", json!({"destination": "fd99::/64", "gateway": "fd66::1"}), "EHOSTUNREACH"),
-        ("route_add", json!({"destination": "fd99::/64", "gateway": "fd77::1"}), "own address"),
-        ("route_add", json!({"destination": "fd99::/64"}), "ENODEV"),
-        ("route_add", json!({"destination": "fd99::/64", "interface": "eth0", "source": "fd77::9"}), "none of this node's"),
-        ("route_add", json!({"destination": "default", "gateway": "fd77::fe"}), "EEXIST"),
-        ("route_delete", json!({"destination": "fd99::/64"}), "ESRCH"),
+    for (procedure, arguments, kind, text) in [
+        ("address_add", json!({"interface": "eth0", "address": "fd77::1/64"}), ErrorKind::Exists, "has fd77::1 already"),
+        ("address_add", json!({"interface": "eth0", "address": "ff02::1/64"}), ErrorKind::Invalid, "cannot be a host's address"),
+        ("address_add", json!({"interface": "eth0", "address": "10.0.0.1/24"}), ErrorKind::Invalid, "no IPv6 prefix"),
+        ("address_delete", json!({"interface": "eth0", "address": "fd77::5"}), ErrorKind::AddressNotAvailable, "does not have fd77::5"),
+        ("route_add", json!({"destination": "fd99::1/64", "interface": "eth0"}), ErrorKind::Invalid, "fd99:: is the network"),
+        ("route_add", json!({"destination": "fd99::/64", "gateway": "fe80::1"}), ErrorKind::Invalid, "say on which interface"),
+        ("route_add", json!({"destination": "fd99::/64", "gateway": "fd66::1"}), ErrorKind::HostUnreachable, "on no network"),
+        ("route_add", json!({"destination": "fd99::/64", "gateway": "fd77::1"}), ErrorKind::Invalid, "own address"),
+        ("route_add", json!({"destination": "fd99::/64"}), ErrorKind::NoDevice, "needs an interface or a gateway"),
+        (
+            "route_add",
+            json!({"destination": "fd99::/64", "interface": "eth0", "source": "fd77::9"}),
+            ErrorKind::Invalid,
+            "none of this node's",
+        ),
+        ("route_add", json!({"destination": "default", "gateway": "fd77::fe"}), ErrorKind::Exists, "such a route to default"),
+        ("route_delete", json!({"destination": "fd99::/64"}), ErrorKind::NoMatch, "no route to fd99::/64 fits"),
     ] {
         let why = refused(procedure, arguments.clone());
-        assert!(why.contains(text), "{procedure} {arguments}: {why}");
+        assert_eq!(why.kind.unwrap_or(ErrorKind::Invalid), kind, "{procedure} {arguments}: {why}");
+        assert!(why.text.contains(text), "{procedure} {arguments}: {why}");
     }
 }
 

@@ -161,12 +161,14 @@ fn what_makes_no_sense_is_refused() {
         (json!({"from": "10.0.0.0/33"}), "no prefix of this family"),
         (json!({"iif": "a name that is too long"}), "more than 15 bytes"),
         (json!({"colour": "blue"}), "no argument"),
-        (json!({"table": TABLE_MAIN, "priority": 32_766, "alone": true, "protocol": 2}), "EEXIST"),
+        (json!({"table": TABLE_MAIN, "priority": 32_766, "alone": true, "protocol": 2}), "there is such a rule with priority 32766"),
     ] {
-        let error = node.exec("ip4", "rule_add", arguments.clone()).unwrap_err().to_string();
-        assert!(error.contains(why), "{arguments}: {error}");
+        let error = node.exec("ip4", "rule_add", arguments.clone()).unwrap_err();
+        let kind = if arguments.get("alone").is_some() { ErrorKind::Exists } else { ErrorKind::Invalid };
+        assert_eq!(error.kind(), kind, "{arguments}: {error}");
+        assert!(error.to_string().contains(why), "{arguments}: {error}");
     }
-    assert!(node.exec("ip4", "rule_delete", json!({"priority": 77})).unwrap_err().to_string().contains("ENOENT"));
+    assert_eq!(node.exec("ip4", "rule_delete", json!({"priority": 77})).unwrap_err().kind(), ErrorKind::NotFound);
     assert!(node.exec("ip4", "rule_delete", json!({"priority": 0})).unwrap_err().to_string().contains("its rule stays"));
     assert_eq!(node.exec("ip4", "rules", Value::Null).unwrap(), before);
 }

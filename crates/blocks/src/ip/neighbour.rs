@@ -470,19 +470,23 @@ impl Resolver {
         let (interface, address) = target(&arguments, parse, cx)?;
         let state = match arguments.text("state")? {
             None => Nud::Permanent,
-            Some(name) => Nud::named(name).ok_or_else(|| arguments.fail(format!("EINVAL: state: '{name}' is none that can be set")))?,
+            Some(name) => {
+                Nud::named(name).ok_or_else(|| arguments.fail(Refused::invalid(format!("state: '{name}' is none that can be set"))))?
+            }
         };
         let mac = arguments.mac("mac")?;
         let needs_mac = !matches!(state, Nud::Incomplete | Nud::Failed);
         let known = self.cache.find(interface, address);
         match arguments.text("mode")? {
-            Some("new") if known.is_some() => return Err(arguments.fail(format!("EEXIST: {address} is a neighbour already"))),
-            Some("change") if known.is_none() => return Err(arguments.fail(format!("ENOENT: {address} is no neighbour on that interface"))),
+            Some("new") if known.is_some() => return Err(arguments.fail(Refused::exists(format!("{address} is a neighbour already")))),
+            Some("change") if known.is_none() => {
+                return Err(arguments.fail(Refused::not_found(format!("{address} is no neighbour on that interface"))));
+            }
             _ => {}
         }
         let has_mac = known.and_then(|slot| self.cache.get_mut(slot)).is_some_and(|neighbour| neighbour.has_mac());
         if mac.is_none() && needs_mac && !has_mac {
-            return Err(arguments.fail("EINVAL: mac is missing"));
+            return Err(arguments.fail(Refused::invalid("mac is missing")));
         }
         let slot = self.find_or_insert(interface, address, cx);
         let reachable_until = self.reachable_until(interface, cx);
@@ -513,7 +517,7 @@ impl Resolver {
         let arguments = Arguments::new(block, "delete", value, &["interface", "address"])?;
         let (interface, address) = target(&arguments, parse, cx)?;
         let Some(slot) = self.cache.find(interface, address) else {
-            return Err(arguments.fail(format!("ENOENT: {address} is no neighbour on that interface")));
+            return Err(arguments.fail(Refused::not_found(format!("{address} is no neighbour on that interface"))));
         };
         self.give_up(slot, cx);
         Ok(Value::Null)

@@ -6,7 +6,7 @@ use crate::ip::hops::{HOPS_MAX, WEIGHT_MAX};
 use crate::ip::routes::Bits;
 use std::net::IpAddr;
 use weft_core::table::{Address, Family, Hop, Label, Route, RouteKind, RouteRow, TABLE_MAIN, Which};
-use weft_core::{Answer, Context, ControlError, Duration, InterfaceIndex, Query, Table, Value};
+use weft_core::{Answer, Context, ControlError, Duration, InterfaceIndex, Query, Refused, Table, Value};
 
 /// Where a route goes among those with its prefix and metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,9 +128,11 @@ pub(in crate::ip) fn next_hops<B: Bits>(
         }
         (None, _) => Ok((vec![AskedHop::read::<B>(arguments, cx)?], false)),
         (Some(_), Some(name)) => {
-            Err(arguments.fail(format!("EINVAL: {name} is said of each of the next hops, not of the route that has them")))
+            Err(arguments.fail(Refused::invalid(format!("{name} is said of each of the next hops, not of the route that has them"))))
         }
-        (Some(_), None) if kind != RouteKind::Unicast => Err(arguments.fail("EINVAL: a route that sends nothing on has no next hops")),
+        (Some(_), None) if kind != RouteKind::Unicast => {
+            Err(arguments.fail(Refused::invalid("a route that sends nothing on has no next hops")))
+        }
         (Some(hops), None) => Ok((hops, true)),
     }
 }
@@ -142,7 +144,9 @@ pub(in crate::ip) const OF_ADDRESS: [&str; 8] = ["broadcast", "scope", "label", 
 pub(in crate::ip) fn complete_address(arguments: &Arguments<'_>, address: Address, cx: &Context<'_>) -> Result<Address, ControlError> {
     let label = match arguments.text("label")? {
         None => Label::default(),
-        Some(text) => Label::new(text).ok_or_else(|| arguments.fail(format!("EINVAL: label: '{text}' has more than 15 bytes")))?,
+        Some(text) => {
+            Label::new(text).ok_or_else(|| arguments.fail(Refused::invalid(format!("label: '{text}' has more than 15 bytes"))))?
+        }
     };
     let until = |name: &str| {
         let seconds = arguments.number(name, 0, u32::MAX)?.filter(|seconds| *seconds != u32::MAX);
@@ -168,7 +172,7 @@ pub(in crate::ip) fn interfaces(arguments: &Arguments<'_>, cx: &Context<'_>) -> 
     let number = group.parse().map_err(|_| arguments.fail(format!("interface: '{group}' is no group's number")))?;
     match cx.ask(Table::Interfaces, &Query::Interfaces(Which::Group(number))) {
         Answer::Interfaces(members) if !members.is_empty() => Ok(members.iter().map(|member| member.interface.index).collect()),
-        _ => Err(arguments.fail(format!("ENODEV: group {number} has no members"))),
+        _ => Err(arguments.fail(Refused::no_device(format!("group {number} has no members")))),
     }
 }
 
@@ -189,11 +193,11 @@ pub(in crate::ip) fn of_members(
     cx: &Context<'_>,
 ) -> Result<Option<Vec<(String, Value)>>, ControlError> {
     let Some(group) = value.get("interface").and_then(Value::as_str).and_then(|text| text.strip_prefix("group:")) else { return Ok(None) };
-    let failed = |why: String| ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why: why.into() };
-    let number = group.parse().map_err(|_| failed(format!("interface: '{group}' is no group's number")))?;
+    let failed = |why: Refused| ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why };
+    let number = group.parse().map_err(|_| failed(format!("interface: '{group}' is no group's number").into()))?;
     let members = match cx.ask(Table::Interfaces, &Query::Interfaces(Which::Group(number))) {
         Answer::Interfaces(members) if !members.is_empty() => members,
-        _ => return Err(failed(format!("ENODEV: group {number} has no members"))),
+        _ => return Err(failed(Refused::no_device(format!("group {number} has no members")))),
     };
     let metric = value.get("metric").and_then(Value::as_u64).unwrap_or(0);
     let each = members.into_iter().zip(metric..).map(|(member, metric)| {

@@ -10,7 +10,7 @@ use crate::ip::routes::Bits;
 use std::net::IpAddr;
 use weft_core::state::{Damage, Reader};
 use weft_core::table::{Family, PROTOCOL_KERNEL, Route, Rule, RuleAction, RuleRow, TABLE_LOCAL, TABLE_MAIN, Traffic};
-use weft_core::{Context, ControlError, Frame, InterfaceIndex, Table, Value};
+use weft_core::{Context, ControlError, Frame, InterfaceIndex, Refused, Table, Value};
 
 /// Most rules of a node and family.
 pub const RULES_MAX: usize = 1024;
@@ -236,13 +236,13 @@ impl<B: Bits> Rules<B> {
         let action = asked.action.unwrap_or(RuleAction::Table(TABLE_MAIN));
         let rule = Rule { action, ..rule };
         if alone && self.entries.iter().any(|entry| is_same(&entry.rule, &rule)) {
-            return Err(arguments.fail(format!("EEXIST: there is such a rule with priority {}", rule.priority)));
+            return Err(arguments.fail(Refused::exists(format!("there is such a rule with priority {}", rule.priority))));
         }
         if self.entries.len() >= RULES_MAX {
             return Err(ControlError::Limit { what: "rules of one node and family".to_owned(), max: RULES_MAX as u64 });
         }
         // Prefixes were read as those of the family, and where a rule leads was looked at.
-        let entry = Entry::new(rule).map_err(|damage| arguments.fail(format!("EINVAL: {damage:?}")))?;
+        let entry = Entry::new(rule).map_err(|damage| arguments.fail(Refused::invalid(format!("{damage:?}"))))?;
         let at = self.entries.partition_point(|other| other.rule.priority <= entry.rule.priority);
         self.entries.insert(at, entry);
         self.attach(cx);
@@ -255,9 +255,9 @@ impl<B: Bits> Rules<B> {
         let asked = Asked::read::<B>(arguments, self.next_priority())?;
         let said = arguments.value("priority").is_some();
         let found = self.entries.iter().position(|entry| asked.means(&entry.rule) && (!said || entry.rule.priority == asked.rule.priority));
-        let Some(at) = found else { return Err(arguments.fail("ENOENT: no rule fits")) };
+        let Some(at) = found else { return Err(arguments.fail(Refused::not_found("no rule fits"))) };
         if at == 0 {
-            return Err(arguments.fail("EOPNOTSUPP: weft looks at the table local before all others: its rule stays"));
+            return Err(arguments.fail(Refused::unsupported("weft looks at the table local before all others: its rule stays")));
         }
         let row = self.entries[at].row(self);
         self.entries.remove(at);
@@ -324,29 +324,30 @@ impl Asked {
         let tos = byte("tos")?;
         // The kernel's sentences: programs print them.
         if tos & ECN != 0 {
-            return Err(arguments.fail("EINVAL: Invalid dsfield (tos): ECN bits must be 0"));
+            return Err(arguments.fail(Refused::invalid("Invalid dsfield (tos): ECN bits must be 0")));
         }
         if B::LENGTH == 32 && tos & !TOS_V4 != 0 {
-            return Err(arguments.fail("EINVAL: Invalid tos"));
+            return Err(arguments.fail(Refused::invalid("Invalid tos")));
         }
         let table = arguments.number("table", 1, u32::MAX)?;
         let target = arguments.number("target", 0, u32::MAX)?;
         let kind = match arguments.text("action")? {
             None => None,
             Some("table") => Some(RuleAction::Table(table.unwrap_or(TABLE_MAIN))),
-            Some("goto") => Some(RuleAction::Goto(target.ok_or_else(|| arguments.fail("EINVAL: Missing goto target for action goto"))?)),
+            Some("goto") => {
+                Some(RuleAction::Goto(target.ok_or_else(|| arguments.fail(Refused::invalid("Missing goto target for action goto")))?))
+            }
             Some("nop") => Some(RuleAction::Nop),
             Some("blackhole") => Some(RuleAction::Blackhole),
             Some("unreachable") => Some(RuleAction::Unreachable),
             Some("prohibit") => Some(RuleAction::Prohibit),
             Some(other) => {
-                return Err(
-                    arguments.fail(format!("EINVAL: action: '{other}' is none of: table, goto, nop, blackhole, unreachable, prohibit"))
-                );
+                return Err(arguments
+                    .fail(Refused::invalid(format!("action: '{other}' is none of: table, goto, nop, blackhole, unreachable, prohibit"))));
             }
         };
         if matches!(kind, Some(RuleAction::Goto(target)) if target <= priority) {
-            return Err(arguments.fail("EINVAL: Backward goto not supported"));
+            return Err(arguments.fail(Refused::invalid("Backward goto not supported")));
         }
         let action = kind.or(table.map(RuleAction::Table));
         let rule = Rule {
@@ -399,7 +400,7 @@ fn prefix<B: Bits>(arguments: &Arguments<'_>, name: &str) -> Result<Option<(IpAd
     let bits = bits.map_or(Ok(B::LENGTH), str::parse);
     match (address.parse::<IpAddr>(), bits) {
         (Ok(address), Ok(bits)) if B::of(address).is_some() && bits <= B::LENGTH => Ok((bits > 0).then_some((address, bits))),
-        _ => Err(arguments.fail(format!("EINVAL: {name}: '{text}' is no prefix of this family"))),
+        _ => Err(arguments.fail(Refused::invalid(format!("{name}: '{text}' is no prefix of this family")))),
     }
 }
 
@@ -408,7 +409,7 @@ fn interface(arguments: &Arguments<'_>, name: &str) -> Result<Option<String>, Co
     let given = arguments.text(name)?.filter(|given| !given.is_empty());
     match given {
         Some(given) if given.len() > NAME_BYTES_MAX => {
-            Err(arguments.fail(format!("EINVAL: {name}: '{given}' has more than {NAME_BYTES_MAX} bytes")))
+            Err(arguments.fail(Refused::invalid(format!("{name}: '{given}' has more than {NAME_BYTES_MAX} bytes"))))
         }
         given => Ok(given.map(str::to_owned)),
     }
@@ -421,7 +422,7 @@ fn ports(arguments: &Arguments<'_>, name: &str) -> Result<Option<(u16, u16)>, Co
     let (first, last) = text.split_once('-').unwrap_or((&text, &text));
     match (first.parse::<u16>(), last.parse::<u16>()) {
         (Ok(first), Ok(last)) if first != 0 && first <= last && last < u16::MAX => Ok(Some((first, last))),
-        _ => Err(arguments.fail(format!("EINVAL: Invalid {name} range"))),
+        _ => Err(arguments.fail(Refused::invalid(format!("Invalid {name} range")))),
     }
 }
 

@@ -292,12 +292,12 @@ impl Interfaces {
         // Linux dev_valid_name: not empty, below IFNAMSIZ, not "." or "..", no '/', ':' or white space.
         let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name == "." || name == ".." || name.contains(wrong) {
-            return Err(
-                arguments.fail(format!("EINVAL: '{name}' is no interface name: 1 to {NAME_BYTES_MAX} bytes without '/', ':' and spaces"))
-            );
+            return Err(arguments.fail(Refused::invalid(format!(
+                "'{name}' is no interface name: 1 to {NAME_BYTES_MAX} bytes without '/', ':' and spaces"
+            ))));
         }
         if self.by_name.contains_key(name) {
-            return Err(arguments.fail(format!("EEXIST: an interface named '{name}' exists already")));
+            return Err(arguments.fail(Refused::exists(format!("an interface named '{name}' exists already"))));
         }
         Ok(())
     }
@@ -309,11 +309,10 @@ impl Interfaces {
             Some(url) => Err(ControlError::ExecFailed {
                 block: self.name.clone(),
                 procedure: "add".to_owned(),
-                why: format!(
-                    "EOPNOTSUPP: backend: nobody here opens '{url}': a stack in real time (weft up) does, for a command of its own \
+                why: Refused::unsupported(format!(
+                    "backend: nobody here opens '{url}': a stack in real time (weft up) does, for a command of its own \
                      (weft exec interfaces add) or a stack file (weft apply); in virtual time interfaces are ends of the scenario's wires"
-                )
-                .into(),
+                )),
             }),
         }
     }
@@ -340,7 +339,7 @@ impl Interfaces {
             return Err(ControlError::Limit { what: "numbers of interfaces".to_owned(), max: u64::from(INTERFACE_INDEX_MAX) });
         }
         if let Some(entry) = self.entry(index) {
-            return Err(arguments.fail(format!("EEXIST: the number {index} belongs to '{}'", entry.interface.name)));
+            return Err(arguments.fail(Refused::exists(format!("the number {index} belongs to '{}'", entry.interface.name))));
         }
         let link = match arguments.text("link")? {
             None | Some("ethernet") => LinkType::Ethernet,
@@ -349,7 +348,7 @@ impl Interfaces {
         };
         let mac = match (arguments.mac("mac")?, link) {
             (Some(mac), LinkType::Ethernet) if !mac.is_unicast() => {
-                return Err(arguments.fail(format!("EADDRNOTAVAIL: {mac} is no station's address: it is zero or a group")));
+                return Err(arguments.fail(Refused::address_not_available(format!("{mac} is no station's address: it is zero or a group"))));
             }
             (Some(mac), _) => mac,
             (None, LinkType::Ethernet) => self.random_mac(),
@@ -418,7 +417,7 @@ impl Interfaces {
         let value = arguments.value("name").or(arguments.value("index")).ok_or_else(|| arguments.fail("name is missing"))?;
         let by_name = value.as_str().and_then(|name| self.by_name.get(name).copied());
         let by_index = value.as_u64().and_then(|index| u32::try_from(index).ok()).filter(|index| self.entry(*index).is_some());
-        by_name.or(by_index).ok_or_else(|| arguments.fail(format!("ENODEV: there is no interface {value}")))
+        by_name.or(by_index).ok_or_else(|| arguments.fail(Refused::no_device(format!("there is no interface {value}"))))
     }
 
     fn remove(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
@@ -427,15 +426,15 @@ impl Interfaces {
         let group = change::of_group(&arguments)?;
         let targets = match group {
             // rtnl_group_dellink: "if (!group) return -EPERM;"
-            Some(0) => return Err(arguments.fail("EPERM: group 0 is everything that is in no other")),
+            Some(0) => return Err(arguments.fail(Refused::not_permitted("group 0 is everything that is in no other"))),
             Some(group) => self.members(group),
             None => vec![self.existing(&arguments)?],
         };
         if targets.is_empty() {
-            return Err(arguments.fail("ENODEV: the group has no members"));
+            return Err(arguments.fail(Refused::no_device("the group has no members")));
         }
         if targets.contains(&InterfaceIndex::LOOPBACK.0) {
-            return Err(arguments.fail("EOPNOTSUPP: lo exists always"));
+            return Err(arguments.fail(Refused::unsupported("lo exists always")));
         }
         let mut gone = Vec::with_capacity(targets.len());
         for index in &targets {
@@ -519,7 +518,7 @@ impl Interfaces {
             None => vec![self.existing(&arguments)?],
         };
         if group.is_some() && wish.name.is_some() {
-            return Err(arguments.fail("EINVAL: new_name: members of a group cannot all have one name"));
+            return Err(arguments.fail(Refused::invalid("new_name: members of a group cannot all have one name")));
         }
         let mut plan = Vec::with_capacity(targets.len());
         for index in &targets {
@@ -530,7 +529,7 @@ impl Interfaces {
             let changed = wish.applied(entry.interface.clone(), entry.settings.clone());
             let (interface, settings) = changed.map_err(|why| match group {
                 None => arguments.fail(why),
-                Some(group) => arguments.fail(format!("{why}: member '{}' of group {group}; none is changed", entry.interface.name)),
+                Some(group) => arguments.fail(why.and(&format!(": member '{}' of group {group}; none is changed", entry.interface.name))),
             })?;
             if interface != entry.interface || settings != entry.settings {
                 plan.push((*index, interface, settings));

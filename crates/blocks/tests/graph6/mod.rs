@@ -218,10 +218,10 @@ impl Node {
         self.control(op).map(|value| value[block].clone())
     }
 
-    /// The text of the error that a procedure of ip6 gives.
-    pub fn refused(&mut self, procedure: &str, arguments: Value) -> String {
+    /// Why a procedure of ip6 is refused.
+    pub fn refused(&mut self, procedure: &str, arguments: Value) -> Refused {
         match self.exec("ip6", procedure, arguments) {
-            Err(ControlError::ExecFailed { why, .. }) => why.to_string(),
+            Err(ControlError::ExecFailed { why, .. }) => why,
             other => panic!("{procedure} gave {other:?}"),
         }
     }

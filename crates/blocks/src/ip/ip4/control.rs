@@ -1,4 +1,4 @@
-//! Procedures: addresses and routes come and go, with the errors of Linux (the errno's name begins the text).
+//! Procedures: addresses and routes come and go, with the errors of Linux.
 
 use super::addresses::{base, mask, v4};
 use super::*;
@@ -14,41 +14,66 @@ use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TableError {
     /// The interface has the address.
-    #[error("EEXIST: the interface has {0} already")]
+    #[error("the interface has {0} already")]
     AddressExists(Ipv4Addr),
     /// No host can have the address.
-    #[error("EINVAL: {0} cannot be a host's address")]
+    #[error("{0} cannot be a host's address")]
     AddressInvalid(Ipv4Addr),
     /// The interface does not have it.
-    #[error("EADDRNOTAVAIL: the interface does not have {0}")]
+    #[error("the interface does not have {0}")]
     AddressAbsent(Ipv4Addr),
     /// Same destination and metric.
-    #[error("EEXIST: there is a route to {0} with metric {1}")]
+    #[error("there is a route to {0} with metric {1}")]
     RouteExists(String, u32),
     /// Nothing fits.
-    #[error("ESRCH: no route to {0} fits")]
+    #[error("no route to {0} fits")]
     RouteAbsent(String),
     /// Nothing to replace.
-    #[error("ENOENT: there is no route to {0} to be changed")]
+    #[error("there is no route to {0} to be changed")]
     RouteNotThere(String),
     /// Bits behind the prefix.
-    #[error("EINVAL: {0} has bits set behind its prefix; {1} is the network")]
+    #[error("{0} has bits set behind its prefix; {1} is the network")]
     RouteInvalid(String, Ipv4Addr),
     /// Nobody knows where the gateway is.
-    #[error("ENETUNREACH: the gateway {0} is on no network of an interface")]
+    #[error("the gateway {0} is on no network of an interface")]
     GatewayUnreachable(Ipv4Addr),
     /// The gateway is this node.
-    #[error("EINVAL: the gateway {0} is this node's own address")]
+    #[error("the gateway {0} is this node's own address")]
     GatewayLocal(Ipv4Addr),
     /// The gateway is everybody on a network.
-    #[error("EINVAL: the gateway {0} is a network's broadcast address")]
+    #[error("the gateway {0} is a network's broadcast address")]
     GatewayBroadcast(Ipv4Addr),
     /// Neither says where to.
-    #[error("ENODEV: a route needs an interface or a gateway")]
+    #[error("a route needs an interface or a gateway")]
     NoInterface,
     /// The preferred source is not ours.
-    #[error("EINVAL: the source {0} is none of this node's addresses")]
+    #[error("the source {0} is none of this node's addresses")]
     SourceNotLocal(Ipv4Addr),
+}
+
+impl TableError {
+    /// What kind of refusal it is.
+    const fn kind(&self) -> ErrorKind {
+        match self {
+            TableError::AddressExists(_) | TableError::RouteExists(..) => ErrorKind::Exists,
+            TableError::RouteNotThere(_) => ErrorKind::NotFound,
+            TableError::RouteAbsent(_) => ErrorKind::NoMatch,
+            TableError::NoInterface => ErrorKind::NoDevice,
+            TableError::AddressInvalid(_)
+            | TableError::RouteInvalid(..)
+            | TableError::GatewayLocal(_)
+            | TableError::GatewayBroadcast(_)
+            | TableError::SourceNotLocal(_) => ErrorKind::Invalid,
+            TableError::AddressAbsent(_) => ErrorKind::AddressNotAvailable,
+            TableError::GatewayUnreachable(_) => ErrorKind::NetworkUnreachable,
+        }
+    }
+}
+
+impl From<TableError> for Refused {
+    fn from(error: TableError) -> Refused {
+        Refused::new(error.kind(), error.to_string())
+    }
 }
 
 impl Ip4 {
@@ -72,7 +97,7 @@ impl Ip4 {
         for interface in interfaces {
             let plain = Address { peer, broadcast, ..Address::permanent(interface, ip.into(), bits) };
             let address = request::complete_address(&arguments, plain, cx)?;
-            let refused = |error: TableError| arguments.fail(error.to_string() + &request::culprit(&arguments, interface, cx));
+            let refused = |error: TableError| arguments.fail(Refused::from(error).and(&request::culprit(&arguments, interface, cx)));
             self.check_address(&address, ip, replace).map_err(refused)?;
             // inet_rtm_newaddr: of one that is there lifetimes and metric become others; set_ifa_lifetime.
             plan.push(match self.addresses.find(interface, ip) {
@@ -182,7 +207,7 @@ impl Ip4 {
         let (ip, _) = address_and_bits(&arguments)?;
         if let Some(without) = interfaces.iter().find(|interface| self.addresses.find(**interface, ip).is_none()) {
             let culprit = request::culprit(&arguments, *without, cx);
-            return Err(arguments.fail(TableError::AddressAbsent(ip).to_string() + &culprit));
+            return Err(arguments.fail(Refused::from(TableError::AddressAbsent(ip)).and(&culprit)));
         }
         for interface in interfaces {
             let _ = self.delete_address(interface, ip, cx);
@@ -279,7 +304,7 @@ impl Ip4 {
         let block = self.name.clone();
         let known = [&["destination", "gateway", "interface", "source", "metric", "mtu", "kind"][..], &request::OF_ROUTE].concat();
         let arguments = Arguments::new(&block, "route_add", value, &known)?;
-        let refused = |error: TableError| arguments.fail(error.to_string());
+        let refused = |error: TableError| arguments.fail(error);
         let (destination, bits) = arguments.prefix("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let text = arguments.required("destination")?;
         let kind = request::route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
@@ -356,7 +381,7 @@ impl Ip4 {
         let meant = Meant::read::<u32>(&arguments, arguments.address("source")?.map(IpAddr::V4), cx)?;
         let fits = |row: &RouteRow| meant.fits_whole(row) && scope.is_none_or(|scope| row.route.scope == scope);
         let Some(row) = self.tables.remove(table, destination.to_bits(), bits, fits) else {
-            return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string()));
+            return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned())));
         };
         self.changed();
         self.tell_route("deleted", &row, cx);

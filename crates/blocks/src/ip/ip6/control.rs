@@ -1,4 +1,4 @@
-//! Procedures and changes: addresses and routes come and go, with the errors of Linux (the errno's name begins the text).
+//! Procedures and changes: addresses and routes come and go, with the errors of Linux.
 
 use super::addresses::{is_link_local, mask, v6};
 use super::interfaces::has_lifetime;
@@ -21,47 +21,74 @@ const METRIC_PREFIX: u32 = 256;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TableError {
     /// The interface has the address.
-    #[error("EEXIST: the interface has {0} already")]
+    #[error("the interface has {0} already")]
     AddressExists(Ipv6Addr),
     /// No host can have the address.
-    #[error("EINVAL: {0} cannot be a host's address")]
+    #[error("{0} cannot be a host's address")]
     AddressInvalid(Ipv6Addr),
     /// The link is too narrow.
-    #[error("EINVAL: IPv6 needs an MTU of at least 1280, and the interface's is {0}")]
+    #[error("IPv6 needs an MTU of at least 1280, and the interface's is {0}")]
     MtuTooSmall(u32),
     /// The interface does not have it.
-    #[error("EADDRNOTAVAIL: the interface does not have {0}")]
+    #[error("the interface does not have {0}")]
     AddressAbsent(Ipv6Addr),
     /// Same destination, metric, gateway and interface.
-    #[error("EEXIST: there is such a route to {0} with metric {1}")]
+    #[error("there is such a route to {0} with metric {1}")]
     RouteExists(String, u32),
     /// Nothing fits.
-    #[error("ESRCH: no route to {0} fits")]
+    #[error("no route to {0} fits")]
     RouteAbsent(String),
     /// Nothing to replace.
-    #[error("ENOENT: there is no route to {0} to be changed")]
+    #[error("there is no route to {0} to be changed")]
     RouteNotThere(String),
     /// Bits behind the prefix.
-    #[error("EINVAL: {0} has bits set behind its prefix; {1} is the network")]
+    #[error("{0} has bits set behind its prefix; {1} is the network")]
     RouteInvalid(String, Ipv6Addr),
     /// Nobody knows where the gateway is.
-    #[error("EHOSTUNREACH: the gateway {0} is on no network of an interface")]
+    #[error("the gateway {0} is on no network of an interface")]
     GatewayUnreachable(Ipv6Addr),
     /// A link-local gateway may be anywhere.
-    #[error("EINVAL: the gateway {0} is link-local: say on which interface it is")]
+    #[error("the gateway {0} is link-local: say on which interface it is")]
     GatewayWithoutInterface(Ipv6Addr),
     /// The gateway is this node, or a group.
-    #[error("EINVAL: {0} cannot be a gateway: it is this node's own address or a group's")]
+    #[error("{0} cannot be a gateway: it is this node's own address or a group's")]
     GatewayInvalid(Ipv6Addr),
     /// Neither says where to.
-    #[error("ENODEV: a route needs an interface or a gateway")]
+    #[error("a route needs an interface or a gateway")]
     NoInterface,
     /// Only what has a gateway can be one of several.
-    #[error("EINVAL: of several next hops each needs a gateway")]
+    #[error("of several next hops each needs a gateway")]
     HopWithoutGateway,
     /// The preferred source is not ours.
-    #[error("EINVAL: the source {0} is none of this node's addresses")]
+    #[error("the source {0} is none of this node's addresses")]
     SourceNotLocal(Ipv6Addr),
+}
+
+impl TableError {
+    /// What kind of refusal it is.
+    const fn kind(&self) -> ErrorKind {
+        match self {
+            TableError::AddressExists(_) | TableError::RouteExists(..) => ErrorKind::Exists,
+            TableError::RouteNotThere(_) => ErrorKind::NotFound,
+            TableError::RouteAbsent(_) => ErrorKind::NoMatch,
+            TableError::NoInterface => ErrorKind::NoDevice,
+            TableError::AddressInvalid(_)
+            | TableError::MtuTooSmall(_)
+            | TableError::RouteInvalid(..)
+            | TableError::GatewayWithoutInterface(_)
+            | TableError::GatewayInvalid(_)
+            | TableError::HopWithoutGateway
+            | TableError::SourceNotLocal(_) => ErrorKind::Invalid,
+            TableError::AddressAbsent(_) => ErrorKind::AddressNotAvailable,
+            TableError::GatewayUnreachable(_) => ErrorKind::HostUnreachable,
+        }
+    }
+}
+
+impl From<TableError> for Refused {
+    fn from(error: TableError) -> Refused {
+        Refused::new(error.kind(), error.to_string())
+    }
 }
 
 /// The route to the prefix of an address.
@@ -115,7 +142,7 @@ impl Ip6 {
         }
         let mut plan = Vec::with_capacity(interfaces.len());
         for interface in interfaces {
-            let refused = |error: TableError| arguments.fail(error.to_string() + &request::culprit(&arguments, interface, cx));
+            let refused = |error: TableError| arguments.fail(Refused::from(error).and(&request::culprit(&arguments, interface, cx)));
             if ip.is_multicast() || ip.is_unspecified() || ip.to_ipv4_mapped().is_some() {
                 return Err(refused(TableError::AddressInvalid(ip)));
             }
@@ -170,7 +197,7 @@ impl Ip6 {
         let (ip, _) = address_and_bits(&arguments)?;
         if let Some(without) = interfaces.iter().find(|interface| self.addresses.find(**interface, ip).is_none()) {
             let culprit = request::culprit(&arguments, *without, cx);
-            return Err(arguments.fail(TableError::AddressAbsent(ip).to_string() + &culprit));
+            return Err(arguments.fail(Refused::from(TableError::AddressAbsent(ip)).and(&culprit)));
         }
         interfaces.into_iter().for_each(|interface| self.delete_address(interface, ip, cx));
         Ok(Value::Null)
@@ -230,7 +257,7 @@ impl Ip6 {
         let block = self.name.clone();
         let known = [&["destination", "gateway", "interface", "source", "metric", "mtu", "kind"][..], &request::OF_ROUTE].concat();
         let arguments = Arguments::new(&block, "route_add", value, &known)?;
-        let refused = |error: TableError| arguments.fail(error.to_string());
+        let refused = |error: TableError| arguments.fail(error);
         let (destination, bits) = arguments.prefix_v6("destination")?.ok_or_else(|| arguments.fail("destination is missing"))?;
         let text = arguments.required("destination")?;
         let kind = request::route_kind(&arguments)?.unwrap_or(RouteKind::Unicast);
@@ -342,7 +369,7 @@ impl Ip6 {
             }
         }
         match absent {
-            true => Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()).to_string())),
+            true => Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned()))),
             false => Ok(Value::Null),
         }
     }

@@ -3,7 +3,7 @@
 use super::{ALIAS_BYTES_MAX, GSO_BYTES_MAX, MTU_MAX, MTU_MIN};
 use crate::arguments::Arguments;
 use weft_core::table::{Interface, InterfaceSettings, LinkType};
-use weft_core::{ControlError, Value};
+use weft_core::{ControlError, Refused, Value};
 use weft_wire::ethernet::Mac;
 
 /// The arguments of `set`.
@@ -32,10 +32,8 @@ pub(super) const KNOWN: &[&str] = &[
 /// The argument `of_group`: all members of a group are meant.
 pub(super) fn of_group(arguments: &Arguments<'_>) -> Result<Option<u32>, ControlError> {
     match arguments.value("of_group").and_then(Value::as_str).filter(|text| text.trim().parse::<u32>().is_err()) {
-        Some(name) => {
-            Err(arguments
-                .fail(format!("EINVAL: there is no group '{name}': write its number, or give it that name in /etc/iproute2/group")))
-        }
+        Some(name) => Err(arguments
+            .fail(Refused::invalid(format!("there is no group '{name}': write its number, or give it that name in /etc/iproute2/group")))),
         None => arguments.number("of_group", 0, u32::MAX),
     }
 }
@@ -62,7 +60,7 @@ impl<'a> Wish<'a> {
     pub(super) fn read(arguments: &Arguments<'a>) -> Result<Wish<'a>, ControlError> {
         let alias = arguments.text("alias")?;
         if alias.is_some_and(|alias| alias.len() > ALIAS_BYTES_MAX) {
-            return Err(arguments.fail(format!("EINVAL: alias: at most {ALIAS_BYTES_MAX} bytes")));
+            return Err(arguments.fail(Refused::invalid(format!("alias: at most {ALIAS_BYTES_MAX} bytes"))));
         }
         Ok(Wish {
             name: arguments.text("new_name")?,
@@ -82,24 +80,24 @@ impl<'a> Wish<'a> {
         })
     }
 
-    /// The interface as it would be. An error begins with the errno's name.
+    /// The interface as it would be, or why not.
     pub(super) fn applied(
         &self,
         mut interface: Interface,
         mut settings: InterfaceSettings,
-    ) -> Result<(Interface, InterfaceSettings), String> {
+    ) -> Result<(Interface, InterfaceSettings), Refused> {
         if let Some(mtu) = self.mtu {
             // Linux's lo has no upper bound, and a lower one of 0; what is below the least IPv4 packet carries nothing here.
             let (min, max) = if interface.link == LinkType::Loopback { (MTU_MIN, i32::MAX as u32) } else { (MTU_MIN, MTU_MAX) };
             if !(min..=max).contains(&mtu) {
-                return Err(format!("EINVAL: mtu: {mtu} is no whole number from {min} to {max}"));
+                return Err(Refused::invalid(format!("mtu: {mtu} is no whole number from {min} to {max}")));
             }
             interface.mtu = mtu;
         }
         if let Some(mac) = self.mac {
             // Linux's lo takes any.
             if interface.link == LinkType::Raw || interface.link == LinkType::Ethernet && !mac.is_unicast() {
-                return Err(format!("EADDRNOTAVAIL: {mac} cannot be the address of {}", interface.name));
+                return Err(Refused::address_not_available(format!("{mac} cannot be the address of {}", interface.name)));
             }
             interface.mac = mac.0;
         }

@@ -97,7 +97,7 @@ impl Interfaces {
             other => return Err(arguments.fail(format!("event: '{other}' is none of: put, change, delete"))),
         };
         if index == InterfaceIndex::LOOPBACK.0 {
-            return Err(arguments.fail("EOPNOTSUPP: weft's lo has no queue: its packets do not come by here"));
+            return Err(arguments.fail(Refused::unsupported("weft's lo has no queue: its packets do not come by here")));
         }
         let kind = arguments.text("kind")?.unwrap_or("").to_owned();
         if event == Event::Put && !QUEUE_KINDS.contains(&kind.as_str()) {
@@ -154,7 +154,7 @@ impl Interfaces {
     }
 
     fn proceed(&mut self, request: &mut Request, answer: &Value) -> Result<Op, ControlError> {
-        let fail = |why: String| ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why: why.into() };
+        let failed = |why: Refused| ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why };
         let rows = answer.as_array().map(Vec::as_slice).unwrap_or_default();
         let found = match request.asked.take() {
             Some(found) if request.event == Event::Delete => return Ok(remove(request, found, rows)),
@@ -168,7 +168,7 @@ impl Interfaces {
             (Event::Put, None) if count >= QUEUES_MAX => {
                 Err(ControlError::Limit { what: "queues of interfaces".to_owned(), max: QUEUES_MAX })
             }
-            (Event::Change | Event::Delete, None) => Err(fail("ENOENT: the interface has no queue".to_owned())),
+            (Event::Change | Event::Delete, None) => Err(failed(Refused::not_found("the interface has no queue"))),
             (Event::Put | Event::Delete, known) => {
                 request.asked = Some(known);
                 Ok(Op::Show(Show::Edges))
@@ -221,8 +221,8 @@ impl Interfaces {
         let leads_here = |row: &&Value| row["to"].as_str() == Some(&self.name) && row["input"].as_str() == Some("upper");
         let mut before = edges.iter().filter(leads_here);
         let (Some(edge), None) = (before.next(), before.next()) else {
-            let why = format!("EOPNOTSUPP: not one edge alone leads to {}:upper: put the block in by hand", self.name);
-            return Err(ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why: why.into() });
+            let why = Refused::unsupported(format!("not one edge alone leads to {}:upper: put the block in by hand", self.name));
+            return Err(ControlError::ExecFailed { block: self.name.clone(), procedure: "queue".to_owned(), why });
         };
         let end =
             |block: &Value, port: &Value| End { block: block.as_str().unwrap_or("").to_owned(), port: port.as_str().map(str::to_owned) };
