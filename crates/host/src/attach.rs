@@ -11,7 +11,7 @@ use crate::reactor::Interest;
 use crate::world::{TOKEN_PORT, World};
 use weft_core::control::{ControlError, Op, Value};
 use weft_core::table::{Interface, LinkType};
-use weft_core::{InterfaceIndex, Message, Selector, Table, command};
+use weft_core::{InterfaceIndex, Message, Refused, Selector, Table, command};
 use weft_node::{InterfaceSection, Rewiring, RouteSection, Shape, Wiring};
 
 /// Corrects what is known of an interface by what its backend can do.
@@ -44,26 +44,29 @@ struct Asked {
 
 impl Asked {
     fn read(arguments: &Value) -> Result<Asked, ControlError> {
-        let bad = |why: String| ControlError::ExecFailed { block: "interfaces".to_owned(), procedure: "add".to_owned(), why: why.into() };
-        let Value::Object(mut fields) = arguments.clone() else { return Err(bad("EINVAL: arguments are name=value".to_owned())) };
+        let bad = |why: String| {
+            let (block, procedure) = ("interfaces".to_owned(), "add".to_owned());
+            ControlError::ExecFailed { block, procedure, why: Refused::invalid(why) }
+        };
+        let Value::Object(mut fields) = arguments.clone() else { return Err(bad("arguments are name=value".to_owned())) };
         let index = match fields.remove("index") {
             None => InterfaceIndex::NONE,
             Some(index) => match index.as_u64().and_then(|index| u32::try_from(index).ok()).filter(|index| *index > 1) {
                 Some(index) => InterfaceIndex(index),
-                None => return Err(bad(format!("EINVAL: index: {index} is no number of an interface"))),
+                None => return Err(bad(format!("index: {index} is no number of an interface"))),
             },
         };
         let up = match fields.remove("up") {
             None => true,
             Some(Value::Bool(up)) => up,
-            Some(other) => return Err(bad(format!("EINVAL: up: {other} is neither true nor false"))),
+            Some(other) => return Err(bad(format!("up: {other} is neither true nor false"))),
         };
         // Several, as one writes them in a command.
         if let Some(Value::String(addresses)) = fields.get("host_address") {
             let each: Vec<String> = addresses.split(',').map(str::to_owned).collect();
             fields.insert("host_address".to_owned(), each.into());
         }
-        let section: InterfaceSection = serde_json::from_value(fields.into()).map_err(|error| bad(format!("EINVAL: {error}")))?;
+        let section: InterfaceSection = serde_json::from_value(fields.into()).map_err(|error| bad(error.to_string()))?;
         Ok(Asked { section, index, up })
     }
 }
@@ -101,18 +104,18 @@ impl World {
 
     /// Everything that can be said of new interfaces before one is opened; `leaving` are the names of those that go for them.
     fn check_new(&mut self, coming: &[InterfaceSection], leaving: &[String]) -> Result<(), ControlError> {
-        let refused =
-            |section: &InterfaceSection, why: String| ControlError::NotAttached { interface: section.name.clone(), why: why.into() };
+        let refused = |section: &InterfaceSection, why: Refused| ControlError::NotAttached { interface: section.name.clone(), why };
         for section in coming {
-            ground::check_section(section).map_err(|wrong| refused(section, format!("{}: {}; {}", wrong.field, wrong.what, wrong.help)))?;
+            ground::check_section(section)
+                .map_err(|wrong| refused(section, format!("{}: {}; {}", wrong.field, wrong.what, wrong.help).into()))?;
             self.node.describe_new(section)?;
             let mut staying = self.ports.values().map(Port::section).filter(|other| !leaving.contains(&other.name));
             if staying.clone().any(|other| other.name == section.name) {
-                return Err(refused(section, format!("EEXIST: an interface named '{}' exists already", section.name)));
+                return Err(refused(section, Refused::exists(format!("an interface named '{}' exists already", section.name))));
             }
             if let Some(other) = ground::other_with_device(section, &mut staying) {
-                let why = format!("EBUSY: the interface '{}' of this stack has {} already: name another device", other.name, other.backend);
-                return Err(refused(section, why));
+                let why = format!("the interface '{}' of this stack has {} already: name another device", other.name, other.backend);
+                return Err(refused(section, Refused::busy(why)));
             }
         }
         if self.ports.len() + coming.len() > PORTS_MAX {

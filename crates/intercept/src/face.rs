@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
 use weft_core::engine::Alert;
-use weft_core::{Answer, Block as _, Context, ControlError, Instant, Op, Query, Table};
+use weft_core::{Answer, Block as _, Context, ControlError, Instant, Op, Query, Refused, Table};
 
 pub use weft_socket::{Errno, Poll, Preview, Received, SocketId, SocketState, Sockets};
 
@@ -28,7 +28,7 @@ pub trait Lend {
     /// The block's refusal; that of a node that takes none from programs.
     fn control(&mut self, op: Op) -> Result<Value, ControlError> {
         let _ = op;
-        Err(ControlError::World { why: "EOPNOTSUPP: this node takes no changes from its programs".into() })
+        Err(ControlError::World { why: Refused::unsupported("this node takes no changes from its programs") })
     }
 
     /// What blocks have alerted of since the last call, where nobody else hands it on.
@@ -81,7 +81,7 @@ pub trait Stack {
     /// See [`Lend::control`].
     fn control(&mut self, op: Op) -> Result<Value, ControlError> {
         let _ = op;
-        Err(ControlError::World { why: "EOPNOTSUPP: this node takes no changes from its programs".into() })
+        Err(ControlError::World { why: Refused::unsupported("this node takes no changes from its programs") })
     }
     /// See [`Lend::take_alerts`].
     fn take_alerts(&mut self) -> Vec<Alert> {

@@ -16,7 +16,7 @@ use crate::plan::ProcessPlan;
 use crate::report::CallLine;
 use crate::visit::Visitor;
 use weft_core::engine::Alert;
-use weft_core::{Context, ControlError, Instant, Op};
+use weft_core::{Context, ControlError, Instant, Op, Refused};
 use weft_intercept::process::Usage;
 use weft_node::Coming;
 use weft_socket::{SocketId, Sockets};
@@ -127,7 +127,7 @@ pub trait ActorContext {
     /// The node's refusal.
     fn control(&mut self, op: Op) -> Result<serde_json::Value, ControlError> {
         let _ = op;
-        Err(ControlError::World { why: "EOPNOTSUPP: nobody is there to change".into() })
+        Err(ControlError::World { why: Refused::unsupported("nobody is there to change") })
     }
     /// What the node's blocks have alerted of since the last call.
     fn take_alerts(&mut self) -> Vec<Alert> {
