@@ -1,40 +1,22 @@
 //! Refusals: an errno and, for programs that want one (NETLINK_EXT_ACK), a sentence.
 
-use weft_core::ControlError;
+use weft_core::{ControlError, ErrorKind};
 
-pub(crate) const EPERM: i32 = 1;
-pub(crate) const ENOENT: i32 = 2;
-pub(crate) const ESRCH: i32 = 3;
+// What blocks refuse with, too, has its number in their table.
+pub(crate) const EPERM: i32 = ErrorKind::NotPermitted.errno();
+pub(crate) const ENOENT: i32 = ErrorKind::NotFound.errno();
+pub(crate) const ESRCH: i32 = ErrorKind::NoMatch.errno();
+pub(crate) const EEXIST: i32 = ErrorKind::Exists.errno();
+pub(crate) const ENODEV: i32 = ErrorKind::NoDevice.errno();
+pub(crate) const EINVAL: i32 = ErrorKind::Invalid.errno();
+pub(crate) const EOPNOTSUPP: i32 = ErrorKind::Unsupported.errno();
+pub(crate) const EADDRNOTAVAIL: i32 = ErrorKind::AddressNotAvailable.errno();
+pub(crate) const ENETUNREACH: i32 = ErrorKind::NetworkUnreachable.errno();
+pub(crate) const EHOSTUNREACH: i32 = ErrorKind::HostUnreachable.errno();
+// The kernel alone.
 pub(crate) const EACCES: i32 = 13;
-pub(crate) const EEXIST: i32 = 17;
-pub(crate) const ENODEV: i32 = 19;
-pub(crate) const EINVAL: i32 = 22;
-pub(crate) const ENOSPC: i32 = 28;
-pub(crate) const ERANGE: i32 = 34;
-pub(crate) const EOPNOTSUPP: i32 = 95;
 pub(crate) const EAFNOSUPPORT: i32 = 97;
-pub(crate) const EADDRNOTAVAIL: i32 = 99;
 pub(crate) const ENETDOWN: i32 = 100;
-pub(crate) const ENETUNREACH: i32 = 101;
-pub(crate) const EHOSTUNREACH: i32 = 113;
-
-/// The errnos whose names begin what blocks say.
-const NAMES: [(&str, i32); 14] = [
-    ("EPERM", EPERM),
-    ("ENOENT", ENOENT),
-    ("ESRCH", ESRCH),
-    ("EACCES", EACCES),
-    ("EEXIST", EEXIST),
-    ("ENODEV", ENODEV),
-    ("EINVAL", EINVAL),
-    ("ENOSPC", ENOSPC),
-    ("ERANGE", ERANGE),
-    ("EOPNOTSUPP", EOPNOTSUPP),
-    ("EADDRNOTAVAIL", EADDRNOTAVAIL),
-    ("ENETDOWN", ENETDOWN),
-    ("ENETUNREACH", ENETUNREACH),
-    ("EHOSTUNREACH", EHOSTUNREACH),
-];
 
 /// Why a request is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,33 +42,33 @@ impl Refusal {
     }
 }
 
-/// The errno that a block's refusal begins with, and the rest of it. What begins with none is EINVAL; a full table is ENOSPC.
-pub fn number_of(error: &ControlError) -> (i32, String) {
-    match error {
-        ControlError::Limit { .. } => (ENOSPC, error.to_string()),
-        ControlError::ExecFailed { why, .. } => {
-            if let Some(kind) = why.kind {
-                return (kind.errno(), why.text.clone());
-            }
-            let (name, rest) = why.text.split_once(": ").unwrap_or(("", &why.text));
-            let known = NAMES.iter().find(|(known, _)| *known == name);
-            known.map_or_else(|| (EINVAL, why.text.clone()), |(_, number)| (*number, rest.to_owned()))
-        }
-        // The graph has no such block.
-        other => (EOPNOTSUPP, other.to_string()),
-    }
+/// The errno of a block's refusal, and its sentence: programs do not want to know which block it was.
+pub(crate) fn number_of(error: &ControlError) -> (i32, String) {
+    let sentence = match error {
+        ControlError::ExecFailed { why, .. } => why.text.clone(),
+        other => other.to_string(),
+    };
+    (error.kind().errno(), sentence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_core::Refused;
 
     #[test]
     fn what_blocks_say_becomes_an_errno() {
-        let failed = |why: &str| ControlError::ExecFailed { block: "ip4".into(), procedure: "route_add".into(), why: why.into() };
-        assert_eq!(number_of(&failed("ESRCH: no route fits")), (ESRCH, "no route fits".to_owned()));
-        assert_eq!(number_of(&failed("mtu: 3 is no number")), (EINVAL, "mtu: 3 is no number".to_owned()));
-        assert_eq!(number_of(&ControlError::Limit { what: "routes".into(), max: 3 }).0, ENOSPC);
-        assert_eq!(number_of(&ControlError::NoMatch { selector: "ip4".into() }).0, EOPNOTSUPP);
+        let failed = |why: Refused| ControlError::ExecFailed { block: "ip4".into(), procedure: "route_add".into(), why };
+        assert_eq!(number_of(&failed(Refused::new(ErrorKind::NoMatch, "no route fits"))), (3, "no route fits".to_owned()));
+        assert_eq!(number_of(&failed("mtu: 3 is no number".into())), (22, "mtu: 3 is no number".to_owned()));
+        assert_eq!(number_of(&ControlError::Limit { what: "routes".into(), max: 3 }), (28, "limit: routes (at most 3)".to_owned()));
+        assert_eq!(number_of(&ControlError::NoMatch { selector: "ip4".into() }).0, 95);
+    }
+
+    #[test]
+    fn a_world_without_changes_names_the_errno_in_its_sentence() {
+        let why = Refused::unsupported("nobody is there to change");
+        let sentence = why.to_string();
+        assert_eq!(number_of(&ControlError::World { why }), (95, sentence));
     }
 }

@@ -27,7 +27,7 @@ mod route;
 mod rule;
 mod session;
 
-pub use errno::{Refusal, number_of};
+pub use errno::Refusal;
 pub use session::{KERNEL_NAME, NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session};
 
 use weft_core::control::Value;
@@ -41,7 +41,7 @@ pub trait Tables {
     /// Runs a procedure of a block.
     ///
     /// # Errors
-    /// The block's refusal; its text begins with an errno's name where Linux has one.
+    /// The block's refusal, of a kind where Linux has an errno.
     fn exec(&mut self, block: &str, procedure: &str, arguments: Value) -> Result<Value, ControlError>;
     /// What the node is.
     fn show(&mut self, what: Show) -> Value;

@@ -13,7 +13,7 @@ use weft_core::table::{
     Address, AddressState, Answer, Family, Hop, Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, Query, Route,
     RouteKind, RouteRow, Table, Which,
 };
-use weft_core::{ControlError, Instant, InterfaceIndex};
+use weft_core::{ControlError, Instant, InterfaceIndex, Refused};
 use weft_netlink::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session, Tables};
 
 const REQUEST: u16 = 1;
@@ -28,7 +28,7 @@ const STRICT: i32 = 12;
 struct Still {
     more: u32,
     told: Vec<(String, String, Value)>,
-    refuses: Option<&'static str>,
+    refuses: Option<Refused>,
     unsupported: Vec<String>,
 }
 
@@ -115,8 +115,8 @@ impl Tables for Still {
         }
     }
     fn exec(&mut self, block: &str, procedure: &str, arguments: Value) -> Result<Value, ControlError> {
-        if let Some(why) = self.refuses {
-            return Err(ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why: why.into() });
+        if let Some(why) = self.refuses.clone() {
+            return Err(ControlError::ExecFailed { block: block.to_owned(), procedure: procedure.to_owned(), why });
         }
         self.told.push((block.to_owned(), procedure.to_owned(), arguments));
         Ok(json!({"index": 9}))
@@ -279,7 +279,8 @@ fn a_group_is_set_by_one_procedure_and_the_member_that_cannot_is_named() {
     body.extend(attribute(4, &10_u32.to_ne_bytes()));
     assert_eq!(refusal(&session(&[]).answers(&request(16, ACK, &body), 1, true, &mut node)), (0, None));
     assert_eq!(node.told[0].2, json!({"mtu": 10, "of_group": 7}));
-    node.refuses = Some("EINVAL: mtu: 10 is no whole number from 68 to 65535: member 'weft0' of group 7; none is changed");
+    let why = "mtu: 10 is no whole number from 68 to 65535: member 'weft0' of group 7; none is changed";
+    node.refuses = Some(Refused::invalid(why));
     let said = refusal(&session(&[EXT_ACK]).answers(&request(16, ACK, &body), 1, true, &mut node));
     assert_eq!(said, (22, Some("mtu less than device minimum: member 'weft0' of group 7; none is changed".to_owned())));
     assert_eq!(refusal(&session(&[]).answers(&request(16, ACK, &body), 1, true, &mut node)), (22, None), "nobody asked for a sentence");
@@ -460,7 +461,7 @@ fn no_bytes_make_it_panic() {
             packet.truncate(random() as usize % (packet.len() + 1));
         }
         node.told.clear();
-        node.refuses = (random() % 3 == 0).then_some("EEXIST: it is there");
+        node.refuses = (random() % 3 == 0).then(|| Refused::exists("it is there"));
         for protocol in [NETLINK_ROUTE, NETLINK_SOCK_DIAG] {
             let mut session = Session::new(3, protocol).unwrap();
             session.answers(&packet, 1, true, &mut node);

@@ -128,7 +128,7 @@ pub(crate) fn answer_in(memory: &impl Memory, stack: &mut dyn Stack, request: u3
 /// Runs a procedure of a block.
 fn told(stack: &mut dyn Stack, block: &str, procedure: &str, arguments: serde_json::Value) -> Result<(), Errno> {
     let op = Op::Exec { target: Selector::Name(block.to_owned()), procedure: procedure.to_owned(), arguments };
-    stack.control(op).map(|_| ()).map_err(|error| Errno(weft_netlink::number_of(&error).0))
+    stack.control(op).map(|_| ()).map_err(|error| Errno(error.kind().errno()))
 }
 
 /// dev_ifsioc, devinet_ioctl.
