@@ -630,14 +630,13 @@ pub fn default_mac(node: &str, interface: &str) -> weft_wire::ethernet::Mac {
     weft_wire::ethernet::Mac(mac)
 }
 
-/// An error of a procedure as the reader of a stack file wants it: without the names of block and procedure, errno and argument, which the line
-/// that it points at tells.
+/// An error of a procedure as the reader of a stack file wants it: without the errno and the names of block, procedure and argument, which the
+/// line that it points at tells.
 fn plainly(error: &ControlError) -> String {
     let ControlError::ExecFailed { why, .. } = error else { return error.to_string() };
     let mut why = why.text.as_str();
     while let Some((word, rest)) = why.split_once(": ")
-        && !word.is_empty()
-        && (word.bytes().all(|byte| byte.is_ascii_uppercase()) || ARGUMENTS.contains(&word))
+        && ARGUMENTS.contains(&word)
     {
         why = rest;
     }

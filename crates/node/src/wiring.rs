@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use weft_core::control::Value;
 use weft_core::table::Family;
-use weft_core::{ControlError, Instant, InterfaceIndex, Message, Op, Table};
+use weft_core::{ControlError, ErrorKind, Instant, InterfaceIndex, Message, Op, Table};
 
 /// The interfaces of a stack file, with their addresses and routes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -169,7 +169,7 @@ impl Node {
         for route in &rewiring.routes {
             match self.add_route(now, route) {
                 Ok(()) => {}
-                Err(error) if error.to_string().contains("EEXIST") && self.is_left(now, route, leaving) => late.push(route.clone()),
+                Err(error) if error.kind() == ErrorKind::Exists && self.is_left(now, route, leaving) => late.push(route.clone()),
                 Err(error) => return Err(rewiring.blame(route, &error)),
             }
         }
