@@ -51,6 +51,7 @@ def main() -> int:
     row("file sizes", sizes)
     row("nothing left for later, no path of one machine", lambda: hygiene.check_text(files))
     row("links", lambda: hygiene.check_links(files))
+    row("no errno in the text of an error", lambda: hygiene.check_errnos(files))
     row("clones", lambda: clones.check(files))
     row("circles of modules", module_circles)
     row("long lines of pages", lambda: may_only_fall(pages.SECTION, pages.count(files), pages.ADVICE))

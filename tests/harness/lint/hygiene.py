@@ -1,4 +1,5 @@
-"""Rules for every tracked text file: size, no path of one machine, nothing left to do later, links that lead somewhere."""
+"""Rules for every tracked text file: size, no path of one machine, nothing left to do later, links that lead somewhere;
+and for the crates: no errno in the text of an error."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ SOURCE_SUFFIXES = {".rs", ".py", ".c", ".h", ".go", ".sh"}
 # Written in parts, so that this file does not find itself.
 _LATER = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 _MACHINE = re.compile(r"(?<![\w.{}$)/-])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/[a-z])[\w-]*/")
+_ERRNO = re.compile(r'"E[A-Z0-9]+: ')
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -53,6 +55,15 @@ def check_text(files: list[Path]) -> list[str]:
             if _MACHINE.search(line):
                 findings.append(f"{path}:{number}: a path of one machine: {line.strip()[:80]}")
     return findings
+
+
+def check_errnos(files: list[Path], root: Path = paths.ROOT) -> list[str]:
+    """Literals in the crates that begin with an errno's name, as if somebody read it out of the text: it is a kind."""
+    return [
+        f"{path}:{number}: an errno in a text: say its kind, as weft_core::Refused does: {line.strip()[:80]}"
+        for path in files if path.is_relative_to(root / "crates")
+        for number, line in enumerate((read_text(path) or "").splitlines(), 1) if _ERRNO.search(line)
+    ]
 
 
 def check_links(files: list[Path]) -> list[str]:

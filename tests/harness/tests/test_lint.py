@@ -113,6 +113,18 @@ class Hygiene(InFolder):
         harmless = "see https://x.org/work/y, $HOME/x, docs/work/z, /usr/share/work/\n"
         self.assertEqual(hygiene.check_text([self.write("b.md", harmless)]), [])
 
+    def test_errnos_in_texts_are_found(self) -> None:
+        def findings(name: str, *lines: str) -> list[str]:
+            return hygiene.check_errnos([self.write(name, "".join(f"{line}\n" for line in lines))], self.folder)
+
+        planted = ['fail(format!("EEXIST: there is {name}"))', '#[error("EADDRNOTAVAIL: no {0}")]', '    "E2BIG: too long",']
+        for line in planted:
+            self.assertEqual(len(findings("crates/a/src/lib.rs", "fn f() {", line, "}")), 1, line)
+            self.assertEqual(len(findings("crates/a/tests/all.rs", line)), 1, "tests have none, either")
+        harmless = ['Refused::exists("there is {name}")', "// EEXIST: it is there", 'text == "EEXIST"', '"ESTAB 1"', '"Error: no"']
+        self.assertEqual(findings("crates/a/src/lib.rs", *harmless), [])
+        self.assertEqual(findings("tests/console.py", *planted), [], "that is what people read")
+
     def test_links_that_lead_nowhere_are_found(self) -> None:
         self.write("there.md", "")
         text = "[a](there.md) [b](https://example.org/x) [c](there.md#part) [d](nowhere.md)\n"
