@@ -144,7 +144,7 @@ fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[u
 macro_rules! answers {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
-            $by:ident $(($($what:tt)*))? $(, strict $strict:ident $(($($strictly:tt)*))?)?
+            $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
             $(, notify $($notify:ident)::+ $sentence:literal)?;)*
     ) => {
         /// Answers a call as its row says. `context`: the registers with which it was made, where the kernel has saved them.

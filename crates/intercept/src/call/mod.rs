@@ -105,7 +105,7 @@ impl std::fmt::Debug for CallRow {
 macro_rules! supervised {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
-            $by:ident $(($($what:tt)*))? $(, strict $strict:ident $(($($strictly:tt)*))?)?
+            $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
             $(, notify $($handler:ident)::+ $sentence:literal)?;)*
     ) => {
         /// Every call that the filter sends here: those whose row in the table of calls says so.

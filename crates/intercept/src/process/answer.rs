@@ -6,6 +6,7 @@ use crate::sys::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi;
+use weft_loader::calls::{self, Call as _};
 
 /// What a call comes to, other than an errno.
 #[derive(Debug)]
@@ -24,6 +25,35 @@ pub(super) enum Outcome {
     /// There is nobody to answer.
     Gone,
 }
+
+/// A call of a program as its handler gets it, beside its arguments.
+pub(super) struct Asked<'a> {
+    /// Whose call it is.
+    pub thread: ThreadId,
+    /// What descriptor argument 0 is, and the words.
+    pub posted: &'a Posted,
+    /// The memory of its program.
+    pub guest: &'a Guest<'a>,
+}
+
+macro_rules! handlers {
+    (
+        $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
+            $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
+            $(, notify $($notify:ident)::+ $sentence:literal)?;)*
+    ) => {
+        /// The handler that a call's row names; none: its row names none.
+        fn by_row(tree: &mut Tree, asked: &Asked<'_>, outside: &mut dyn Outside) -> Option<Result<Outcome, Errno>> {
+            let words = asked.posted.arguments.map(|word| word as usize);
+            match asked.posted.number {
+                $($($number => Some(tree.$method(asked, calls::$name::of(&words), outside)),)?)*
+                _ => None,
+            }
+        }
+    };
+}
+
+weft_loader::for_each_call!(handlers);
 
 impl Tree {
     /// Puts a result into a thread's channel.
@@ -117,45 +147,40 @@ impl Tree {
         if posted.number >= abi::HELLO {
             return self.question(thread, posted, guest, outside);
         }
+        match by_row(self, &Asked { thread, posted, guest }, outside) {
+            Some(outcome) => outcome,
+            None => self.on_descriptor(thread, posted, guest, outside),
+        }
+    }
+
+    /// A call that has no handler of its own in its row: what its descriptor is decides.
+    fn on_descriptor(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         match posted.number as i64 {
-            libc::SYS_nanosleep | libc::SYS_clock_nanosleep => self.sleep(thread, posted, guest),
-            libc::SYS_clock_gettime | libc::SYS_clock_getres => self.cpu_clock_call(thread, posted, guest),
-            libc::SYS_futex => self.futex(thread, posted, guest),
-            libc::SYS_clone => self.clone_call(thread, posted),
-            libc::SYS_exit => {
-                self.ends(thread, posted, outside);
-                self.thread_exits(thread, posted);
-                Ok(Outcome::Gone)
-            }
-            libc::SYS_exit_group => {
-                self.ends(thread, posted, outside);
-                self.process_exits(thread, posted);
-                Ok(Outcome::Gone)
-            }
-            libc::SYS_wait4 | libc::SYS_waitid => self.wait_child(thread, posted, guest),
-            libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill | libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo => {
-                self.kill_call(thread, posted, guest)
-            }
-            libc::SYS_pause => Ok(Outcome::Wait(Wait { interrupted: abi::RESTART_NO_HANDLER, ..Wait::default() })),
-            libc::SYS_rt_sigtimedwait => self.wait_for_signal(thread, posted, guest),
-            libc::SYS_alarm | libc::SYS_setitimer | libc::SYS_getitimer => self.interval_timer(thread, posted, guest),
-            libc::SYS_timer_create
-            | libc::SYS_timer_settime
-            | libc::SYS_timer_gettime
-            | libc::SYS_timer_getoverrun
-            | libc::SYS_timer_delete => self.posix_timer(thread, posted, guest),
-            libc::SYS_timerfd_settime | libc::SYS_timerfd_gettime => self.timer_file(posted, guest, outside),
-            libc::SYS_epoll_create | libc::SYS_epoll_create1 | libc::SYS_timerfd_create | libc::SYS_signalfd | libc::SYS_signalfd4 => {
-                self.make_object(thread, posted, guest)
-            }
-            libc::SYS_epoll_ctl => self.epoll_ctl(posted, guest),
+            // Its arguments are the program's side's, not those of a program.
             libc::SYS_epoll_wait => self.epoll_wait(thread, posted, guest, outside),
-            libc::SYS_setsid | libc::SYS_setpgid => self.regroup(thread, posted),
-            libc::SYS_prctl => self.death_signal(thread, posted, guest),
-            libc::SYS_socket => self.make_socket(thread, posted, outside),
             libc::SYS_ioctl if !self.objects.contains_key(&posted.inode()) => self.interface_ioctl(thread, posted, guest, outside.stack()),
             _ => self.socket_call(thread, posted, guest, outside),
         }
+    }
+
+    /// pause(2)
+    fn pause(&mut self, _: &Asked<'_>, _: calls::Pause, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        Ok(Outcome::Wait(Wait { interrupted: abi::RESTART_NO_HANDLER, ..Wait::default() }))
+    }
+
+    /// exit(2)
+    fn exit(&mut self, asked: &Asked<'_>, call: calls::Exit, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        self.ends(asked.thread, asked.posted, outside);
+        // Argument 1 is the word that was cleared.
+        self.thread_exits(asked.thread, call.error_code.get(), asked.posted.arguments[1]);
+        Ok(Outcome::Gone)
+    }
+
+    /// exit_group(2)
+    fn exit_group(&mut self, asked: &Asked<'_>, call: calls::ExitGroup, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        self.ends(asked.thread, asked.posted, outside);
+        self.process_exits(asked.thread, call.error_code.get());
+        Ok(Outcome::Gone)
     }
 
     /// A call that does not return.

@@ -1,15 +1,16 @@
 //! Processes and threads coming and going: clone, execve, exit, wait.
 
-use super::answer::Outcome;
+use super::answer::{Asked, Outcome};
 use super::cpu_time::CpuClock;
-use super::guest::{Guest, Posted};
-use super::{Exit, Process, ProcessId, State, Status, Thread, ThreadId, Tree, Wait, signal};
+use super::guest::Posted;
+use super::{Exit, Outside, Process, ProcessId, State, Status, Thread, ThreadId, Tree, Wait, signal};
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_loader::abi;
+use weft_loader::calls;
 
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
@@ -19,6 +20,13 @@ const CLD_KILLED: i32 = 2;
 const SA_NOCLDWAIT: u64 = 2;
 /// A process that is told to end does so within this wall time, or the machine is in trouble.
 const DEATH_LIMIT: Duration = Duration::from_secs(60);
+
+/// Where what wait4(2) and waitid(2) tell is to be written; 0: nowhere. `info`: of waitid only.
+struct Places {
+    status: u64,
+    info: Option<u64>,
+    usage: u64,
+}
 
 impl Tree {
     /// A slot, a channel, and what belongs to them.
@@ -108,9 +116,9 @@ impl Tree {
     }
 
     /// A thread is about to make another: grants it a channel and, for a process, a slot.
-    pub(super) fn clone_call(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
-        let flags = posted.arguments[0];
-        let process = self.process_of(thread)?;
+    pub(super) fn clone(&mut self, asked: &Asked<'_>, call: calls::Clone, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let flags = call.flags.0 as u64;
+        let process = self.process_of(asked.thread)?;
         let granted = if flags & CLONE_THREAD != 0 {
             self.new_thread(process)
         } else {
@@ -226,12 +234,12 @@ impl Tree {
         }
     }
 
-    /// exit(2): (status, word that was cleared).
-    pub(super) fn thread_exits(&mut self, thread: ThreadId, posted: &Posted) {
+    /// exit(2). `cleared`: the word that was cleared, 0: none.
+    pub(super) fn thread_exits(&mut self, thread: ThreadId, status: i32, cleared: u64) {
         let Ok(process) = self.process_of(thread) else { return };
-        if posted.arguments[1] != 0
+        if cleared != 0
             && self.arena.header().futex_waiters.load(Relaxed) > 0
-            && let Ok(key) = self.futex_key(thread, posted.arguments[1], false)
+            && let Ok(key) = self.futex_key(thread, cleared, false)
         {
             self.futex_wake(key, 1, u32::MAX);
         }
@@ -240,7 +248,7 @@ impl Tree {
         self.arena.release(thread);
         if last {
             self.wait_for_death(process);
-            self.ended(process, Status::Exited(posted.int(0) & 0xff));
+            self.ended(process, Status::Exited(status & 0xff));
             return;
         }
         let mut waited = Duration::ZERO;
@@ -254,12 +262,12 @@ impl Tree {
     }
 
     /// exit_group(2)
-    pub(super) fn process_exits(&mut self, thread: ThreadId, posted: &Posted) {
+    pub(super) fn process_exits(&mut self, thread: ThreadId, status: i32) {
         let Ok(process) = self.process_of(thread) else { return };
         self.answer(thread, 0);
         self.arena.release(thread);
         self.wait_for_death(process);
-        self.ended(process, Status::Exited(posted.int(0) & 0xff));
+        self.ended(process, Status::Exited(status & 0xff));
     }
 
     /// Waits until the kernel has taken a process apart: its descriptors are closed then.
@@ -327,15 +335,14 @@ impl Tree {
     }
 
     /// prctl(2): PR_SET_PDEATHSIG and PR_GET_PDEATHSIG.
-    pub(super) fn death_signal(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let process = self.process_of(thread)?;
+    pub(super) fn prctl(&mut self, asked: &Asked<'_>, call: calls::Prctl, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let process = self.process_of(asked.thread)?;
         let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
-        if posted.int(0) == libc::PR_GET_PDEATHSIG {
-            guest.write(posted.arguments[1], &one.death_signal.to_ne_bytes())?;
+        if call.option.get() == libc::PR_GET_PDEATHSIG {
+            asked.guest.write(call.arg2.0 as u64, &one.death_signal.to_ne_bytes())?;
         } else {
             // "if (!valid_signal(arg2)) error = -EINVAL".
-            one.death_signal =
-                i32::try_from(posted.arguments[1]).ok().filter(|signal| (0..=64).contains(signal)).ok_or(Errno(libc::EINVAL))?;
+            one.death_signal = i32::try_from(call.arg2.0).ok().filter(|signal| (0..=64).contains(signal)).ok_or(Errno(libc::EINVAL))?;
         }
         Ok(Outcome::Done(0))
     }
@@ -366,27 +373,43 @@ impl Tree {
         }
     }
 
-    /// wait4(2), waitid(2)
-    pub(super) fn wait_child(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let own = self.process_of(thread)?;
+    /// wait4(2)
+    pub(super) fn wait4(&mut self, asked: &Asked<'_>, call: calls::Wait4, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let own = self.process_of(asked.thread)?;
+        let group = self.processes.get(&own).map_or(0, |one| one.group);
+        let (kind, id) = match call.upid.get() {
+            -1 => (libc::P_ALL, 0),
+            0 => (libc::P_PGID, group as i32),
+            pid if pid < 0 => (libc::P_PGID, -pid),
+            pid => (libc::P_PID, pid),
+        };
+        let places = Places { status: call.stat_addr.0 as u64, info: None, usage: call.ru.0 as u64 };
+        self.wait_child(asked, own, (kind, id), call.options.0 as i32 | libc::WEXITED, &places)
+    }
+
+    /// waitid(2)
+    pub(super) fn waitid(&mut self, asked: &Asked<'_>, call: calls::Waitid, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let own = self.process_of(asked.thread)?;
+        let places = Places { status: 0, info: Some(call.infop.0 as u64), usage: call.ru.0 as u64 };
+        self.wait_child(asked, own, (call.which.get() as u32, call.upid.get()), call.options.0 as i32, &places)
+    }
+
+    fn wait_child(
+        &mut self,
+        asked: &Asked<'_>,
+        own: ProcessId,
+        (kind, id): (u32, i32),
+        options: i32,
+        places: &Places,
+    ) -> Result<Outcome, Errno> {
+        let Asked { thread, guest, .. } = *asked;
         // 1 tells the program's side to reap what argument 0 names; the program's own registers must not.
         self.arena.channel(thread).arguments[5].store(0, Relaxed);
         let group = self.processes.get(&own).map_or(0, |one| one.group);
-        let by_id = posted.number as i64 == libc::SYS_waitid;
-        let options = if by_id { posted.int(3) } else { posted.int(2) | libc::WEXITED };
-        let wanted = |one: &Process| {
-            let (kind, id) = match (by_id, posted.int(0), posted.int(1)) {
-                (true, kind, id) => (kind as u32, id),
-                (false, -1, _) => (libc::P_ALL, 0),
-                (false, 0, _) => (libc::P_PGID, group as i32),
-                (false, pid, _) if pid < 0 => (libc::P_PGID, -pid),
-                (false, pid, _) => (libc::P_PID, pid),
-            };
-            match kind {
-                libc::P_PID => one.pid == id as u32,
-                libc::P_PGID => one.group == if id == 0 { group } else { id as u32 },
-                _ => kind == libc::P_ALL,
-            }
+        let wanted = |one: &Process| match kind {
+            libc::P_PID => one.pid == id as u32,
+            libc::P_PGID => one.group == if id == 0 { group } else { id as u32 },
+            _ => kind == libc::P_ALL,
         };
         let children = || self.processes.iter().filter(|(_, one)| one.parent == Some(own) && wanted(one));
         if children().next().is_none() {
@@ -402,10 +425,10 @@ impl Tree {
             };
             Some((*id, one.pid, one.cpu, code, value, word))
         });
-        let Some((id, pid, cpu, code, value, word)) = found else {
+        let Some((found, pid, cpu, code, value, word)) = found else {
             if options & libc::WNOHANG != 0 {
-                if by_id && posted.arguments[2] != 0 {
-                    guest.write(posted.arguments[2], &[0; 128])?;
+                if let Some(at) = places.info.filter(|at| *at != 0) {
+                    guest.write(at, &[0; 128])?;
                 }
                 return Ok(Outcome::Done(0));
             }
@@ -415,18 +438,17 @@ impl Tree {
             let words = [cpu / 1_000_000_000, cpu % 1_000_000_000 / 1000];
             words.into_iter().chain([0; 16]).flat_map(u64::to_ne_bytes).collect::<Vec<u8>>()
         };
-        let (status_at, usage_at) = if by_id { (0, posted.arguments[4]) } else { (posted.arguments[1], posted.arguments[3]) };
-        if status_at != 0 {
-            guest.write(status_at, &word.to_ne_bytes())?;
+        if places.status != 0 {
+            guest.write(places.status, &word.to_ne_bytes())?;
         }
-        if usage_at != 0 {
-            guest.write(usage_at, &usage)?;
+        if places.usage != 0 {
+            guest.write(places.usage, &usage)?;
         }
-        if by_id && posted.arguments[2] != 0 {
-            guest.write(posted.arguments[2], &signal::info_of_child(libc::SIGCHLD, code, pid, value))?;
+        if let Some(at) = places.info.filter(|at| *at != 0) {
+            guest.write(at, &signal::info_of_child(libc::SIGCHLD, code, pid, value))?;
         }
-        self.reap(thread, id, pid, code, options);
-        Ok(Outcome::Done(if by_id { 0 } else { i64::from(pid) }))
+        self.reap(thread, found, pid, code, options);
+        Ok(Outcome::Done(if places.info.is_some() { 0 } else { i64::from(pid) }))
     }
 
     fn reap(&mut self, thread: ThreadId, id: ProcessId, pid: u32, code: i32, options: i32) {
@@ -455,18 +477,23 @@ impl Tree {
         }
     }
 
-    /// setsid(2), setpgid(2), after the kernel has done them.
-    pub(super) fn regroup(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
-        let own = self.process_of(thread)?;
-        let (pid, group) = (posted.arguments[0] as u32, posted.arguments[1] as u32);
-        let target = if posted.number as i64 == libc::SYS_setsid || pid == 0 { Some(own) } else { self.process_by_pid(pid) };
+    /// setsid(2), after the kernel has done it.
+    pub(super) fn setsid(&mut self, asked: &Asked<'_>, _: calls::Setsid, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let own = self.process_of(asked.thread)?;
+        if let Some(one) = self.processes.get_mut(&own) {
+            one.session = one.pid;
+            one.group = one.pid;
+        }
+        Ok(Outcome::Done(0))
+    }
+
+    /// setpgid(2), after the kernel has done it.
+    pub(super) fn setpgid(&mut self, asked: &Asked<'_>, call: calls::Setpgid, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let own = self.process_of(asked.thread)?;
+        let (pid, group) = (call.pid.get() as u32, call.pgid.get() as u32);
+        let target = if pid == 0 { Some(own) } else { self.process_by_pid(pid) };
         if let Some(one) = target.and_then(|id| self.processes.get_mut(&id)) {
-            if posted.number as i64 == libc::SYS_setsid {
-                one.session = one.pid;
-                one.group = one.pid;
-            } else {
-                one.group = if group == 0 { one.pid } else { group };
-            }
+            one.group = if group == 0 { one.pid } else { group };
         }
         Ok(Outcome::Done(0))
     }

@@ -5,14 +5,14 @@
 //! these clocks comes to a value is not known before, so nothing of this is among [`super::time::Timers`]. Instead a thread is let go no further than to the
 //! first value of its own two clocks for which somebody waits ([`Tree::cpu_left`]), and they are looked at when it has come back ([`Tree::fire_cpu`]).
 
-use super::answer::Outcome;
-use super::guest::{Guest, Posted};
+use super::answer::{Asked, Outcome};
 use super::{Outside, ProcessId, ThreadId, Tree, Wait, signal};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_loader::abi;
+use weft_loader::calls;
 
 const TIMER_ABSTIME: i32 = 1;
 /// A tick of the kernel's (250 Hz): what is left of a timer that has expired and not been looked at, and what setitimer(2) adds.
@@ -151,17 +151,20 @@ impl Tree {
         }
     }
 
-    /// clock_gettime(2) and clock_getres(2) of CPU clocks of others; one's own the program's side knows.
-    pub(super) fn cpu_clock_call(&self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let reads = posted.number as i64 == libc::SYS_clock_gettime;
-        let clock = self.cpu_clock(thread, posted.int(0), reads)?;
-        let value = match posted.int(0) & 3 {
-            _ if reads => self.cpu_now(clock).ok_or(Errno(libc::EINVAL))?,
-            2 => 1,
-            _ => TICK,
-        };
-        if reads || posted.arguments[1] != 0 {
-            guest.write_timespec(posted.arguments[1], Duration::from_nanos(value))?;
+    /// clock_gettime(2) of CPU clocks of others; one's own the program's side knows.
+    pub(super) fn clock_gettime(&self, asked: &Asked<'_>, call: calls::ClockGettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let clock = self.cpu_clock(asked.thread, call.which_clock.get(), true)?;
+        let value = self.cpu_now(clock).ok_or(Errno(libc::EINVAL))?;
+        asked.guest.write_timespec(call.tp.0 as u64, Duration::from_nanos(value)).map(|()| Outcome::Done(0))
+    }
+
+    /// clock_getres(2), likewise.
+    pub(super) fn clock_getres(&self, asked: &Asked<'_>, call: calls::ClockGetres, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let id = call.which_clock.get();
+        self.cpu_clock(asked.thread, id, false)?;
+        let value = if id & 3 == 2 { 1 } else { TICK };
+        if call.tp.0 != 0 {
+            asked.guest.write_timespec(call.tp.0 as u64, Duration::from_nanos(value))?;
         }
         Ok(Outcome::Done(0))
     }
@@ -357,8 +360,9 @@ impl Tree {
     }
 
     /// clock_nanosleep(2) on a CPU clock: posix_cpu_nsleep.
-    pub(super) fn sleep_cpu(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let (absolute, rest) = (posted.int(1) & TIMER_ABSTIME != 0, posted.arguments[3]);
+    pub(super) fn sleep_cpu(&mut self, asked: &Asked<'_>, call: &calls::ClockNanosleep) -> Result<Outcome, Errno> {
+        let Asked { thread, guest, .. } = *asked;
+        let (absolute, rest) = (call.flags.0 as i32 & TIMER_ABSTIME != 0, call.rmtp.0 as u64);
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some((clock, until))) = (one.held, one.cpu_until) {
             let left = until.saturating_sub(self.cpu_now(clock).unwrap_or(0));
@@ -371,8 +375,8 @@ impl Tree {
             return Ok(Outcome::Done(-i64::from(libc::EINTR)));
         }
         let own = one.tid;
-        let wanted = nanos(guest.read_timespec(posted.arguments[2])?);
-        let clock = self.cpu_clock(thread, posted.int(0), false)?;
+        let wanted = nanos(guest.read_timespec(call.rqtp.0 as u64)?);
+        let clock = self.cpu_clock(thread, call.which_clock.get(), false)?;
         if clock == CpuClock::Thread(own) {
             return Err(Errno(libc::EINVAL));
         }

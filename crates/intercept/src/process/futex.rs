@@ -1,13 +1,14 @@
 //! Futexes: who waits at which word. The words themselves are compared and changed inside the programs, where nobody else runs meanwhile; but for those of
 //! locks that are handed over, see [`super::futex_pi`].
 
-use super::answer::Outcome;
-use super::guest::{Guest, Posted};
-use super::{State, ThreadId, Tree, Wait};
+use super::answer::{Asked, Outcome};
+use super::guest::Guest;
+use super::{Outside, State, ThreadId, Tree, Wait};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi;
+use weft_loader::calls;
 
 const FUTEX_WAIT: i32 = 0;
 const FUTEX_WAKE: i32 = 1;
@@ -60,43 +61,36 @@ pub(super) enum Kind {
 
 impl Tree {
     /// futex(2), as far as the program's side sends it here.
-    pub(super) fn futex(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let operation = posted.int(1) & 0x7f;
-        let private = posted.int(1) & FUTEX_PRIVATE_FLAG != 0;
-        let key = self.futex_key(thread, posted.arguments[0], private)?;
-        let bits = if matches!(operation, FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET) { posted.arguments[5] as u32 } else { u32::MAX };
+    pub(super) fn futex(&mut self, asked: &Asked<'_>, call: calls::Futex, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let Asked { thread, guest, .. } = *asked;
+        let operation = call.op.0 as i32 & 0x7f;
+        let private = call.op.0 as i32 & FUTEX_PRIVATE_FLAG != 0;
+        let key = self.futex_key(thread, call.uaddr.0 as u64, private)?;
+        let bits = if matches!(operation, FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET) { call.val3.get() } else { u32::MAX };
         match operation {
-            FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => self.lock_pi(thread, posted, guest, key),
-            FUTEX_UNLOCK_PI => self.unlock_pi(thread, posted, key),
-            FUTEX_WAIT_REQUEUE_PI => self.wait_requeue_pi(thread, posted, guest, key),
-            FUTEX_CMP_REQUEUE_PI => self.cmp_requeue_pi(thread, posted, key),
-            FUTEX_WAKE | FUTEX_WAKE_BITSET => Ok(Outcome::Done(self.futex_wake(key, posted.arguments[2] as i32, bits))),
+            FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => self.lock_pi(thread, &call, guest, key),
+            FUTEX_UNLOCK_PI => self.unlock_pi(thread, &call, key),
+            FUTEX_WAIT_REQUEUE_PI => self.wait_requeue_pi(thread, &call, guest, key),
+            FUTEX_CMP_REQUEUE_PI => self.cmp_requeue_pi(thread, &call, key),
+            FUTEX_WAKE | FUTEX_WAKE_BITSET => Ok(Outcome::Done(self.futex_wake(key, call.val.get(), bits))),
             FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
-                let target = self.futex_key(thread, posted.arguments[4], private)?;
-                let woken = if posted.int(2) == 0 { 0 } else { self.futex_wake(key, posted.int(2), u32::MAX) };
-                let moved = if woken < 0 { 0 } else { self.futex_requeue(key, target, posted.int(3)) };
+                let target = self.futex_key(thread, call.uaddr2.0 as u64, private)?;
+                let woken = if call.val.get() == 0 { 0 } else { self.futex_wake(key, call.val.get(), u32::MAX) };
+                let moved = if woken < 0 { 0 } else { self.futex_requeue(key, target, call.utime.0 as i32) };
                 Ok(Outcome::Done(if moved < 0 { moved } else { woken + moved }))
             }
-            _ => self.futex_wait(thread, posted, guest, operation, key, bits),
+            _ => self.futex_wait(thread, &call, guest, key, bits),
         }
     }
 
-    fn futex_wait(
-        &mut self,
-        thread: ThreadId,
-        posted: &Posted,
-        guest: &Guest<'_>,
-        operation: i32,
-        key: Key,
-        bits: u32,
-    ) -> Result<Outcome, Errno> {
+    fn futex_wait(&mut self, thread: ThreadId, call: &calls::Futex, guest: &Guest<'_>, key: Key, bits: u32) -> Result<Outcome, Errno> {
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if one.held {
             // It was neither woken nor interrupted: its time is up.
             return Err(Errno(libc::ETIMEDOUT));
         }
-        let deadline = self.futex_deadline(posted, guest)?;
-        if !matches!(operation, FUTEX_WAIT | FUTEX_WAIT_BITSET) {
+        let deadline = self.futex_deadline(call, guest)?;
+        if !matches!(call.op.0 as i32 & 0x7f, FUTEX_WAIT | FUTEX_WAIT_BITSET) {
             return Err(Errno(libc::ENOSYS));
         }
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
@@ -109,14 +103,14 @@ impl Tree {
     }
 
     /// Until when a call waits. None: for ever.
-    pub(super) fn futex_deadline(&self, posted: &Posted, guest: &Guest<'_>) -> Result<Option<weft_core::Instant>, Errno> {
-        let operation = posted.int(1) & 0x7f;
-        if posted.arguments[3] == 0 || operation == FUTEX_TRYLOCK_PI {
+    pub(super) fn futex_deadline(&self, call: &calls::Futex, guest: &Guest<'_>) -> Result<Option<weft_core::Instant>, Errno> {
+        let operation = call.op.0 as i32 & 0x7f;
+        if call.utime.0 == 0 || operation == FUTEX_TRYLOCK_PI {
             return Ok(None);
         }
-        let value = guest.read_timespec(posted.arguments[3])?;
+        let value = guest.read_timespec(call.utime.0 as u64)?;
         // FUTEX_WAIT: how long; the others: until when. LOCK_PI's time is always of CLOCK_REALTIME.
-        let realtime = posted.int(1) & FUTEX_CLOCK_REALTIME != 0 || operation == FUTEX_LOCK_PI;
+        let realtime = call.op.0 as i32 & FUTEX_CLOCK_REALTIME != 0 || operation == FUTEX_LOCK_PI;
         let clock = if realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
         self.at_clock(clock, value, operation != FUTEX_WAIT).map(Some)
     }

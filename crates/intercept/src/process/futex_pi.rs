@@ -6,10 +6,11 @@
 
 use super::answer::Outcome;
 use super::futex::{FUTEX_TRYLOCK_PI, Key, Kind, Waiter};
-use super::guest::{Guest, Posted};
+use super::guest::Guest;
 use super::{ThreadId, Tree, Wait};
 use crate::sys::{self, Errno};
 use weft_loader::abi;
+use weft_loader::calls;
 
 const WAITERS: u32 = 0x8000_0000;
 const OWNER_DIED: u32 = 0x4000_0000;
@@ -20,15 +21,15 @@ const INIT: u32 = 1;
 
 impl Tree {
     /// FUTEX_LOCK_PI, FUTEX_LOCK_PI2, FUTEX_TRYLOCK_PI: futex_lock_pi.
-    pub(super) fn lock_pi(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, key: Key) -> Result<Outcome, Errno> {
+    pub(super) fn lock_pi(&mut self, thread: ThreadId, call: &calls::Futex, guest: &Guest<'_>, key: Key) -> Result<Outcome, Errno> {
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if one.held {
             return Err(Errno(libc::ETIMEDOUT));
         }
-        let (tid, address) = (one.tid, posted.arguments[0]);
-        let deadline = self.futex_deadline(posted, guest)?;
+        let (tid, address) = (one.tid, call.uaddr.0 as u64);
+        let deadline = self.futex_deadline(call, guest)?;
         let Some(owner) = self.take_lock(thread, key, address, tid, false)? else { return Ok(Outcome::Done(0)) };
-        if posted.int(1) & 0x7f == FUTEX_TRYLOCK_PI {
+        if call.op.0 as i32 & 0x7f == FUTEX_TRYLOCK_PI {
             return Err(Errno(libc::EAGAIN));
         }
         if self.waits_for_owner(owner, tid) {
@@ -44,9 +45,9 @@ impl Tree {
     }
 
     /// FUTEX_UNLOCK_PI: futex_unlock_pi.
-    pub(super) fn unlock_pi(&mut self, thread: ThreadId, posted: &Posted, key: Key) -> Result<Outcome, Errno> {
+    pub(super) fn unlock_pi(&mut self, thread: ThreadId, call: &calls::Futex, key: Key) -> Result<Outcome, Errno> {
         let tid = self.threads.get(&thread).map_or(0, |one| one.tid);
-        let address = posted.arguments[0];
+        let address = call.uaddr.0 as u64;
         // "We release only a lock we actually own".
         if self.read_word(thread, address)? & TID != tid {
             return Err(Errno(libc::EPERM));
@@ -61,17 +62,17 @@ impl Tree {
     }
 
     /// FUTEX_WAIT_REQUEUE_PI: futex_wait_requeue_pi.
-    pub(super) fn wait_requeue_pi(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, key: Key) -> Result<Outcome, Errno> {
+    pub(super) fn wait_requeue_pi(&mut self, thread: ThreadId, call: &calls::Futex, guest: &Guest<'_>, key: Key) -> Result<Outcome, Errno> {
         if self.threads.get(&thread).is_some_and(|one| one.held) {
             return Err(Errno(libc::ETIMEDOUT));
         }
-        let deadline = self.futex_deadline(posted, guest)?;
-        let (address, lock) = (posted.arguments[0], posted.arguments[4]);
+        let deadline = self.futex_deadline(call, guest)?;
+        let (address, lock) = (call.uaddr.0 as u64, call.uaddr2.0 as u64);
         if address == lock {
             return Err(Errno(libc::EINVAL));
         }
-        let lock_key = self.futex_key(thread, lock, posted.int(1) & FUTEX_PRIVATE_FLAG != 0)?;
-        if self.read_word(thread, address)? != posted.arguments[2] as u32 {
+        let lock_key = self.futex_key(thread, lock, call.op.0 as i32 & FUTEX_PRIVATE_FLAG != 0)?;
+        if self.read_word(thread, address)? != call.val.get() as u32 {
             return Err(Errno(libc::EAGAIN));
         }
         if lock_key == key {
@@ -86,18 +87,18 @@ impl Tree {
     }
 
     /// FUTEX_CMP_REQUEUE_PI: futex_requeue with requeue_pi.
-    pub(super) fn cmp_requeue_pi(&mut self, thread: ThreadId, posted: &Posted, key: Key) -> Result<Outcome, Errno> {
-        let (wakes, moves) = (posted.int(2), posted.int(3));
-        let (address, lock) = (posted.arguments[0], posted.arguments[4]);
+    pub(super) fn cmp_requeue_pi(&mut self, thread: ThreadId, call: &calls::Futex, key: Key) -> Result<Outcome, Errno> {
+        let (wakes, moves) = (call.val.get(), call.utime.0 as i32);
+        let (address, lock) = (call.uaddr.0 as u64, call.uaddr2.0 as u64);
         // "All REQUEUE_PI users, e.g. pthread_cond_signal() and pthread_cond_broadcast() must use nr_wake=1."
         if moves < 0 || wakes != 1 || address == lock {
             return Err(Errno(libc::EINVAL));
         }
-        let lock_key = self.futex_key(thread, lock, posted.int(1) & FUTEX_PRIVATE_FLAG != 0)?;
+        let lock_key = self.futex_key(thread, lock, call.op.0 as i32 & FUTEX_PRIVATE_FLAG != 0)?;
         if key == lock_key {
             return Err(Errno(libc::EINVAL));
         }
-        if self.read_word(thread, address)? != posted.arguments[5] as u32 {
+        if self.read_word(thread, address)? != call.val3.get() {
             return Err(Errno(libc::EAGAIN));
         }
         self.read_word(thread, lock)?;

@@ -3,7 +3,7 @@
 //! The program holds one end of a socket pair, whose inode number tells which object it is, however often it is duplicated, inherited or
 //! passed on. The controller holds the other end; it hangs up when the last of the program's is closed.
 
-use super::answer::Outcome;
+use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
 use super::netlink::Link;
 use super::poll::Interests;
@@ -15,6 +15,7 @@ use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi::{self, kind};
+use weft_loader::calls;
 
 /// Most objects of a node; more are ENFILE.
 pub(super) const OBJECTS_MAX: usize = 65_536;
@@ -183,46 +184,61 @@ impl Tree {
         }
     }
 
-    /// timerfd_create(2), signalfd(2), epoll_create(2)
-    pub(super) fn make_object(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let number = posted.number as i64;
-        let flags = match number {
-            libc::SYS_epoll_create => 0,
-            libc::SYS_epoll_create1 => posted.int(0),
-            libc::SYS_timerfd_create => posted.int(1),
-            libc::SYS_signalfd => 0,
-            _ => posted.int(3),
-        };
-        // TFD_, SFD_ and EPOLL_ flags are O_CLOEXEC and O_NONBLOCK.
-        let allowed = libc::O_CLOEXEC | if matches!(number, libc::SYS_epoll_create1) { 0 } else { libc::O_NONBLOCK };
-        if flags & !allowed != 0 || number == libc::SYS_epoll_create && posted.int(0) <= 0 {
+    /// epoll_create(2)
+    pub(super) fn epoll_create(&mut self, asked: &Asked<'_>, call: calls::EpollCreate, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        if call.size.get() <= 0 {
             return Err(Errno(libc::EINVAL));
         }
-        let body = match number {
-            libc::SYS_timerfd_create => {
-                let clock = posted.int(0);
-                if !matches!(clock, 0 | 1 | 7 | 8 | 9) {
-                    return Err(Errno(libc::EINVAL));
-                }
-                Body::Timer(TimerFile { clock, timer: Timer::default(), expirations: 0 })
+        self.made(asked.thread, Body::Epoll(Interests::default()), 0, 0)
+    }
+
+    /// epoll_create1(2)
+    pub(super) fn epoll_create1(&mut self, asked: &Asked<'_>, call: calls::EpollCreate1, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        self.made(asked.thread, Body::Epoll(Interests::default()), call.flags.0 as i32, libc::O_CLOEXEC)
+    }
+
+    /// timerfd_create(2)
+    pub(super) fn timerfd_create(&mut self, asked: &Asked<'_>, call: calls::TimerfdCreate, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let clock = call.clockid.get();
+        if !matches!(clock, 0 | 1 | 7 | 8 | 9) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let body = Body::Timer(TimerFile { clock, timer: Timer::default(), expirations: 0 });
+        self.made(asked.thread, body, call.flags.0 as i32, libc::O_CLOEXEC | libc::O_NONBLOCK)
+    }
+
+    /// signalfd(2)
+    pub(super) fn signalfd(&mut self, asked: &Asked<'_>, call: calls::Signalfd, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let calls::Signalfd { ufd, user_mask, sizemask } = call;
+        self.signalfd4(asked, calls::Signalfd4 { ufd, user_mask, sizemask, flags: calls::Flags(0) }, outside)
+    }
+
+    /// signalfd4(2)
+    pub(super) fn signalfd4(&mut self, asked: &Asked<'_>, call: calls::Signalfd4, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let (flags, allowed) = (call.flags.0 as i32, libc::O_CLOEXEC | libc::O_NONBLOCK);
+        if flags & !allowed != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut bytes = [0; 8];
+        asked.guest.read(call.user_mask.0 as u64, &mut bytes)?;
+        let mask = u64::from_ne_bytes(bytes);
+        if call.ufd.get() == -1 {
+            return self.made(asked.thread, Body::Signals(mask), flags, allowed);
+        }
+        match self.objects.get_mut(&asked.posted.inode()).map(|object| &mut object.body) {
+            Some(Body::Signals(old)) => {
+                *old = mask;
+                Ok(Outcome::Done(i64::from(call.ufd.get())))
             }
-            libc::SYS_signalfd | libc::SYS_signalfd4 => {
-                let mut bytes = [0; 8];
-                guest.read(posted.arguments[1], &mut bytes)?;
-                let mask = u64::from_ne_bytes(bytes);
-                if posted.int(0) != -1 {
-                    return match self.objects.get_mut(&posted.inode()).map(|object| &mut object.body) {
-                        Some(Body::Signals(old)) => {
-                            *old = mask;
-                            Ok(Outcome::Done(i64::from(posted.int(0))))
-                        }
-                        _ => Err(Errno(libc::EINVAL)),
-                    };
-                }
-                Body::Signals(mask)
-            }
-            _ => Body::Epoll(Interests::default()),
-        };
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    /// A new object, with flags of its call: TFD_, SFD_ and EPOLL_ ones are O_CLOEXEC and O_NONBLOCK.
+    fn made(&mut self, thread: ThreadId, body: Body, flags: i32, allowed: i32) -> Result<Outcome, Errno> {
+        if flags & !allowed != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
         self.new_object(thread, body, flags & libc::O_NONBLOCK != 0, flags & libc::O_CLOEXEC != 0)
     }
 

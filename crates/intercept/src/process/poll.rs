@@ -1,7 +1,7 @@
 //! poll, select and epoll. The program's side looks at descriptors of the kernel's and posts what it found; here the others are looked at,
 //! and the waiting is done.
 
-use super::answer::Outcome;
+use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
 use super::object::Body;
 use super::{Outside, State, ThreadId, Tree, Wait};
@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::Instant;
 use weft_loader::abi::{self, ENTRIES_MAX, Entry, kind};
+use weft_loader::calls;
 
 const POLLERR: u32 = 8;
 const POLLHUP: u32 = 0x10;
@@ -168,8 +169,9 @@ impl Tree {
     }
 
     /// epoll_ctl(2): argument 4 is what the watched descriptor is.
-    pub(super) fn epoll_ctl(&mut self, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let (inode, operation, fd, watched) = (posted.inode(), posted.int(1), posted.int(2), posted.arguments[4]);
+    pub(super) fn epoll_ctl(&mut self, asked: &Asked<'_>, call: calls::EpollCtl, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let Asked { posted, guest, .. } = *asked;
+        let (inode, operation, fd, watched) = (posted.inode(), call.op.get(), call.fd.get(), posted.arguments[4]);
         if watched == posted.descriptor & !abi::NONBLOCKING {
             return Err(Errno(libc::EINVAL));
         }
@@ -179,7 +181,7 @@ impl Tree {
         }
         let mut event = [0; EVENT_BYTES];
         if operation != libc::EPOLL_CTL_DEL {
-            guest.read(posted.arguments[3], &mut event)?;
+            guest.read(call.event.0 as u64, &mut event)?;
         }
         let events = u32::from_ne_bytes([event[0], event[1], event[2], event[3]]);
         let data = event[4..].iter().rev().fold(0, |data, byte| data << 8 | u64::from(*byte));

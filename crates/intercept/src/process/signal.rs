@@ -1,13 +1,14 @@
 //! Signals between processes, virtual from end to end: queued here, delivered by the program's side when its thread goes on.
 
-use super::answer::Outcome;
+use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
-use super::{ProcessId, State, Status, ThreadId, Tree, Wait};
+use super::{Outside, ProcessId, State, Status, ThreadId, Tree, Wait};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi;
+use weft_loader::calls;
 
 /// A wait that a signal interrupts is tried once more, to say what is left (nanosleep).
 pub(super) const TRY_AGAIN: i64 = -516;
@@ -107,6 +108,13 @@ enum Effect {
     Stops,
     Kills,
     Handled,
+}
+
+/// What a program says with its signal, in place of what the kernel would.
+fn read_info(guest: &Guest<'_>, at: calls::In<calls::kernel::SigInfo>, signal: calls::Signal, into: &mut Info) -> Result<(), Errno> {
+    guest.read(at.0 as u64, into)?;
+    into[..4].copy_from_slice(&signal.get().to_ne_bytes());
+    Ok(())
 }
 
 impl Tree {
@@ -438,34 +446,70 @@ impl Tree {
         slot.capabilities_off[0].load(Relaxed) & CAP_KILL == 0 || own.iter().any(|user| target.contains(user))
     }
 
-    /// kill(2), tkill(2), tgkill(2), rt_sigqueueinfo(2), rt_tgsigqueueinfo(2)
-    pub(super) fn kill_call(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+    /// kill(2)
+    pub(super) fn kill_process(&mut self, asked: &Asked<'_>, call: calls::Kill, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let (sender, what) = self.said_by(asked.thread, call.sig, SI_USER)?;
+        self.signal_processes(sender, call.pid.get(), call.sig.get(), what)
+    }
+
+    /// tkill(2)
+    pub(super) fn tkill(&mut self, asked: &Asked<'_>, call: calls::Tkill, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let (sender, what) = self.said_by(asked.thread, call.sig, SI_TKILL)?;
+        self.signal_by_tid(sender, call.pid.get() as u32, call.sig.get(), what)
+    }
+
+    /// tgkill(2)
+    pub(super) fn tgkill(&mut self, asked: &Asked<'_>, call: calls::Tgkill, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let (sender, what) = self.said_by(asked.thread, call.sig, SI_TKILL)?;
+        self.signal_by_tid(sender, call.pid.get() as u32, call.sig.get(), what)
+    }
+
+    /// rt_sigqueueinfo(2)
+    pub(super) fn rt_sigqueueinfo(
+        &mut self,
+        asked: &Asked<'_>,
+        call: calls::RtSigqueueinfo,
+        _: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let (sender, mut what) = self.said_by(asked.thread, call.sig, SI_USER)?;
+        read_info(asked.guest, call.uinfo, call.sig, &mut what)?;
+        self.signal_processes(sender, call.pid.get(), call.sig.get(), what)
+    }
+
+    /// rt_tgsigqueueinfo(2)
+    pub(super) fn rt_tgsigqueueinfo(
+        &mut self,
+        asked: &Asked<'_>,
+        call: calls::RtTgsigqueueinfo,
+        _: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let (sender, mut what) = self.said_by(asked.thread, call.sig, SI_TKILL)?;
+        read_info(asked.guest, call.uinfo, call.sig, &mut what)?;
+        self.signal_by_tid(sender, call.pid.get() as u32, call.sig.get(), what)
+    }
+
+    /// Who sends a signal, and what is said with it.
+    fn said_by(&self, thread: ThreadId, signal: calls::Signal, code: i32) -> Result<(ProcessId, Info), Errno> {
         let sender = self.process_of(thread)?;
         let own = self.processes.get(&sender).map_or(0, |one| one.pid);
-        let number = posted.number as i64;
-        let to_thread = matches!(number, libc::SYS_tkill | libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo);
-        let at = if matches!(number, libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo) { 2 } else { 1 };
-        let signal = posted.int(at);
-        if !(0..=64).contains(&signal) {
+        if !(0..=64).contains(&signal.get()) {
             return Err(Errno(libc::EINVAL));
         }
-        let mut what = info(signal, if to_thread { SI_TKILL } else { SI_USER }, &[(16, own as i32)]);
-        if matches!(number, libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo) {
-            guest.read(posted.arguments[at + 1], &mut what)?;
-            what[..4].copy_from_slice(&signal.to_ne_bytes());
+        Ok((sender, info(signal.get(), code, &[(16, own as i32)])))
+    }
+
+    fn signal_by_tid(&mut self, sender: ProcessId, tid: u32, signal: i32, what: Info) -> Result<Outcome, Errno> {
+        let target = self.threads.iter().find(|(_, one)| one.tid == tid).map(|(id, _)| *id).ok_or(Errno(libc::ESRCH))?;
+        if !self.may_signal(sender, self.process_of(target)?, signal) {
+            return Err(Errno(libc::EPERM));
         }
-        if to_thread {
-            let tid = posted.arguments[at - 1] as u32;
-            let target = self.threads.iter().find(|(_, one)| one.tid == tid).map(|(id, _)| *id).ok_or(Errno(libc::ESRCH))?;
-            if !self.may_signal(sender, self.process_of(target)?, signal) {
-                return Err(Errno(libc::EPERM));
-            }
-            if signal != 0 {
-                self.signal_thread(target, signal, what);
-            }
-            return Ok(Outcome::Done(0));
+        if signal != 0 {
+            self.signal_thread(target, signal, what);
         }
-        let pid = posted.int(0);
+        Ok(Outcome::Done(0))
+    }
+
+    fn signal_processes(&mut self, sender: ProcessId, pid: i32, signal: i32, what: Info) -> Result<Outcome, Errno> {
         let group = self.processes.get(&sender).map_or(0, |one| one.group);
         let chosen: Vec<ProcessId> = self
             .processes
@@ -499,13 +543,19 @@ impl Tree {
     }
 
     /// rt_sigtimedwait(2)
-    pub(super) fn wait_for_signal(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+    pub(super) fn rt_sigtimedwait(
+        &mut self,
+        asked: &Asked<'_>,
+        call: calls::RtSigtimedwait,
+        _: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let Asked { thread, guest, .. } = *asked;
         let mut bytes = [0; 8];
-        guest.read(posted.arguments[0], &mut bytes)?;
+        guest.read(call.uthese.0 as u64, &mut bytes)?;
         let wanted = u64::from_ne_bytes(bytes);
         if let Some((signal, info)) = self.take_signal(thread, wanted) {
-            if posted.arguments[1] != 0 {
-                guest.write(posted.arguments[1], &info)?;
+            if call.uinfo.0 != 0 {
+                guest.write(call.uinfo.0 as u64, &info)?;
             }
             return Ok(Outcome::Done(i64::from(signal)));
         }
@@ -513,9 +563,9 @@ impl Tree {
         if expired {
             return Err(Errno(libc::EAGAIN));
         }
-        let deadline = match posted.arguments[2] {
+        let deadline = match call.uts.0 {
             0 => None,
-            at => Some(self.clock + guest.read_timespec(at)?),
+            at => Some(self.clock + guest.read_timespec(at as u64)?),
         };
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
             return Err(Errno(libc::EAGAIN));

@@ -1,7 +1,7 @@
 //! Socket calls, as weft-socket means them. Each takes effect at the caller's own time; one that would block is tried again when its
 //! socket changes.
 
-use super::answer::Outcome;
+use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
 use super::netlink::Link;
 use super::object::Body;
@@ -14,6 +14,7 @@ use crate::memory::Memory as _;
 use crate::remote::LATER;
 use crate::sys::Errno;
 use std::time::Duration;
+use weft_loader::calls;
 
 /// Most bytes of a stream moved by one call.
 const STREAM_BYTES_MAX: usize = 256 * 1024;
@@ -89,8 +90,9 @@ impl Tree {
     }
 
     /// socket(2)
-    pub(super) fn make_socket(&mut self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let (domain, kind, protocol) = (posted.int(0), posted.int(1), posted.int(2));
+    pub(super) fn socket(&mut self, asked: &Asked<'_>, call: calls::Socket, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let thread = asked.thread;
+        let (domain, kind, protocol) = (call.family.get(), call.kind.get(), call.protocol.get());
         let flags = kind & !TYPE_MASK;
         if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
             return Err(Errno(libc::EINVAL));

@@ -1,7 +1,7 @@
 //! Sleeping and timers: nanosleep, setitimer, alarm, POSIX timers, timerfd. All in virtual time; the kernel times nothing. What waits for CPU clocks is in
 //! [`super::cpu_time`].
 
-use super::answer::Outcome;
+use super::answer::{Asked, Outcome};
 use super::cpu_time::{CpuClock, CpuTimer, is_cpu_clock};
 use super::guest::{Guest, Posted};
 use super::object::{Body, TimerFile};
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_core::Instant;
 use weft_loader::abi;
+use weft_loader::calls::{self, Call as _};
 
 const CLOCK_MONOTONIC_IDS: [i32; 5] = [1, 4, 6, 7, 9];
 /// Nobody sleeps by these: k_clock without nsleep. But for the first, which is a thread's own, they have no timers, either.
@@ -121,6 +122,12 @@ impl ProcessTimers {
     }
 }
 
+/// nanosleep(2) as clock_nanosleep(2).
+fn as_clock_nanosleep(call: &calls::Nanosleep) -> calls::ClockNanosleep {
+    let which_clock = calls::Int(libc::CLOCK_MONOTONIC as usize);
+    calls::ClockNanosleep { which_clock, flags: calls::Flags(0), rqtp: call.rqtp, rmtp: call.rmtp }
+}
+
 impl Tree {
     /// What a clock shows now, and None for those that do not tick here.
     fn clock_base(&self, clock: i32) -> Option<u64> {
@@ -148,25 +155,41 @@ impl Tree {
 
     /// Until when nanosleep(2) or clock_nanosleep(2) would sleep.
     pub(super) fn deadline_of_sleep(&self, posted: &Posted, guest: &Guest<'_>) -> Result<Instant, Errno> {
-        let (clock, flags, at) = match posted.number as i64 {
-            libc::SYS_nanosleep => (libc::CLOCK_MONOTONIC, 0, posted.arguments[0]),
-            _ => (posted.int(0), posted.int(1), posted.arguments[2]),
+        let words = posted.arguments.map(|word| word as usize);
+        let call = match posted.number as usize {
+            calls::Nanosleep::NUMBER => as_clock_nanosleep(&calls::Nanosleep::of(&words)),
+            _ => calls::ClockNanosleep::of(&words),
         };
-        let wanted = guest.read_timespec(at)?;
-        self.at_clock(clock, wanted, flags & TIMER_ABSTIME != 0)
+        self.end_of_sleep(&call, guest)
     }
 
-    /// nanosleep(2), clock_nanosleep(2)
-    pub(super) fn sleep(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let relative = posted.number == libc::SYS_nanosleep as u64;
-        if !relative && READ_ONLY_IDS.contains(&posted.int(0)) {
+    fn end_of_sleep(&self, call: &calls::ClockNanosleep, guest: &Guest<'_>) -> Result<Instant, Errno> {
+        let wanted = guest.read_timespec(call.rqtp.0 as u64)?;
+        self.at_clock(call.which_clock.get(), wanted, call.flags.0 as i32 & TIMER_ABSTIME != 0)
+    }
+
+    /// nanosleep(2)
+    pub(super) fn nanosleep(&mut self, asked: &Asked<'_>, call: calls::Nanosleep, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        self.sleep(asked, &as_clock_nanosleep(&call))
+    }
+
+    /// clock_nanosleep(2)
+    pub(super) fn clock_nanosleep(
+        &mut self,
+        asked: &Asked<'_>,
+        call: calls::ClockNanosleep,
+        _: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let clock = call.which_clock.get();
+        if READ_ONLY_IDS.contains(&clock) {
             return Err(Errno(libc::EOPNOTSUPP));
         }
-        if !relative && is_cpu_clock(posted.int(0)) {
-            return self.sleep_cpu(thread, posted, guest);
-        }
-        let (flags, rest) = if relative { (0, posted.arguments[1]) } else { (posted.int(1), posted.arguments[3]) };
-        let absolute = flags & TIMER_ABSTIME != 0;
+        if is_cpu_clock(clock) { self.sleep_cpu(asked, &call) } else { self.sleep(asked, &call) }
+    }
+
+    fn sleep(&mut self, asked: &Asked<'_>, call: &calls::ClockNanosleep) -> Result<Outcome, Errno> {
+        let Asked { thread, guest, .. } = *asked;
+        let (absolute, rest) = (call.flags.0 as i32 & TIMER_ABSTIME != 0, call.rmtp.0 as u64);
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some(deadline)) = (one.held, one.deadline) {
             if one.expired || self.clock >= deadline {
@@ -178,7 +201,7 @@ impl Tree {
             }
             return Ok(Outcome::Done(-i64::from(libc::EINTR)));
         }
-        let deadline = self.deadline_of_sleep(posted, guest)?;
+        let deadline = self.end_of_sleep(call, guest)?;
         if deadline <= self.clock {
             return Ok(Outcome::Done(0));
         }
@@ -264,36 +287,45 @@ impl Tree {
         }
     }
 
-    /// alarm(2), setitimer(2), getitimer(2)
-    pub(super) fn interval_timer(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let process = self.process_of(thread)?;
+    /// alarm(2)
+    pub(super) fn alarm(&mut self, asked: &Asked<'_>, call: calls::Alarm, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let process = self.process_of(asked.thread)?;
         let old = self.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
-        let number = posted.number as i64;
-        if number == libc::SYS_alarm {
-            let seconds = posted.arguments[0] as u32;
-            self.set_interval(process, Duration::from_secs(u64::from(seconds)), Duration::ZERO);
-            // "rounded up to the next second if there is a fraction of at least half", alarm_setitimer.
-            let left = old.left(self.clock);
-            let rounded = left.as_secs() + u64::from(left.subsec_micros() >= 500_000 || left.as_secs() == 0 && !left.is_zero());
-            return Ok(Outcome::Done(rounded as i64));
-        }
-        let cpu = match posted.int(0) {
+        self.set_interval(process, Duration::from_secs(u64::from(call.seconds.get())), Duration::ZERO);
+        // "rounded up to the next second if there is a fraction of at least half", alarm_setitimer.
+        let left = old.left(self.clock);
+        let rounded = left.as_secs() + u64::from(left.subsec_micros() >= 500_000 || left.as_secs() == 0 && !left.is_zero());
+        Ok(Outcome::Done(rounded as i64))
+    }
+
+    /// What an interval timer shows, as a struct itimerval; and which of a process's clocks it goes by, none for the wall's.
+    fn interval(&self, process: ProcessId, which: calls::Int) -> Result<(Vec<u8>, Option<usize>), Errno> {
+        let cpu = match which.get() {
             libc::ITIMER_REAL => None,
             libc::ITIMER_VIRTUAL => Some(0),
             libc::ITIMER_PROF => Some(1),
             _ => return Err(Errno(libc::EINVAL)),
         };
+        let old = self.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
         let shown = cpu.map_or([old.interval, old.left(self.clock)], |which| self.cpu_interval(process, which));
-        let write = |pointer: u64| {
-            let words = shown.map(|value| [value.as_secs(), u64::from(value.subsec_micros())]);
-            guest.write(pointer, &words.concat().into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<_>>())
-        };
-        if number == libc::SYS_getitimer {
-            return write(posted.arguments[1]).map(|()| Outcome::Done(0));
-        }
+        let words = shown.map(|value| [value.as_secs(), u64::from(value.subsec_micros())]);
+        Ok((words.concat().into_iter().flat_map(u64::to_ne_bytes).collect(), cpu))
+    }
+
+    /// getitimer(2)
+    pub(super) fn getitimer(&mut self, asked: &Asked<'_>, call: calls::Getitimer, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let process = self.process_of(asked.thread)?;
+        let (shown, _) = self.interval(process, call.which)?;
+        asked.guest.write(call.value.0 as u64, &shown).map(|()| Outcome::Done(0))
+    }
+
+    /// setitimer(2)
+    pub(super) fn setitimer(&mut self, asked: &Asked<'_>, call: calls::Setitimer, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let process = self.process_of(asked.thread)?;
+        let (shown, cpu) = self.interval(process, call.which)?;
         let mut bytes = [0; 32];
-        if posted.arguments[1] != 0 {
-            guest.read(posted.arguments[1], &mut bytes)?;
+        if call.value.0 != 0 {
+            asked.guest.read(call.value.0 as u64, &mut bytes)?;
         }
         let value = |at: usize| {
             let word = |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(-1, i64::from_ne_bytes);
@@ -304,8 +336,8 @@ impl Tree {
             }
         };
         let (interval, first) = (value(0)?, value(16)?);
-        if posted.arguments[2] != 0 {
-            write(posted.arguments[2])?;
+        if call.ovalue.0 != 0 {
+            asked.guest.write(call.ovalue.0 as u64, &shown)?;
         }
         match cpu {
             Some(which) => self.set_cpu_interval(process, which, first, interval),
@@ -325,64 +357,80 @@ impl Tree {
         }
     }
 
-    /// timer_create(2) and its relatives
-    pub(super) fn posix_timer(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let process = self.process_of(thread)?;
-        if posted.number as i64 == libc::SYS_timer_create {
-            return self.create_posix(thread, process, posted, guest);
-        }
-        let id = posted.int(0);
-        let now = self.clock;
+    /// A POSIX timer of the calling process.
+    fn posix(&mut self, process: ProcessId, id: calls::Int) -> Result<&mut Posix, Errno> {
         let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
-        let posix = one.timers.posix.get_mut(&id).ok_or(Errno(libc::EINVAL))?;
-        let old = posix.timer;
-        match posted.number as i64 {
-            libc::SYS_timer_getoverrun => return Ok(Outcome::Done(i64::from(posix.overrun))),
-            libc::SYS_timer_delete => {
-                let cpu = posix.cpu;
-                one.timers.posix.remove(&id);
-                self.disarm(old.key, cpu);
-            }
-            number if posix.cpu.is_some() => return self.posix_timer_on_cpu(process, number, posted, guest),
-            libc::SYS_timer_gettime => write_timer(guest, posted.arguments[1], [old.interval, old.left(now)])?,
-            _ => {
-                let clock = posix.clock;
-                let [interval, first] = read_timer(guest, posted.arguments[2])?;
-                if posted.arguments[3] != 0 {
-                    write_timer(guest, posted.arguments[3], [old.interval, old.left(now)])?;
-                }
-                let at = self.at_clock(clock, first, posted.int(1) & TIMER_ABSTIME != 0)?;
-                if let Some(key) = old.key {
-                    self.timers.remove(key);
-                }
-                let key = (!first.is_zero()).then(|| self.timers.add(at, Due::Posix(process, id)));
-                if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
-                    posix.timer = Timer { key, interval };
-                    posix.overrun = 0;
-                }
-            }
+        one.timers.posix.get_mut(&id.get()).ok_or(Errno(libc::EINVAL))
+    }
+
+    /// timer_getoverrun(2)
+    pub(super) fn timer_getoverrun(
+        &mut self,
+        asked: &Asked<'_>,
+        call: calls::TimerGetoverrun,
+        _: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let process = self.process_of(asked.thread)?;
+        Ok(Outcome::Done(i64::from(self.posix(process, call.timer_id)?.overrun)))
+    }
+
+    /// timer_delete(2)
+    pub(super) fn timer_delete(&mut self, asked: &Asked<'_>, call: calls::TimerDelete, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let process = self.process_of(asked.thread)?;
+        let posix = self.posix(process, call.timer_id)?;
+        let (key, cpu) = (posix.timer.key, posix.cpu);
+        if let Some(one) = self.processes.get_mut(&process) {
+            one.timers.posix.remove(&call.timer_id.get());
         }
+        self.disarm(key, cpu);
         Ok(Outcome::Done(0))
     }
 
-    /// timer_gettime(2), timer_settime(2) of a timer on a CPU clock.
-    fn posix_timer_on_cpu(&mut self, process: ProcessId, number: i64, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let id = posted.int(0);
-        if number == libc::SYS_timer_gettime {
-            write_timer(guest, posted.arguments[1], self.cpu_posix(process, id)?)?;
+    /// timer_gettime(2)
+    pub(super) fn timer_gettime(&mut self, asked: &Asked<'_>, call: calls::TimerGettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let process = self.process_of(asked.thread)?;
+        let now = self.clock;
+        let posix = self.posix(process, call.timer_id)?;
+        let (old, on_cpu) = (posix.timer, posix.cpu.is_some());
+        let shown = if on_cpu { self.cpu_posix(process, call.timer_id.get())? } else { [old.interval, old.left(now)] };
+        write_timer(asked.guest, call.setting.0 as u64, shown).map(|()| Outcome::Done(0))
+    }
+
+    /// timer_settime(2)
+    pub(super) fn timer_settime(&mut self, asked: &Asked<'_>, call: calls::TimerSettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let process = self.process_of(asked.thread)?;
+        let (id, now, old_at) = (call.timer_id.get(), self.clock, call.old_setting.0 as u64);
+        let absolute = call.flags.0 as i32 & TIMER_ABSTIME != 0;
+        let posix = self.posix(process, call.timer_id)?;
+        let (old, clock, on_cpu) = (posix.timer, posix.clock, posix.cpu.is_some());
+        let set @ [interval, first] = read_timer(asked.guest, call.new_setting.0 as u64)?;
+        if on_cpu {
+            let old = self.cpu_posix(process, id)?;
+            self.set_cpu_posix(process, id, set, absolute)?;
+            if old_at != 0 {
+                write_timer(asked.guest, old_at, old)?;
+            }
             return Ok(Outcome::Done(0));
         }
-        let set = read_timer(guest, posted.arguments[2])?;
-        let old = self.cpu_posix(process, id)?;
-        self.set_cpu_posix(process, id, set, posted.int(1) & TIMER_ABSTIME != 0)?;
-        if posted.arguments[3] != 0 {
-            write_timer(guest, posted.arguments[3], old)?;
+        if old_at != 0 {
+            write_timer(asked.guest, old_at, [old.interval, old.left(now)])?;
         }
+        let at = self.at_clock(clock, first, absolute)?;
+        if let Some(key) = old.key {
+            self.timers.remove(key);
+        }
+        let key = (!first.is_zero()).then(|| self.timers.add(at, Due::Posix(process, id)));
+        let posix = self.posix(process, call.timer_id)?;
+        posix.timer = Timer { key, interval };
+        posix.overrun = 0;
         Ok(Outcome::Done(0))
     }
 
-    fn create_posix(&mut self, thread: ThreadId, process: ProcessId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
-        let clock = posted.int(0);
+    /// timer_create(2)
+    pub(super) fn timer_create(&mut self, asked: &Asked<'_>, call: calls::TimerCreate, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let Asked { thread, guest, .. } = *asked;
+        let process = self.process_of(thread)?;
+        let clock = call.which_clock.get();
         if !is_cpu_clock(clock) {
             if READ_ONLY_IDS.contains(&clock) {
                 return Err(Errno(libc::EOPNOTSUPP));
@@ -399,9 +447,9 @@ impl Tree {
         let id = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?.timers.take_number();
         // struct sigevent { sigval; int signo; int notify; int tid; }
         let (mut value, mut number, mut notify, mut tid) = (id as u64, libc::SIGALRM, libc::SIGEV_SIGNAL, 0);
-        if posted.arguments[1] != 0 {
+        if call.timer_event_spec.0 != 0 {
             let mut event = [0; 64];
-            guest.read(posted.arguments[1], &mut event)?;
+            guest.read(call.timer_event_spec.0 as u64, &mut event)?;
             let int = |at: usize| event.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
             value = u64::from(int(0) as u32) | (int(4) as u64) << 32;
             (number, notify, tid) = (int(8), int(12), int(16) as u32);
@@ -414,28 +462,47 @@ impl Tree {
                 return Err(Errno(libc::EINVAL));
             }
         }
-        guest.write(posted.arguments[2], &id.to_ne_bytes())?;
+        guest.write(call.created_timer_id.0 as u64, &id.to_ne_bytes())?;
         let cpu = if is_cpu_clock(clock) { Some((self.cpu_clock(thread, clock, false)?, CpuTimer::default())) } else { None };
         let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
         one.timers.posix.insert(id, Posix { clock, notify, signal: number, value, tid, timer: Timer::default(), cpu, overrun: 0 });
         Ok(Outcome::Done(0))
     }
 
-    /// timerfd_settime(2), timerfd_gettime(2)
-    pub(super) fn timer_file(&mut self, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let inode = posted.inode();
-        let now = self.clock;
-        let Some(Body::Timer(file)) = self.objects.get(&inode).map(|object| &object.body) else { return Err(Errno(libc::EINVAL)) };
-        let (old, clock) = (file.timer, file.clock);
-        if posted.number as i64 == libc::SYS_timerfd_gettime {
-            write_timer(guest, posted.arguments[1], [old.interval, old.left(now)])?;
-            return Ok(Outcome::Done(0));
+    /// The timer that a descriptor is, and its clock.
+    fn timer_file(&self, inode: u64) -> Result<(Timer, i32), Errno> {
+        match self.objects.get(&inode).map(|object| &object.body) {
+            Some(Body::Timer(file)) => Ok((file.timer, file.clock)),
+            _ => Err(Errno(libc::EINVAL)),
         }
-        let [interval, first] = read_timer(guest, posted.arguments[2])?;
-        if posted.arguments[3] != 0 {
-            write_timer(guest, posted.arguments[3], [old.interval, old.left(now)])?;
+    }
+
+    /// timerfd_gettime(2)
+    pub(super) fn timerfd_gettime(
+        &mut self,
+        asked: &Asked<'_>,
+        call: calls::TimerfdGettime,
+        _: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let (old, _) = self.timer_file(asked.posted.inode())?;
+        write_timer(asked.guest, call.otmr.0 as u64, [old.interval, old.left(self.clock)]).map(|()| Outcome::Done(0))
+    }
+
+    /// timerfd_settime(2)
+    pub(super) fn timerfd_settime(
+        &mut self,
+        asked: &Asked<'_>,
+        call: calls::TimerfdSettime,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let Asked { posted, guest, .. } = *asked;
+        let (inode, now) = (posted.inode(), self.clock);
+        let (old, clock) = self.timer_file(inode)?;
+        let [interval, first] = read_timer(guest, call.utmr.0 as u64)?;
+        if call.otmr.0 != 0 {
+            write_timer(guest, call.otmr.0 as u64, [old.interval, old.left(now)])?;
         }
-        let at = self.at_clock(clock, first, posted.int(1) & TFD_TIMER_ABSTIME != 0)?;
+        let at = self.at_clock(clock, first, call.flags.0 as i32 & TFD_TIMER_ABSTIME != 0)?;
         if let Some(key) = old.key {
             self.timers.remove(key);
         }

@@ -70,7 +70,7 @@ impl Answers for Option<Answer> {
 macro_rules! answers {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
-            $by:ident $(($($what:tt)*))? $(, strict $strict:ident $(($($strictly:tt)*))?)?
+            $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
             $(, notify $($notify:ident)::+ $sentence:literal)?;)*
     ) => {
         /// Answers a call as its row says. None: the kernel is to answer.

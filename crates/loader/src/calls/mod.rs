@@ -113,7 +113,7 @@ macro_rules! by {
 macro_rules! table {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
-            $by:ident $(($($what:tt)*))? $(, strict $strict:ident $(($($strictly:tt)*))?)?
+            $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
             $(, notify $($notify:ident)::+ $sentence:literal)?;)*
     ) => {
         /// Numbers.

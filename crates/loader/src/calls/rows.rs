@@ -14,7 +14,8 @@
 //! | `entry` | the entry itself: what it returns is no result |
 //! | `same` | whoever does in virtual time |
 //!
-//! Behind `notify` stands the supervisor's handler of the calls at which the notify adapter's filter stops, and a sentence about what it does.
+//! Behind `->` stands the controller's handler of a call that comes to it and is about no descriptor of sockets (`process::answer` in the crate of
+//! the process model). Behind `notify` stands the supervisor's handler of the calls at which the notify adapter's filter stops, and a sentence about what it does.
 
 /// Gives every row to the macro of this name.
 #[macro_export]
@@ -62,15 +63,15 @@ macro_rules! for_each_call {
             31 SHMCTL Shmctl(shmid: Int, cmd: Int, buf: Address): program(memory::shmctl);
             32 DUP Dup(fildes: Fd): program(descriptors::dup), strict same;
             33 DUP2 Dup2(oldfd: Fd, newfd: Fd): program(descriptors::dup2), strict same;
-            34 PAUSE Pause(): forward;
-            35 NANOSLEEP Nanosleep(rqtp: In<kernel::Timespec>, rmtp: Address): program(time::nanosleep);
-            36 GETITIMER Getitimer(which: Int, value: Out<kernel::Itimerval>): forward;
-            37 ALARM Alarm(seconds: Uint): forward;
-            38 SETITIMER Setitimer(which: Int, value: In<kernel::Itimerval>, ovalue: Out<kernel::Itimerval>): forward;
+            34 PAUSE Pause(): forward -> pause;
+            35 NANOSLEEP Nanosleep(rqtp: In<kernel::Timespec>, rmtp: Address): program(time::nanosleep) -> nanosleep;
+            36 GETITIMER Getitimer(which: Int, value: Out<kernel::Itimerval>): forward -> getitimer;
+            37 ALARM Alarm(seconds: Uint): forward -> alarm;
+            38 SETITIMER Setitimer(which: Int, value: In<kernel::Itimerval>, ovalue: Out<kernel::Itimerval>): forward -> setitimer;
             39 GETPID Getpid(): kernel;
             40 SENDFILE Sendfile(out_fd: Fd, in_fd: Fd, offset: InOut<kernel::Offset>, count: Size):
                 program(data::sendfile), strict program(calls::sendfile);
-            41 SOCKET Socket(family: Family, kind: SocketType, protocol: Int): program(sockets::socket), strict program(calls::socket),
+            41 SOCKET Socket(family: Family, kind: SocketType, protocol: Int): program(sockets::socket) -> socket, strict program(calls::socket),
                 notify socket::socket "makes a stand-in";
             42 CONNECT Connect(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::connect), strict program(calls::connect),
                 notify connection::connect "model; waits";
@@ -109,13 +110,13 @@ macro_rules! for_each_call {
                 program(sockets::getsockopt), strict program(calls::getsockopt),
                 notify option::getsockopt "model";
             56 CLONE Clone(flags: Flags, newsp: Address, parent_tid: Address, child_tid: Address, tls: Address):
-                frame(threads::clone), strict frame(thread::clone_call);
+                frame(threads::clone) -> clone, strict frame(thread::clone_call);
             57 FORK Fork(): frame(threads::fork), strict frame(thread::fork_call);
             58 VFORK Vfork(): frame(threads::vfork), strict frame(thread::vfork_call);
             59 EXECVE Execve(filename: Path, argv: Address, envp: Address): program(processes::execve), strict same;
-            60 EXIT Exit(error_code: Int): program(threads::exit), strict program(calls::exit);
-            61 WAIT4 Wait4(upid: Int, stat_addr: Address, options: Flags, ru: Out<kernel::Rusage>): program(processes::wait4);
-            62 KILL Kill(pid: Int, sig: Signal): forward;
+            60 EXIT Exit(error_code: Int): program(threads::exit) -> exit, strict program(calls::exit);
+            61 WAIT4 Wait4(upid: Int, stat_addr: Address, options: Flags, ru: Out<kernel::Rusage>): program(processes::wait4) -> wait4;
+            62 KILL Kill(pid: Int, sig: Signal): forward -> kill_process;
             63 UNAME Uname(name: Out<kernel::Utsname>): program(machine::uname);
             64 SEMGET Semget(key: Int, nsems: Int, semflg: Flags): refused(ENOSYS);
             65 SEMOP Semop(semid: Int, tsops: Address, nsops: Uint): refused(ENOSYS);
@@ -162,10 +163,10 @@ macro_rules! for_each_call {
             106 SETGID Setgid(gid: Id): program(identity::setgid);
             107 GETEUID Geteuid(): program(identity::geteuid);
             108 GETEGID Getegid(): program(identity::getegid);
-            109 SETPGID Setpgid(pid: Int, pgid: Int): program(processes::setpgid);
+            109 SETPGID Setpgid(pid: Int, pgid: Int): program(processes::setpgid) -> setpgid;
             110 GETPPID Getppid(): kernel;
             111 GETPGRP Getpgrp(): kernel;
-            112 SETSID Setsid(): program(processes::setsid);
+            112 SETSID Setsid(): program(processes::setsid) -> setsid;
             113 SETREUID Setreuid(ruid: Id, euid: Id): program(identity::setreuid);
             114 SETREGID Setregid(rgid: Id, egid: Id): program(identity::setregid);
             115 GETGROUPS Getgroups(gidsetsize: Int, grouplist: Address): program(identity::getgroups);
@@ -183,8 +184,8 @@ macro_rules! for_each_call {
             127 RT_SIGPENDING RtSigpending(uset: Out<kernel::SigSet>, sigsetsize: Size): program(signals::rt_sigpending);
             128 RT_SIGTIMEDWAIT RtSigtimedwait(uthese: In<kernel::SigSet>, uinfo: Out<kernel::SigInfo>, uts: In<kernel::Timespec>,
                 sigsetsize: Size):
-                forward;
-            129 RT_SIGQUEUEINFO RtSigqueueinfo(pid: Int, sig: Signal, uinfo: In<kernel::SigInfo>): forward;
+                forward -> rt_sigtimedwait;
+            129 RT_SIGQUEUEINFO RtSigqueueinfo(pid: Int, sig: Signal, uinfo: In<kernel::SigInfo>): forward -> rt_sigqueueinfo;
             130 RT_SIGSUSPEND RtSigsuspend(unewset: In<kernel::SigSet>, sigsetsize: Size): program(signals::rt_sigsuspend);
             131 SIGALTSTACK Sigaltstack(uss: In<kernel::SigStack>, uoss: Out<kernel::SigStack>): frame(signals::sigaltstack), strict same;
             132 UTIME Utime(filename: Path, times: Address): program(files::utime);
@@ -213,7 +214,7 @@ macro_rules! for_each_call {
             155 PIVOT_ROOT PivotRoot(new_root: Path, put_old: Path): refused(ENOSYS);
             156 SYSCTL Sysctl(args: Address): refused(ENOSYS);
             157 PRCTL Prctl(option: Int, arg2: Address, arg3: Address, arg4: Address, arg5: Address):
-                program(processes::prctl), strict program(calls::prctl);
+                program(processes::prctl) -> prctl, strict program(calls::prctl);
             158 ARCH_PRCTL ArchPrctl(option: Flags, arg2: Address): program(processes::arch_prctl), strict program(calls::arch_prctl);
             159 ADJTIMEX Adjtimex(txc: Address): refused(ENOSYS);
             160 SETRLIMIT Setrlimit(resource: Uint, rlim: In<kernel::Rlimit>): program(machine::setrlimit);
@@ -256,10 +257,10 @@ macro_rules! for_each_call {
             197 REMOVEXATTR Removexattr(pathname: Path, name: Path): kernel;
             198 LREMOVEXATTR Lremovexattr(pathname: Path, name: Path): kernel;
             199 FREMOVEXATTR Fremovexattr(fd: Fd, name: Path): kernel;
-            200 TKILL Tkill(pid: Int, sig: Signal): forward;
+            200 TKILL Tkill(pid: Int, sig: Signal): forward -> tkill;
             201 TIME Time(tloc: Address): program(time::time);
             202 FUTEX Futex(uaddr: Address, op: Flags, val: Int, utime: In<kernel::Timespec>, uaddr2: Address, val3: Uint):
-                program(futex::futex);
+                program(futex::futex) -> futex;
             203 SCHED_SETAFFINITY SchedSetaffinity(pid: Int, len: Uint, user_mask_ptr: Address): program(machine::sched_setaffinity);
             204 SCHED_GETAFFINITY SchedGetaffinity(pid: Int, len: Uint, user_mask_ptr: Address): program(machine::sched_getaffinity);
             205 SET_THREAD_AREA SetThreadArea(u_info: Address): refused(ENOSYS);
@@ -271,7 +272,7 @@ macro_rules! for_each_call {
             210 IO_CANCEL IoCancel(ctx_id: Address, iocb: Address, result: Address): refused(ENOSYS);
             211 GET_THREAD_AREA GetThreadArea(u_info: Address): refused(ENOSYS);
             212 LOOKUP_DCOOKIE LookupDcookie(cookie: Long, buf: Address, len: Size): refused(ENOSYS);
-            213 EPOLL_CREATE EpollCreate(size: Int): forward;
+            213 EPOLL_CREATE EpollCreate(size: Int): forward -> epoll_create;
             214 EPOLL_CTL_OLD EpollCtlOld(): refused(ENOSYS);
             215 EPOLL_WAIT_OLD EpollWaitOld(): refused(ENOSYS);
             216 REMAP_FILE_PAGES RemapFilePages(start: Address, size: Size, prot: Flags, pgoff: Size, flags: Flags): refused(ENOSYS);
@@ -280,24 +281,24 @@ macro_rules! for_each_call {
             219 RESTART_SYSCALL RestartSyscall(): refused(ENOSYS);
             220 SEMTIMEDOP Semtimedop(semid: Int, tsops: Address, nsops: Uint, timeout: In<kernel::Timespec>): refused(ENOSYS);
             221 FADVISE64 Fadvise64(fd: Fd, offset: Long, len: Size, advice: Int): kernel;
-            222 TIMER_CREATE TimerCreate(which_clock: Int, timer_event_spec: In<kernel::SigEvent>, created_timer_id: Address): forward;
+            222 TIMER_CREATE TimerCreate(which_clock: Int, timer_event_spec: In<kernel::SigEvent>, created_timer_id: Address): forward -> timer_create;
             223 TIMER_SETTIME TimerSettime(timer_id: Int, flags: Flags, new_setting: In<kernel::Itimerspec>,
                 old_setting: Out<kernel::Itimerspec>):
-                forward;
-            224 TIMER_GETTIME TimerGettime(timer_id: Int, setting: Out<kernel::Itimerspec>): forward;
-            225 TIMER_GETOVERRUN TimerGetoverrun(timer_id: Int): forward;
-            226 TIMER_DELETE TimerDelete(timer_id: Int): forward;
+                forward -> timer_settime;
+            224 TIMER_GETTIME TimerGettime(timer_id: Int, setting: Out<kernel::Itimerspec>): forward -> timer_gettime;
+            225 TIMER_GETOVERRUN TimerGetoverrun(timer_id: Int): forward -> timer_getoverrun;
+            226 TIMER_DELETE TimerDelete(timer_id: Int): forward -> timer_delete;
             227 CLOCK_SETTIME ClockSettime(which_clock: Int, tp: In<kernel::Timespec>): refused(EPERM);
-            228 CLOCK_GETTIME ClockGettime(which_clock: Int, tp: Out<kernel::Timespec>): program(time::clock_gettime);
-            229 CLOCK_GETRES ClockGetres(which_clock: Int, tp: Out<kernel::Timespec>): program(time::clock_getres);
+            228 CLOCK_GETTIME ClockGettime(which_clock: Int, tp: Out<kernel::Timespec>): program(time::clock_gettime) -> clock_gettime;
+            229 CLOCK_GETRES ClockGetres(which_clock: Int, tp: Out<kernel::Timespec>): program(time::clock_getres) -> clock_getres;
             230 CLOCK_NANOSLEEP ClockNanosleep(which_clock: Int, flags: Flags, rqtp: In<kernel::Timespec>, rmtp: Address):
-                program(time::clock_nanosleep);
-            231 EXIT_GROUP ExitGroup(error_code: Int): program(threads::exit_group);
+                program(time::clock_nanosleep) -> clock_nanosleep;
+            231 EXIT_GROUP ExitGroup(error_code: Int): program(threads::exit_group) -> exit_group;
             232 EPOLL_WAIT EpollWait(epfd: Fd, events: Out<kernel::EpollEvents>, maxevents: Int, timeout: Int):
                 program(poll::epoll_wait), strict program(poll::epoll_wait);
             233 EPOLL_CTL EpollCtl(epfd: Fd, op: Int, fd: Fd, event: In<kernel::EpollEvent>):
-                program(poll::epoll_ctl), strict program(poll::epoll_ctl);
-            234 TGKILL Tgkill(tgid: Int, pid: Int, sig: Signal): forward;
+                program(poll::epoll_ctl) -> epoll_ctl, strict program(poll::epoll_ctl);
+            234 TGKILL Tgkill(tgid: Int, pid: Int, sig: Signal): forward -> tgkill;
             235 UTIMES Utimes(filename: Path, utimes: Address): program(files::utimes);
             236 VSERVER Vserver(): refused(ENOSYS);
             237 MBIND Mbind(start: Address, len: Size, mode: Uint, nmask: Address, maxnode: Size, flags: Flags): kernel;
@@ -314,7 +315,7 @@ macro_rules! for_each_call {
             245 MQ_GETSETATTR MqGetsetattr(mqdes: Fd, mqstat: Address, omqstat: Address): refused(ENOSYS);
             246 KEXEC_LOAD KexecLoad(entry: Address, nr_segments: Size, segments: Address, flags: Flags): refused(ENOSYS);
             247 WAITID Waitid(which: Int, upid: Int, infop: Out<kernel::SigInfo>, options: Flags, ru: Out<kernel::Rusage>):
-                program(processes::waitid);
+                program(processes::waitid) -> waitid;
             248 ADD_KEY AddKey(kind: Path, description: Path, payload: Address, plen: Size, ringid: Int): refused(ENOSYS);
             249 REQUEST_KEY RequestKey(kind: Path, description: Path, callout_info: Path, destringid: Int): refused(ENOSYS);
             250 KEYCTL Keyctl(option: Int, arg2: Address, arg3: Address, arg4: Address, arg5: Address): refused(ENOSYS);
@@ -360,26 +361,26 @@ macro_rules! for_each_call {
             281 EPOLL_PWAIT EpollPwait(epfd: Fd, events: Out<kernel::EpollEvents>, maxevents: Int, timeout: Int,
                 sigmask: In<kernel::SigSet>, sigsetsize: Size):
                 program(poll::epoll_pwait), strict program(poll::epoll_pwait);
-            282 SIGNALFD Signalfd(ufd: FdOrNone, user_mask: In<kernel::SigSet>, sizemask: Size): program(descriptors::signalfd);
-            283 TIMERFD_CREATE TimerfdCreate(clockid: Int, flags: Flags): forward;
+            282 SIGNALFD Signalfd(ufd: FdOrNone, user_mask: In<kernel::SigSet>, sizemask: Size): program(descriptors::signalfd) -> signalfd;
+            283 TIMERFD_CREATE TimerfdCreate(clockid: Int, flags: Flags): forward -> timerfd_create;
             284 EVENTFD Eventfd(count: Uint): kernel;
             285 FALLOCATE Fallocate(fd: Fd, mode: Flags, offset: Long, len: Long): program(files::fallocate);
             286 TIMERFD_SETTIME TimerfdSettime(ufd: Fd, flags: Flags, utmr: In<kernel::Itimerspec>, otmr: Out<kernel::Itimerspec>):
-                program(time::timerfd_settime);
-            287 TIMERFD_GETTIME TimerfdGettime(ufd: Fd, otmr: Out<kernel::Itimerspec>): program(time::timerfd_gettime);
+                program(time::timerfd_settime) -> timerfd_settime;
+            287 TIMERFD_GETTIME TimerfdGettime(ufd: Fd, otmr: Out<kernel::Itimerspec>): program(time::timerfd_gettime) -> timerfd_gettime;
             288 ACCEPT4 Accept4(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>, flags: Flags):
                 program(sockets::accept4), strict program(calls::accept4),
                 notify connection::accept "model; waits; makes a stand-in";
             289 SIGNALFD4 Signalfd4(ufd: FdOrNone, user_mask: In<kernel::SigSet>, sizemask: Size, flags: Flags):
-                program(descriptors::signalfd4);
+                program(descriptors::signalfd4) -> signalfd4;
             290 EVENTFD2 Eventfd2(count: Uint, flags: Flags): kernel;
-            291 EPOLL_CREATE1 EpollCreate1(flags: Flags): forward;
+            291 EPOLL_CREATE1 EpollCreate1(flags: Flags): forward -> epoll_create1;
             292 DUP3 Dup3(oldfd: Fd, newfd: Fd, flags: Flags): program(descriptors::dup3), strict same;
             293 PIPE2 Pipe2(fildes: Out<kernel::FdPair>, flags: Flags): program(descriptors::pipe2);
             294 INOTIFY_INIT1 InotifyInit1(flags: Flags): program(files::inotify_init1);
             295 PREADV Preadv(fd: Fd, vec: In<kernel::IoVecs>, vlen: Size, pos_l: Long): program(positions::preadv);
             296 PWRITEV Pwritev(fd: Fd, vec: In<kernel::IoVecs>, vlen: Size, pos_l: Long): program(positions::pwritev);
-            297 RT_TGSIGQUEUEINFO RtTgsigqueueinfo(tgid: Int, pid: Int, sig: Signal, uinfo: In<kernel::SigInfo>): forward;
+            297 RT_TGSIGQUEUEINFO RtTgsigqueueinfo(tgid: Int, pid: Int, sig: Signal, uinfo: In<kernel::SigInfo>): forward -> rt_tgsigqueueinfo;
             298 PERF_EVENT_OPEN PerfEventOpen(attr: Address, pid: Int, cpu: Int, group_fd: FdOrNone, flags: Flags): refused(ENOSYS);
             299 RECVMMSG Recvmmsg(fd: Fd, mmsg: InOut<kernel::MMsgHdrs>, vlen: Uint, flags: Flags, timeout: InOut<kernel::Timespec>):
                 program(sockets::recvmmsg), strict program(calls::recvmmsg),
