@@ -6,6 +6,7 @@ use super::guest::Guest;
 use super::{Outside, State, ThreadId, Tree, Wait};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
+use smallvec::smallvec;
 use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi;
 use weft_loader::calls;
@@ -40,11 +41,13 @@ pub(super) struct Waiter {
     pub thread: ThreadId,
     bits: u32,
     pub kind: Kind,
+    /// Which of the words for which it waits this is; what it returns when it is woken here.
+    index: u32,
 }
 
 impl Waiter {
     pub fn new(thread: ThreadId, bits: u32, kind: Kind) -> Waiter {
-        Waiter { thread, bits, kind }
+        Waiter { thread, bits, kind, index: 0 }
     }
 }
 
@@ -57,6 +60,15 @@ pub(super) enum Kind {
     Lock(u64),
     /// FUTEX_WAIT_REQUEUE_PI: to be led to this lock, at this address of its own.
     Requeue(Key, u64),
+}
+
+impl Wait {
+    /// It has been taken out of the queue of this word.
+    fn no_longer_at(&mut self, key: Key) {
+        if let Some(place) = self.futexes.iter().position(|one| *one == key) {
+            self.futexes.remove(place);
+        }
+    }
 }
 
 impl Tree {
@@ -99,7 +111,7 @@ impl Tree {
         self.enter_futex(key, Waiter::new(thread, bits, Kind::Plain));
         // With a time limit FUTEX_WAIT is restarted by restart_syscall, with the time that is left; here the program sees EINTR.
         let interrupted = if deadline.is_some() { abi::RESTART_NO_HANDLER } else { abi::RESTART };
-        Ok(Outcome::Wait(Wait { futex: Some(key), deadline, interrupted, ..Wait::default() }))
+        Ok(Outcome::Wait(Wait { futexes: smallvec![key], deadline, interrupted, ..Wait::default() }))
     }
 
     /// Until when a call waits. None: for ever.
@@ -131,7 +143,7 @@ impl Tree {
         if let Some(first) = &first {
             self.arena.header().futex_waiters.fetch_sub(1, Relaxed);
             if let Some(wait) = self.wait_of(first.thread) {
-                wait.futex = None;
+                wait.no_longer_at(key);
             }
         }
         first
@@ -161,7 +173,7 @@ impl Tree {
                 // "if (this->pi_state || this->rt_waiter) { ret = -EINVAL; break; }"
                 refused |= more && waiter.kind != Kind::Plain;
                 if more && !refused && waiter.bits & bits != 0 {
-                    woken.push(waiter.thread);
+                    woken.push((waiter.thread, waiter.index));
                 } else {
                     kept.push_back(waiter);
                 }
@@ -172,11 +184,11 @@ impl Tree {
             }
         }
         self.arena.header().futex_waiters.fetch_sub(woken.len() as u32, Relaxed);
-        for thread in &woken {
+        for (thread, index) in &woken {
             if let Some(wait) = self.wait_of(*thread) {
-                wait.futex = None;
+                wait.no_longer_at(key);
             }
-            self.answer(*thread, 0);
+            self.answer(*thread, i64::from(*index));
             self.make_runnable(*thread);
         }
         if refused { -i64::from(libc::EINVAL) } else { woken.len() as i64 }
@@ -218,7 +230,8 @@ impl Tree {
         }
         for waiter in &moved {
             if let Some(wait) = self.wait_of(waiter.thread) {
-                wait.futex = Some(to);
+                wait.no_longer_at(from);
+                wait.futexes.push(to);
             }
         }
         if !moved.is_empty() {

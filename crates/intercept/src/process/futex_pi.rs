@@ -9,6 +9,7 @@ use super::futex::{FUTEX_TRYLOCK_PI, Key, Kind, Waiter};
 use super::guest::Guest;
 use super::{ThreadId, Tree, Wait};
 use crate::sys::{self, Errno};
+use smallvec::smallvec;
 use weft_loader::abi;
 use weft_loader::calls;
 
@@ -41,7 +42,7 @@ impl Tree {
         self.lock_owners.insert(key, owner);
         self.enter_futex(key, Waiter::new(thread, u32::MAX, Kind::Lock(address)));
         // "return ret != -EINTR ? ret : -ERESTARTNOINTR;"
-        Ok(Outcome::Wait(Wait { futex: Some(key), deadline, interrupted: abi::RESTART_ALWAYS, ..Wait::default() }))
+        Ok(Outcome::Wait(Wait { futexes: smallvec![key], deadline, interrupted: abi::RESTART_ALWAYS, ..Wait::default() }))
     }
 
     /// FUTEX_UNLOCK_PI: futex_unlock_pi.
@@ -83,7 +84,7 @@ impl Tree {
         }
         self.enter_futex(key, Waiter::new(thread, u32::MAX, Kind::Requeue(lock_key, lock)));
         // handle_early_requeue_pi_wakeup: "else if (signal_pending(current)) ret = -ERESTARTNOINTR;"
-        Ok(Outcome::Wait(Wait { futex: Some(key), deadline, interrupted: abi::RESTART_ALWAYS, ..Wait::default() }))
+        Ok(Outcome::Wait(Wait { futexes: smallvec![key], deadline, interrupted: abi::RESTART_ALWAYS, ..Wait::default() }))
     }
 
     /// FUTEX_CMP_REQUEUE_PI: futex_requeue with requeue_pi.
@@ -144,7 +145,7 @@ impl Tree {
         self.lock_owners.insert(lock, owner);
         self.enter_futex(lock, Waiter::new(thread, u32::MAX, Kind::Lock(address)));
         if let Some(wait) = self.wait_of(thread) {
-            wait.futex = Some(lock);
+            wait.futexes.push(lock);
             // "We've already been requeued, but cannot restart by calling futex_lock_pi() directly."
             wait.interrupted = -i64::from(libc::EAGAIN);
         }

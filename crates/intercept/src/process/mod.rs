@@ -50,6 +50,7 @@ use arena::Arena;
 use launch::Init;
 use object::Object;
 use signal::Queue;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -406,8 +407,8 @@ struct Wait {
     children: bool,
     /// Pending signals, for rt_sigtimedwait and signalfd.
     signals: u64,
-    /// A futex.
-    futex: Option<futex::Key>,
+    /// Futexes: mostly one.
+    futexes: SmallVec<[futex::Key; 1]>,
     /// A value of a CPU clock.
     cpu: Option<cpu_time::Key>,
     /// The child of vfork.
@@ -708,7 +709,7 @@ fn describe(state: &State) -> String {
                 (!wait.sockets.is_empty() || !wait.objects.is_empty(), "sockets"),
                 (wait.native, "a pipe, terminal or lock"),
                 (wait.children, "a child"),
-                (wait.futex.is_some(), "another thread (futex)"),
+                (!wait.futexes.is_empty(), "another thread (futex)"),
                 (wait.vfork.is_some(), "its vfork child"),
                 (wait.signals != 0, "a signal"),
                 (wait.deadline.is_some(), "time"),

@@ -531,14 +531,14 @@ impl Tree {
             state => state,
         };
         let State::Waiting(wait) = state else { return };
-        let (timer, futex, cpu) = (wait.timer.take(), wait.futex.take(), wait.cpu.take());
+        let (timer, futexes, cpu) = (wait.timer.take(), std::mem::take(&mut wait.futexes), wait.cpu.take());
         if let Some(timer) = timer {
             self.timers.remove(timer);
         }
         if let Some(key) = cpu {
             self.cpu_timers.remove(key);
         }
-        if let Some(key) = futex {
+        for key in futexes {
             self.leave_futex(thread, key);
         }
     }
