@@ -408,6 +408,73 @@ static void open_how(void)
     printf("is a pipe %d", !fstat(fd, &stat) && S_ISFIFO(stat.st_mode));
 }
 
+/* futex_waitv(2): which word it was, what it refuses, when its time is up. */
+struct word { unsigned long long value, address; unsigned flags, reserved; };
+static volatile int words[4];
+static long waitv(struct word *list, unsigned count, unsigned flags, struct timespec *until, int clock)
+{
+    return came(syscall(449, list, count, flags, until, clock));
+}
+static long wake(volatile int *word, int count) { return syscall(SYS_futex, word, 1 | 128, count, 0, 0, 0); }
+static struct word at(int word, unsigned value, unsigned flags) { return (struct word){value, (unsigned long)&words[word], flags, 0}; }
+static volatile long woken[2];
+static void *waits_for_three(void *which)
+{
+    struct word list[] = {at(0, 0, 2 | 128), at(1, 0, 2 | 128), at(2, 0, 2 | 128)};
+    woken[(long)which] = waitv(list, 3, 0, 0, 0);
+    return 0;
+}
+static void *waits_twice(void *which)
+{
+    struct word list[] = {at(3, 0, 2 | 128), at(3, 0, 2 | 128)};
+    woken[(long)which] = waitv(list, 2, 0, 0, 0);
+    return 0;
+}
+static void wait_for_several(void)
+{
+    struct word one = at(0, 0, 2 | 128), other = at(0, 1, 2 | 128), eight = at(0, 0, 0 | 128), crooked = one, unknown = at(0, 0, 2 | 64), large = at(0, 0, 2), kept = one;
+    struct word two[] = {one, other}, bad[] = {one, crooked};
+    crooked.address += 1, large.value = 1ULL << 32, kept.reserved = 1, bad[1] = crooked;
+    struct timespec past = {0, 1}, soon, wrong = {0, 2000000000};
+    printf("refused %ld %ld %ld %ld %ld %ld %ld, ", waitv(&one, 0, 0, 0, 0), waitv(&one, 129, 0, 0, 0), waitv(0, 1, 0, 0, 0), waitv(&one, 1, 1, 0, 0), waitv(&eight, 1, 0, 0, 0),
+           waitv(&unknown, 1, 0, 0, 0), waitv(&kept, 1, 0, 0, 0));
+    printf("%ld %ld %ld %ld %ld, ", waitv(&large, 1, 0, 0, 0), waitv(bad, 2, 0, 0, 0), waitv((void *)8, 1, 0, 0, 0), waitv(&one, 1, 0, &wrong, 1), waitv(&one, 1, 0, &past, 2));
+    printf("other value %ld, past %ld, ", waitv(two, 2, 0, 0, 0), waitv(&one, 1, 0, &past, CLOCK_MONOTONIC));
+    for (int clock = 0; clock < 2; clock++) {
+        clock_gettime(clock, &soon);
+        soon.tv_nsec += 20000000;
+        if (soon.tv_nsec >= 1000000000) soon.tv_sec++, soon.tv_nsec -= 1000000000;
+        printf("in time %ld, ", waitv(&one, 1, 0, &soon, clock));
+    }
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, waits_for_three, (void *)0);
+    ms(30);
+    pthread_create(&threads[1], 0, waits_for_three, (void *)1);
+    ms(30);
+    printf("woken %ld", wake(&words[1], 1));
+    ms(30);
+    printf(" %ld", wake(&words[2], 5));
+    ms(30);
+    printf(" %ld, ", wake(&words[0], 5));
+    for (int thread = 0; thread < 2; thread++) pthread_join(threads[thread], 0);
+    printf("at %ld %ld, ", woken[0], woken[1]);
+    pthread_create(&threads[0], 0, waits_twice, (void *)0);
+    ms(30);
+    printf("twice %ld", wake(&words[3], 5));
+    pthread_join(threads[0], 0);
+    printf(" at %ld, ", woken[0]);
+    pthread_create(&threads[0], 0, waits_for_three, (void *)0);
+    ms(30);
+    /* FUTEX_REQUEUE */
+    printf("led on %ld", syscall(SYS_futex, &words[1], 3 | 128, 0, 1, &words[3], 0));
+    printf(" %ld %ld", wake(&words[1], 1), wake(&words[3], 1));
+    pthread_join(threads[0], 0);
+    printf(" at %ld, ", woken[0]);
+    handle(SIGALRM);
+    ualarm(20000, 0);
+    printf("a signal %ld", waitv(&one, 1, 0, 0, 0));
+}
+
 /* SO_GET_FILTER: room and length count instructions, and 0 asks how many there are (net/core/filter.c, sk_get_filter). */
 static void filter_read_back(void)
 {
@@ -433,6 +500,7 @@ static const struct part PARTS[] = {
     {"ctrl-backslash", quit}, {"ctrl-Z", stop}, {"ctrl-Z to who computes", stop_computing}, {"reading in the background", background}, {"size of a terminal", window}, {"echo", echo},
     {"ctrl-S and ctrl-Q", flow}, {"RLIMIT_FSIZE", file_size}, {"RLIMIT_CPU", cpu_time}, {"RLIMIT_STACK", small_stack}, {"descriptors that are none", none},
     {"openat2", open_how},
+    {"futex_waitv", wait_for_several},
     {"a filter read back", filter_read_back},
     {"stopped while it waits", stopped_waiting},
 };

@@ -6,7 +6,7 @@ use super::guest::Guest;
 use super::{Outside, State, ThreadId, Tree, Wait};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi;
 use weft_loader::calls;
@@ -25,6 +25,10 @@ const FUTEX_CMP_REQUEUE_PI: i32 = 12;
 const FUTEX_LOCK_PI2: i32 = 13;
 const FUTEX_PRIVATE_FLAG: i32 = 128;
 const FUTEX_CLOCK_REALTIME: i32 = 256;
+/// struct futex_waitv { u64 val; u64 uaddr; u32 flags; u32 reserved; }
+const WAITER_BYTES: usize = 24;
+/// FUTEX_WAITV_MAX
+const WAITERS_MAX: usize = 128;
 
 /// Which word: of a memory by its address, or of a shared file by its place in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -93,6 +97,32 @@ impl Tree {
             }
             _ => self.futex_wait(thread, &call, guest, key, bits),
         }
+    }
+
+    /// futex_waitv(2): the program's side has looked at the words.
+    pub(super) fn futex_waitv(&mut self, asked: &Asked<'_>, call: calls::FutexWaitv, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let Asked { thread, guest, .. } = *asked;
+        if self.threads.get(&thread).is_some_and(|one| one.held) {
+            return Err(Errno(libc::ETIMEDOUT));
+        }
+        let deadline = match call.timeout.0 {
+            0 => None,
+            at => Some(self.at_clock(call.clockid.get(), guest.read_timespec(at as u64)?, true)?),
+        };
+        if deadline.is_some_and(|deadline| deadline <= self.clock) {
+            return Err(Errno(libc::ETIMEDOUT));
+        }
+        let mut waiters = vec![0; WAITER_BYTES * (call.nr_futexes.get() as usize).min(WAITERS_MAX)];
+        guest.read(call.waiters.0 as u64, &mut waiters)?;
+        let mut futexes = SmallVec::new();
+        for waiter in waiters.chunks_exact(WAITER_BYTES) {
+            let word = |at: usize| waiter.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+            futexes.push(self.futex_key(thread, word(8), word(16) as i32 & FUTEX_PRIVATE_FLAG != 0)?);
+        }
+        for (index, key) in futexes.iter().enumerate() {
+            self.enter_futex(*key, Waiter { index: index as u32, ..Waiter::new(thread, u32::MAX, Kind::Plain) });
+        }
+        Ok(Outcome::Wait(Wait { futexes, deadline, ..Wait::default() }))
     }
 
     fn futex_wait(&mut self, thread: ThreadId, call: &calls::Futex, guest: &Guest<'_>, key: Key, bits: u32) -> Result<Outcome, Errno> {

@@ -2,10 +2,11 @@
 
 use crate::arena::header;
 use crate::block::Thread;
-use crate::calls::{Call, Futex, number as nr};
+use crate::calls::{Call, Futex, FutexWaitv, number as nr};
 use crate::channel::post;
 use crate::forward::{Answer, forward, unsupported};
 use crate::sys;
+use crate::waits::timespec;
 use core::sync::atomic::Ordering::Relaxed;
 
 const FUTEX_WAIT: usize = 0;
@@ -76,6 +77,51 @@ pub fn futex(t: &mut Thread, call: Futex) -> Answer {
         FUTEX_WAIT_REQUEUE_PI => Ok(forward(t, &call, 0)),
         _ => unsupported(t, nr::FUTEX, operation, sys::ENOSYS),
     }
+}
+
+/// futex_waitv(2): each of the words is compared here, where nobody else runs meanwhile.
+pub fn futex_waitv(t: &mut Thread, call: FutexWaitv) -> Answer {
+    const WAITERS_MAX: usize = 128;
+    const WAITER_BYTES: usize = 24;
+    const SIZE_MASK: u64 = 3;
+    const SIZE_U32: u64 = 2;
+    const PRIVATE: u64 = 128;
+    let count = call.nr_futexes.get() as usize;
+    if call.flags.0 as u32 != 0 || !(1..=WAITERS_MAX).contains(&count) || call.waiters.0 == 0 {
+        return Err(sys::EINVAL);
+    }
+    // futex2_setup_timeout: of CLOCK_REALTIME and CLOCK_MONOTONIC.
+    if call.timeout.0 != 0 {
+        if !matches!(call.clockid.get(), 0 | 1) {
+            return Err(sys::EINVAL);
+        }
+        timespec(call.timeout.0)?;
+    }
+    // struct futex_waitv: val, uaddr, flags, reserved.
+    let waiter = |index: usize| -> Result<[u64; 3], isize> {
+        let at = call.waiters.0 + WAITER_BYTES * index;
+        Ok([sys::read_u64(at)?, sys::read_u64(at + 8)?, sys::read_u64(at + 16)?])
+    };
+    // futex_parse_waitv. "Only 32 bit futexes are implemented -- for now".
+    for index in 0..count {
+        let [value, _, flags] = waiter(index)?;
+        if flags & !(SIZE_MASK | PRIVATE) != 0 || flags & SIZE_MASK != SIZE_U32 || value >> 32 != 0 {
+            return Err(sys::EINVAL);
+        }
+    }
+    // futex_wait_multiple_setup: all keys, then all values.
+    for index in 0..count {
+        if waiter(index)?[1] % 4 != 0 {
+            return Err(sys::EINVAL);
+        }
+    }
+    for index in 0..count {
+        let [value, address, _] = waiter(index)?;
+        if u64::from(sys::read_u32(address as usize)?) != value {
+            return Err(sys::EAGAIN);
+        }
+    }
+    Ok(forward(t, &call, 0))
 }
 
 /// Hands it on without a copy of a time: the fourth argument is a number.

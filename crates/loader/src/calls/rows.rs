@@ -475,9 +475,8 @@ macro_rules! for_each_call {
             446 LANDLOCK_RESTRICT_SELF LandlockRestrictSelf(ruleset_fd: Fd, flags: Flags): refused(ENOSYS);
             447 MEMFD_SECRET MemfdSecret(flags: Flags): refused(ENOSYS);
             448 PROCESS_MRELEASE ProcessMrelease(pidfd: Fd, flags: Flags): refused(ENOSYS);
-            449 FUTEX_WAITV FutexWaitv(waiters: In<kernel::FutexWaiters>, nr_futexes: Uint, flags: Flags,
-                timeout: In<kernel::Timespec>, clockid: Int):
-                refused(ENOSYS, 0);
+            449 FUTEX_WAITV FutexWaitv(waiters: In<kernel::FutexWaiters>, nr_futexes: Uint, flags: Flags, timeout: In<kernel::Timespec>,
+                clockid: Int): program(futex::futex_waitv) -> futex_waitv;
             450 SET_MEMPOLICY_HOME_NODE SetMempolicyHomeNode(start: Address, len: Size, home_node: Size, flags: Flags): refused(ENOSYS);
             451 CACHESTAT Cachestat(fd: Fd, cstat_range: Address, cstat: Address, flags: Flags): refused(ENOSYS);
             452 FCHMODAT2 Fchmodat2(dfd: Dir, filename: Path, mode: Mode, flags: Flags): program(files::fchmodat2);
