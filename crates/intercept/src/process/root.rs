@@ -4,7 +4,7 @@
 //! one. `/dev`, `/proc`, `/run`, `/sys`, `/tmp` and `/root` are the node's own from the beginning; nothing of the host's that is alive (sockets of
 //! its services, devices) is there. All is gone with process 1.
 //!
-//! The steps are prepared here and performed by the process that becomes process 1 (`guest/nursery.rs` of the loader).
+//! The steps are prepared here and performed by the process that becomes process 1 (`guest/steps.rs` of the loader).
 
 mod layers;
 mod tree;
