@@ -1,4 +1,4 @@
-//! Which nodes run one after the other, and on which threads: groups, clusters and lanes (`group.rs` has what they are).
+//! Which nodes run one after the other, and on which threads: groups, clusters and lanes. `group.rs` has what they are.
 
 use crate::cell::Place;
 use crate::plan::{Action, DirectionPlan, Plan};

@@ -1,4 +1,5 @@
-//! What a node has as files: those of its section, folders of the host's that it has beside, and the folder that is its root.
+//! What a node has as files: those of its section, folders of the host's that it has beside, and the folder that is its
+//! root.
 
 use super::draft::NodeDraft;
 use super::raw::{Mounted, OwnText};

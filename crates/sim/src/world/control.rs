@@ -4,8 +4,7 @@ use super::state::State;
 use crate::cell::{Cell, Machine};
 use weft_core::{Instant, Message, Op, Snapshot, TimeKind, command, snapshot};
 
-/// Sends a control message to a node. What is not only a question is part of the hash; so are snapshots not: taking one changes nothing, and what
-/// restoring one changes is seen in what the node does from then on.
+/// Sends a control message to a node: [`crate::World::control`].
 ///
 /// # Errors
 /// The node refuses, or there is none.

@@ -1,5 +1,5 @@
-//! What a world is at a time: the plan, the machines and wires that it has come to, and what is needed to make a machine anew. Whoever changes a
-//! world gets it as an argument.
+//! What a world is at a time: the plan, the machines and wires that it has come to, and what is needed to make a machine
+//! anew. Whoever changes a world gets it as an argument.
 
 use super::cells::Cells;
 use super::wires::Wires;

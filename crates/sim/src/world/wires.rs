@@ -1,4 +1,5 @@
-//! Wires between machines: where they end, what is done to them from outside, and how far the machines may run ahead of each other for their sake.
+//! Wires between machines: where they end, what is done to them from outside, and how far they let the machines run ahead
+//! of each other.
 
 use super::cells::Cells;
 use crate::cell::{Cell, Place, Port};
