@@ -8,7 +8,7 @@
 mod counters;
 mod field;
 mod frame;
-mod sevens;
+mod leb128;
 
 pub use field::{Damage, Field, Reader, Writer};
 

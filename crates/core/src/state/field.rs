@@ -6,7 +6,7 @@
 //!
 //! Reading refuses, and never panics: lengths are checked against what is left before memory is taken, a checksum stands at the end.
 
-use super::{State, StateError, sevens};
+use super::{State, StateError, leb128};
 use crate::time::{Duration, Instant};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -83,10 +83,10 @@ impl Writer {
         if number < 0x80 {
             return self.bytes.push(number as u8);
         }
-        if number >> (7 * sevens::MOST) != 0 {
+        if number >> (7 * leb128::MOST) != 0 {
             return self.long_number(number);
         }
-        let (spread, length) = sevens::spread(number);
+        let (spread, length) = leb128::spread(number);
         // All eight and then cut: a copy of a known length needs no call.
         let end = self.bytes.len() + length;
         self.bytes.extend_from_slice(&spread.to_le_bytes());
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
             self.bytes = &self.bytes[1..];
             return Ok(first & 0x7f);
         }
-        match sevens::gather(first) {
+        match leb128::gather(first) {
             Some((number, length)) => {
                 self.bytes = &self.bytes[length..];
                 Ok(number)
