@@ -240,3 +240,32 @@ fn is_inotify(fd: usize) -> bool {
     let mut name = [0_u8; 32];
     target(fd, &mut name) > 0 && name.starts_with(b"anon_inode:inotify")
 }
+
+/// The number of the process that a pidfd names (/proc/self/fdinfo, "Pid:"). EBADF: it is none; ESRCH: it has ended and been waited for.
+pub fn process_of(fd: usize) -> Result<usize, isize> {
+    const INFO: &[u8] = b"/proc/self/fdinfo/";
+    let mut path = [0_u8; 40];
+    path[..INFO.len()].copy_from_slice(INFO);
+    sys::decimal(fd as u32 as u64, &mut path[INFO.len()..39]);
+    let file = sys::call(nr::OPEN, &[path.as_ptr() as usize, 0, 0]);
+    if file < 0 {
+        return Err(sys::EBADF);
+    }
+    let mut text = [0_u8; 512];
+    let bytes = sys::call(nr::PREAD64, &[file as usize, text.as_mut_ptr() as usize, text.len(), 0]);
+    sys::call(nr::CLOSE, &[file as usize]);
+    let line =
+        text[..bytes.max(0) as usize].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Pid:\t")).ok_or(sys::EBADF)?;
+    sys::number(line).map(|pid| pid as usize).ok_or(sys::ESRCH)
+}
+
+/// Puts a descriptor in another's place; returns that one.
+pub fn replace(t: &mut Thread, fd: usize, by: usize, close_on_exec: bool) -> isize {
+    const O_CLOEXEC: usize = 0o2_000_000;
+    let word = word(t, by);
+    let result = sys::call(nr::DUP3, &[by, fd, if close_on_exec { O_CLOEXEC } else { 0 }]);
+    sys::call(nr::CLOSE, &[by]);
+    forget(t, by);
+    remember(t, fd, word);
+    result
+}

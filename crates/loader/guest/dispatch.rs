@@ -14,7 +14,7 @@ use crate::elf;
 use crate::forward::{Answered as _, forward, refused, unsupported};
 use crate::frames;
 use crate::layer;
-use crate::plain;
+use crate::limits;
 use crate::signal;
 use crate::sys;
 use crate::trace;
@@ -125,7 +125,7 @@ fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[u
         // Whose files they are is what forbids it: that they cannot be written at all is the host's affair.
         result = sys::EACCES as i64;
     }
-    if result == EFBIG && plain::has_file_limit() {
+    if result == EFBIG && limits::has_file_limit() {
         post(t, abi::RAISED, &[SIGXFSZ]);
     }
     if !signal::restarts(result) {

@@ -7,7 +7,6 @@ use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::channel::post;
 use crate::descriptor;
-use crate::plain;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -159,6 +158,6 @@ fn open_again(t: &mut Thread, fd: usize, path: &mut [u8; abi::PATH_BYTES]) {
             sys::call(nr::LSEEK, &[other as usize, position as usize, SEEK_SET]);
         }
         let close_on_exec = sys::call(nr::FCNTL, &[fd, F_GETFD]) & 1 != 0;
-        plain::replace(t, fd, other as usize, close_on_exec);
+        descriptor::replace(t, fd, other as usize, close_on_exec);
     }
 }

@@ -1,9 +1,10 @@
-//! Limits of resources, which belong to the node (`abi::LIMITS`).
+//! Limits of resources, which belong to the node (`abi::LIMITS`); and those of the kernel that all nodes share.
 
 use crate::abi;
 use crate::arena::is_own_machine;
 use crate::block::Thread;
 use crate::calls::number as nr;
+use crate::channel::post;
 use crate::forward::Answer;
 use crate::identity;
 use crate::sys;
@@ -81,4 +82,36 @@ fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Answer {
         }
     }
     Ok(result)
+}
+
+/// The kernel counts some things by user, and all nodes are one. A program that was answered otherwise than it would have been alone is told to the controller.
+pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
+    const EMFILE: isize = -24;
+    const ENOSPC: isize = -28;
+    const ETOOMANYREFS: isize = -109;
+    // EMFILE of one's own: there is no number left.
+    let has_room = || {
+        let fd = sys::call(nr::EVENTFD2, &[0, 0]);
+        if fd >= 0 {
+            sys::call(nr::CLOSE, &[fd as usize]);
+        }
+        fd >= 0
+    };
+    let which = match (number, result) {
+        (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, EMFILE) if has_room() => abi::HOST_LIMIT_INOTIFY,
+        (nr::INOTIFY_ADD_WATCH, ENOSPC) => abi::HOST_LIMIT_WATCH,
+        (nr::SENDMSG, ETOOMANYREFS) => abi::HOST_LIMIT_SENDMSG,
+        _ => return,
+    };
+    if is_own_machine() {
+        post(t, abi::HOST_LIMIT, &[which]);
+    }
+}
+
+/// Is the size of files limited (RLIMIT_FSIZE)?
+pub fn has_file_limit() -> bool {
+    const FILE_SIZE: usize = 1;
+    let mut limit = [u64::MAX; 2];
+    sys::call(nr::PRLIMIT64, &[0, FILE_SIZE, 0, limit.as_mut_ptr() as usize]);
+    limit[0] != u64::MAX
 }

@@ -129,7 +129,7 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
         sys::call(nr::CLOSE, &[fd]);
         return other;
     }
-    crate::plain::replace(t, fd, other as usize, close_on_exec)
+    crate::descriptor::replace(t, fd, other as usize, close_on_exec)
 }
 
 /// The node's segments of shared memory, as the kernel lists them (ipc/shm.c, sysvipc_shm_proc_show): when they were used is the node's start, as in shmctl(2), and

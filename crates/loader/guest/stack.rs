@@ -2,7 +2,7 @@
 
 use crate::block::Thread;
 use crate::elf::Loaded;
-use crate::names;
+use crate::program_name;
 use crate::random;
 use crate::sys;
 
@@ -70,7 +70,7 @@ pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize
             count += 1;
         }
         let file_name = ((kernel.stack & !4095) - 4096) as *mut u8;
-        let length = names::file_name(t, core::slice::from_raw_parts_mut(file_name, 4000));
+        let length = program_name::file_name(t, core::slice::from_raw_parts_mut(file_name, 4000));
         file_name.add(length).write(0);
         let random_at = file_name.sub(16);
         random_at.copy_from(random.as_ptr(), 16);

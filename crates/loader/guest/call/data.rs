@@ -8,9 +8,9 @@ use crate::calls::{Call, CopyFileRange, Fd, InBytes, Read, Readv, Sendfile, Size
 use crate::descriptor;
 use crate::forward::{Answer, Answered, forward, kernel, unsupported};
 use crate::native;
-use crate::plain;
+use crate::output_file;
 use crate::random;
-use crate::sheet;
+use crate::scrub;
 use crate::sys;
 use crate::terminal;
 use crate::trace;
@@ -23,8 +23,8 @@ pub fn read(t: &mut Thread, call: Read) -> Answer {
         kind::RANDOM => random::give(t, call.buf.0, call.count.0),
         _ => {
             let result = of_kernel(t, &call, word);
-            if result > 0 && plain::tells_of_files(word) {
-                plain::inotify(call.buf.0, result as usize)?;
+            if result > 0 && scrub::tells_of_files(word) {
+                scrub::inotify(call.buf.0, result as usize)?;
             }
             Ok(result)
         }
@@ -39,10 +39,10 @@ pub fn readv(t: &mut Thread, call: Readv) -> Answer {
         kind::RANDOM => random::give_vectors(t, call.vec.0, call.vlen.0),
         _ => {
             let result = of_kernel(t, &call, word);
-            if result > 0 && plain::tells_of_files(word) {
+            if result > 0 && scrub::tells_of_files(word) {
                 // The first buffer, if it holds it all.
                 let (base, bytes) = (sys::read_u64(call.vec.0)? as usize, sys::read_u64(call.vec.0 + 8)? as usize);
-                plain::inotify(base, (result as usize).min(bytes))?;
+                scrub::inotify(base, (result as usize).min(bytes))?;
             }
             Ok(result)
         }
@@ -103,7 +103,7 @@ fn kind_of(t: &mut Thread, fd: Fd) -> u64 {
 pub fn sendfile(t: &mut Thread, call: Sendfile) -> Answer {
     let (from, to) = (kind_of(t, call.in_fd), kind_of(t, call.out_fd));
     // The kernel has none to a file that is appended to.
-    if from == kind::FILE && (to == kind::VIRTUAL || sheet::is(call.out_fd.0)) {
+    if from == kind::FILE && (to == kind::VIRTUAL || output_file::is(call.out_fd.0)) {
         return send_file(t, call);
     }
     if from == kind::RANDOM {

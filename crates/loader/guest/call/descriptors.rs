@@ -9,8 +9,8 @@ use crate::descriptor;
 use crate::forward::{Answer, forward, kernel, unsupported};
 use crate::layer;
 use crate::locks;
-use crate::plain;
-use crate::sheet;
+use crate::output_file;
+use crate::scrub;
 use crate::sys;
 use crate::terminal;
 use core::sync::atomic::Ordering::Relaxed;
@@ -112,8 +112,8 @@ pub fn fcntl(t: &mut Thread, call: Fcntl) -> Answer {
         F_SETFL => {
             let word = descriptor::word(t, fd);
             descriptor::flags_changed(word);
-            if descriptor::kind_of(word) == kind::FILE && sheet::is(fd) {
-                return Ok(sheet::set_flags(fd, argument));
+            if descriptor::kind_of(word) == kind::FILE && output_file::is(fd) {
+                return Ok(output_file::set_flags(fd, argument));
             }
             // Signals of the kernel's would come at no virtual time.
             if argument & O_ASYNC != 0 && !descriptor::is_socket(fd) { refused(t) } else { Ok(settled(&call)) }
@@ -156,7 +156,7 @@ pub fn ioctl(t: &mut Thread, call: Ioctl) -> Answer {
     let interfaces = (0x8900..0x8a00).contains(&what) && kind == kind::NATIVE;
     if word == 0 {
         Err(sys::EBADF)
-    } else if plain::hides(what) && matches!(kind, kind::FILE | kind::NATIVE) {
+    } else if scrub::hides(what) && matches!(kind, kind::FILE | kind::NATIVE) {
         Err(sys::ENOTTY)
     } else if what == NS_GET_OWNER_UID && is_own_machine() && kind == kind::FILE {
         // All namespaces that can be seen are root's.

@@ -7,15 +7,15 @@ use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::calls::*;
 use crate::channel::post;
+use crate::copy_up;
 use crate::descriptor;
 use crate::files;
 use crate::forward::{Answer, forward, kernel as by_kernel, unsupported};
 use crate::identity::{self, SAME};
 use crate::layer;
-use crate::own;
-use crate::plain;
+use crate::limits;
+use crate::output_file;
 use crate::proc;
-use crate::sheet;
 use crate::sys;
 use crate::terminals;
 use crate::times::{self, Places};
@@ -110,8 +110,8 @@ fn opening_path(t: &mut Thread, number: usize, folder: usize, path: usize, flags
     let mut stat = [0_u32; 36];
     let found = flags & O_PATH == 0 && sys::call(nr::NEWFSTATAT, &[folder, path, stat.as_mut_ptr() as usize, 0]) == 0;
     if found
-        && sheet::may_be_on(u64::from(stat[1]) << 32 | u64::from(stat[0]))
-        && let Some(fd) = sheet::open(flags, &|flags| open(path, flags))
+        && output_file::may_be_on(u64::from(stat[1]) << 32 | u64::from(stat[0]))
+        && let Some(fd) = output_file::open(flags, &|flags| open(path, flags))
     {
         return fd;
     }
@@ -123,7 +123,7 @@ fn opening_path(t: &mut Thread, number: usize, folder: usize, path: usize, flags
         open(path, flags)
     } else {
         let make = || identity::creating(t, folder, path, &|| open(path, flags));
-        own::changing(t, folder, path, true, &make)
+        copy_up::changing(t, folder, path, true, &make)
     };
     let whole = fd >= 0 && flags & O_PATH == 0;
     if whole {
@@ -305,7 +305,7 @@ macro_rules! changing {
         #[doc = $page]
         pub fn $name(t: &mut Thread, call: $call) -> isize {
             let folder = [$(call.$folder.0,)? sys::AT_FDCWD][0];
-            own::changing(t, folder, call.$path.0, $follow, &|| by_kernel(&call))
+            copy_up::changing(t, folder, call.$path.0, $follow, &|| by_kernel(&call))
         }
     )* };
 }
@@ -324,20 +324,20 @@ changing! {
 
 /// truncate(2)
 pub fn truncate(t: &mut Thread, call: Truncate) -> Answer {
-    if sheet::is_at(sys::AT_FDCWD, call.path.0) {
+    if output_file::is_at(sys::AT_FDCWD, call.path.0) {
         return Err(sys::EINVAL);
     }
-    Ok(own::changing(t, sys::AT_FDCWD, call.path.0, true, &|| by_kernel(&call)))
+    Ok(copy_up::changing(t, sys::AT_FDCWD, call.path.0, true, &|| by_kernel(&call)))
 }
 
 /// ftruncate(2)
 pub fn ftruncate(_: &mut Thread, call: Ftruncate) -> isize {
-    if sheet::is(call.fd.0) { sys::EINVAL } else { by_kernel(&call) }
+    if output_file::is(call.fd.0) { sys::EINVAL } else { by_kernel(&call) }
 }
 
 /// fallocate(2)
 pub fn fallocate(_: &mut Thread, call: Fallocate) -> isize {
-    if sheet::is(call.fd.0) { ESPIPE } else { by_kernel(&call) }
+    if output_file::is(call.fd.0) { ESPIPE } else { by_kernel(&call) }
 }
 
 /// lseek(2): the node's settings are files, too.
@@ -349,7 +349,7 @@ pub fn lseek(t: &mut Thread, call: Lseek) -> isize {
 /// fchmod(2)
 pub fn fchmod(t: &mut Thread, call: Fchmod) -> isize {
     let by_path = |path| by_kernel(&Chmod { filename: Path(path), mode: call.mode });
-    own::changing_open(t, call.fd.0, &|| by_kernel(&call), &by_path)
+    copy_up::changing_open(t, call.fd.0, &|| by_kernel(&call), &by_path)
 }
 
 const NOBODY: Id = Id(SAME as usize);
@@ -381,9 +381,9 @@ pub fn fchownat(t: &mut Thread, call: Fchownat) -> isize {
 
 fn given_away(t: &Thread, folder: usize, path: Path, flags: usize, to: [Id; 2], check: &dyn Fn() -> isize) -> isize {
     let result = if flags & AT_EMPTY_PATH != 0 {
-        own::changing_open(t, folder, check, &|path| by_kernel(&Lchown { filename: Path(path), user: NOBODY, group: NOBODY }))
+        copy_up::changing_open(t, folder, check, &|path| by_kernel(&Lchown { filename: Path(path), user: NOBODY, group: NOBODY }))
     } else {
-        own::changing(t, folder, path.0, flags & AT_SYMLINK_NOFOLLOW == 0, check)
+        copy_up::changing(t, folder, path.0, flags & AT_SYMLINK_NOFOLLOW == 0, check)
     };
     if result < 0 {
         return result;
@@ -400,19 +400,19 @@ pub fn utime(t: &mut Thread, call: Utime) -> isize {
         let [accessed, written] = [0, 8].map(|offset| sys::read_u64(call.times.0 + offset).map(|word| word as i64));
         Ok([accessed?, 0, written?, 0])
     };
-    own::changing(t, sys::AT_FDCWD, call.filename.0, true, &|| dated(&call, sys::AT_FDCWD, call.filename, call.times, 0, &times))
+    copy_up::changing(t, sys::AT_FDCWD, call.filename.0, true, &|| dated(&call, sys::AT_FDCWD, call.filename, call.times, 0, &times))
 }
 
 /// utimes(2): microseconds.
 pub fn utimes(t: &mut Thread, call: Utimes) -> isize {
     let times = || times::micros(call.utimes.0);
-    own::changing(t, sys::AT_FDCWD, call.filename.0, true, &|| dated(&call, sys::AT_FDCWD, call.filename, call.utimes, 0, &times))
+    copy_up::changing(t, sys::AT_FDCWD, call.filename.0, true, &|| dated(&call, sys::AT_FDCWD, call.filename, call.utimes, 0, &times))
 }
 
 /// futimesat(2): microseconds.
 pub fn futimesat(t: &mut Thread, call: Futimesat) -> isize {
     let times = || times::micros(call.utimes.0);
-    own::changing(t, call.dfd.0, call.filename.0, true, &|| dated(&call, call.dfd.0, call.filename, call.utimes, 0, &times))
+    copy_up::changing(t, call.dfd.0, call.filename.0, true, &|| dated(&call, call.dfd.0, call.filename, call.utimes, 0, &times))
 }
 
 /// utimensat(2): nanoseconds.
@@ -421,9 +421,9 @@ pub fn utimensat(t: &mut Thread, call: Utimensat) -> isize {
     let set = |call: &Utimensat| dated(call, call.dfd.0, call.filename, call.utimes, call.flags.0, &times);
     if call.filename.0 == 0 {
         let by_path = |path| set(&Utimensat { dfd: Dir(sys::AT_FDCWD), filename: Path(path), flags: Flags(0), ..call });
-        return own::changing_open(t, call.dfd.0, &|| set(&call), &by_path);
+        return copy_up::changing_open(t, call.dfd.0, &|| set(&call), &by_path);
     }
-    own::changing(t, call.dfd.0, call.filename.0, call.flags.0 & AT_SYMLINK_NOFOLLOW == 0, &|| set(&call))
+    copy_up::changing(t, call.dfd.0, call.filename.0, call.flags.0 & AT_SYMLINK_NOFOLLOW == 0, &|| set(&call))
 }
 
 /// Sets the times of a file. `times`: seconds and nanoseconds of each.
@@ -461,6 +461,6 @@ pub fn inotify_add_watch(t: &mut Thread, mut call: InotifyAddWatch) -> isize {
 
 fn watching<C: Call>(t: &mut Thread, call: &C) -> isize {
     let result = by_kernel(call);
-    plain::shared_limit(t, C::NUMBER, result);
+    limits::shared_limit(t, C::NUMBER, result);
     result
 }

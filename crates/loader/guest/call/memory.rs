@@ -6,7 +6,7 @@ use crate::block::Thread;
 use crate::calls::*;
 use crate::forward::{Answer, kernel};
 use crate::memory::{self, is_ours, shared_bytes};
-use crate::sheet;
+use crate::output_file;
 use crate::sys;
 use crate::x86_64::gate;
 use core::sync::atomic::Ordering::Relaxed;
@@ -80,7 +80,7 @@ pub fn mmap(_: &mut Thread, call: Mmap) -> Answer {
     const READ_EXECUTE: usize = 5;
     let (len, flags) = (call.len.0, call.flags.0);
     let shared = flags & MAP_ANONYMOUS == 0 && matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
-    if shared && !call.touches_ours() && sheet::is(call.fd.0) {
+    if shared && !call.touches_ours() && output_file::is(call.fd.0) {
         return Err(sys::EACCES);
     }
     off_ours(&call, |at| {

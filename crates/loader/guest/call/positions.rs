@@ -11,8 +11,8 @@ use crate::calls::{
 use crate::descriptor;
 use crate::forward::{Answer, forward, kernel};
 use crate::native;
+use crate::output_file;
 use crate::random;
-use crate::sheet;
 use crate::sys;
 use crate::trace;
 
@@ -114,7 +114,7 @@ pub fn pwritev2(t: &mut Thread, call: Pwritev2) -> Answer {
     let what = descriptor::kind_of(word);
     if what == kind::FILE {
         let mut flags = call.flags;
-        if flags.0 & RWF_NOAPPEND != 0 && sheet::is(call.fd.0) {
+        if flags.0 & RWF_NOAPPEND != 0 && output_file::is(call.fd.0) {
             flags.0 &= !RWF_NOAPPEND;
         }
         return Ok(in_file(t, &Pwritev2 { flags, ..call }, true));

@@ -10,7 +10,6 @@ use crate::exec;
 use crate::forward::{Answer, forward, kernel as by_kernel, unsupported};
 use crate::identity;
 use crate::layer;
-use crate::plain;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -49,7 +48,7 @@ pub fn waitid(t: &mut Thread, mut call: Waitid) -> Answer {
             return Err(sys::EBADF);
         }
         // It has been waited for.
-        let pid = plain::process_of(fd).map_err(|errno| if errno == sys::ESRCH { ECHILD } else { errno })?;
+        let pid = descriptor::process_of(fd).map_err(|errno| if errno == sys::ESRCH { ECHILD } else { errno })?;
         (call.which, call.upid) = (Int(P_PID), Int(pid));
     }
     Ok(reaping(t, &call))
@@ -127,7 +126,7 @@ pub fn pidfd_send_signal(t: &mut Thread, call: PidfdSendSignal) -> Answer {
     if descriptor::word(t, call.pidfd.0) == 0 {
         return Err(sys::EBADF);
     }
-    let pid = Int(plain::process_of(call.pidfd.0)?);
+    let pid = Int(descriptor::process_of(call.pidfd.0)?);
     if call.info.0 == 0 {
         return Ok(forward(t, &Kill { pid, sig: call.sig }, 0));
     }

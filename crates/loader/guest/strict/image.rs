@@ -10,7 +10,7 @@ use crate::channel::real;
 use crate::elf;
 use crate::exec;
 use crate::memory;
-use crate::names;
+use crate::program_name;
 use crate::stack::{self, Kernel};
 use crate::sys;
 use crate::thread;
@@ -59,7 +59,7 @@ unsafe fn begin(t: &mut Thread, kernel: &Kernel, next: &strict::Next) -> ! {
     unsafe {
         block::alternate_stack(t);
         strict_thread::point(t);
-        names::name_thread(t);
+        program_name::name_thread(t);
         // PR_SET_PTRACER: the controller may copy large pieces of our memory by itself.
         sys::call(nr::PRCTL, &[0x5961_6d61, header().controller_pid.load(Relaxed) as usize]);
         let image = elf::load_program(t);

@@ -9,8 +9,9 @@ use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::descriptor;
 use crate::identity;
+use crate::limits;
 use crate::native::{self, Patience, SOL_SOCKET, option};
-use crate::plain;
+use crate::scrub;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -150,7 +151,7 @@ fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
             continue;
         }
         touched();
-        plain::shared_limit(t, number, result);
+        limits::shared_limit(t, number, result);
         if result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
             return rest(t, number, a, result as usize, &mut patience) as isize;
         }
@@ -177,7 +178,7 @@ fn receive(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
         }
         if number == nr::RECVMSG && result >= 0 {
             // Whoever gave a bad address was told so by the kernel.
-            let _ = plain::control(a[1]);
+            let _ = scrub::control(a[1]);
         }
         let whole = a[flags] & (MSG_WAITALL | MSG_PEEK) == MSG_WAITALL;
         if whole && result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {

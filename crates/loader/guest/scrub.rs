@@ -3,45 +3,9 @@
 use crate::abi;
 use crate::arena::header;
 use crate::arena::is_own_machine;
-use crate::block::Thread;
-use crate::calls::number as nr;
-use crate::channel::{self};
-use crate::descriptor;
 use crate::identity;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// The kernel counts some things by user, and all nodes are one. A program that was answered otherwise than it would have been alone is told to the controller.
-pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
-    const EMFILE: isize = -24;
-    const ENOSPC: isize = -28;
-    const ETOOMANYREFS: isize = -109;
-    // EMFILE of one's own: there is no number left.
-    let has_room = || {
-        let fd = sys::call(nr::EVENTFD2, &[0, 0]);
-        if fd >= 0 {
-            sys::call(nr::CLOSE, &[fd as usize]);
-        }
-        fd >= 0
-    };
-    let which = match (number, result) {
-        (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, EMFILE) if has_room() => abi::HOST_LIMIT_INOTIFY,
-        (nr::INOTIFY_ADD_WATCH, ENOSPC) => abi::HOST_LIMIT_WATCH,
-        (nr::SENDMSG, ETOOMANYREFS) => abi::HOST_LIMIT_SENDMSG,
-        _ => return,
-    };
-    if is_own_machine() {
-        channel::post(t, abi::HOST_LIMIT, &[which]);
-    }
-}
-
-/// Is the size of files limited (RLIMIT_FSIZE)?
-pub fn has_file_limit() -> bool {
-    const FILE_SIZE: usize = 1;
-    let mut limit = [u64::MAX; 2];
-    sys::call(nr::PRLIMIT64, &[0, FILE_SIZE, 0, limit.as_mut_ptr() as usize]);
-    limit[0] != u64::MAX
-}
 
 /// Does a descriptor say what becomes of files (inotify), which is to be made plain?
 pub fn tells_of_files(word: u64) -> bool {
@@ -107,39 +71,10 @@ pub fn control(message: usize) -> Result<(), isize> {
     Ok(())
 }
 
-/// The number of the process that a pidfd names (/proc/self/fdinfo, "Pid:"). EBADF: it is none; ESRCH: it has ended and been waited for.
-pub fn process_of(fd: usize) -> Result<usize, isize> {
-    const INFO: &[u8] = b"/proc/self/fdinfo/";
-    let mut path = [0_u8; 40];
-    path[..INFO.len()].copy_from_slice(INFO);
-    sys::decimal(fd as u32 as u64, &mut path[INFO.len()..39]);
-    let file = sys::call(nr::OPEN, &[path.as_ptr() as usize, 0, 0]);
-    if file < 0 {
-        return Err(sys::EBADF);
-    }
-    let mut text = [0_u8; 512];
-    let bytes = sys::call(nr::PREAD64, &[file as usize, text.as_mut_ptr() as usize, text.len(), 0]);
-    sys::call(nr::CLOSE, &[file as usize]);
-    let line =
-        text[..bytes.max(0) as usize].split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Pid:\t")).ok_or(sys::EBADF)?;
-    sys::number(line).map(|pid| pid as usize).ok_or(sys::ESRCH)
-}
-
 /// Asked about by number of the ioctl: what a file system knows of a file (generation, blocks on the disk) is chance or the host's.
 pub fn hides(request: usize) -> bool {
     // FS_IOC_GETVERSION, FS_IOC_FIEMAP, FIBMAP; and what came after Linux 6.1 with numbers of the host's: FS_IOC_GETFSUUID, FS_IOC_GETFSSYSFSPATH, NS_GET_MNTNS_ID,
     // NS_MNT_GET_INFO and its two neighbours, NS_GET_ID; PIDFD_GET_INFO of any size.
     let of_host = [0x8008_7601, 0xc020_660b, 1, 0x8011_1500, 0x8081_1501, 0x8008_b705, 0x8010_b70a, 0x8010_b70b, 0x8010_b70c, 0x8008_b70d];
     (of_host.contains(&request) || request & 0xffff == 0xff0b) && is_own_machine()
-}
-
-/// Puts a descriptor in another's place; returns that one.
-pub fn replace(t: &mut Thread, fd: usize, by: usize, close_on_exec: bool) -> isize {
-    const O_CLOEXEC: usize = 0o2_000_000;
-    let word = descriptor::word(t, by);
-    let result = sys::call(nr::DUP3, &[by, fd, if close_on_exec { O_CLOEXEC } else { 0 }]);
-    sys::call(nr::CLOSE, &[by]);
-    descriptor::forget(t, by);
-    descriptor::remember(t, fd, word);
-    result
 }
