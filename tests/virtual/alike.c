@@ -475,6 +475,14 @@ static void wait_for_several(void)
     printf("a signal %ld", waitv(&one, 1, 0, 0, 0));
 }
 
+/* Numbers between those of the table, behind it, and of the x32 table that no kernel here has. */
+static void no_calls(void)
+{
+    long numbers[] = {400, 423, 511, 512, 600, 4096, 1 << 20, -1, 0x40000000 + 600};
+    for (unsigned each = 0; each < sizeof numbers / sizeof *numbers; each++)
+        printf("%ld ", came(syscall(numbers[each], -1, -1, -1, -1, -1, -1)));
+}
+
 /* SO_GET_FILTER: room and length count instructions, and 0 asks how many there are (net/core/filter.c, sk_get_filter). */
 static void filter_read_back(void)
 {
@@ -501,6 +509,7 @@ static const struct part PARTS[] = {
     {"ctrl-S and ctrl-Q", flow}, {"RLIMIT_FSIZE", file_size}, {"RLIMIT_CPU", cpu_time}, {"RLIMIT_STACK", small_stack}, {"descriptors that are none", none},
     {"openat2", open_how},
     {"futex_waitv", wait_for_several},
+    {"calls that Linux does not have", no_calls},
     {"a filter read back", filter_read_back},
     {"stopped while it waits", stopped_waiting},
 };
