@@ -9,8 +9,10 @@
 use super::answer::Outcome;
 use super::arena::Arena;
 use super::guest::{Guest, Posted};
+use super::ids::ThreadId;
 use super::object::Body;
-use super::{Outside, State, Thread, ThreadId, ToCome, Tree};
+use super::outside::{Outside, ToCome};
+use super::{State, Thread, Tree};
 use crate::face::{SocketId, Stack};
 use crate::memory::Memory as _;
 use std::sync::Arc;

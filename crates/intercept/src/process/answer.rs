@@ -1,7 +1,9 @@
 //! Posted calls, by number: who answers each, and how the answer gets back.
 
 use super::guest::{Guest, Posted};
-use super::{Called, Outside, Record, ThreadId, Tree, Wait, signal};
+use super::ids::ThreadId;
+use super::outside::{Called, Outside, Record};
+use super::{Tree, Wait, signal};
 use crate::sys::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,6 +1,6 @@
 //! The controller's view of a node's arena: mapping, and the two futexes by which the processor goes back and forth.
 
-use super::StartError;
+use super::error::StartError;
 use crate::sys::Errno;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};

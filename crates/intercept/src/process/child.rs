@@ -3,7 +3,9 @@
 use super::answer::{Asked, Outcome};
 use super::cpu_time::CpuClock;
 use super::guest::Posted;
-use super::{Exit, Outside, Process, ProcessId, State, Status, Thread, ThreadId, Tree, Wait, signal};
+use super::ids::{ProcessId, ThreadId};
+use super::outside::{Exit, Outside, Status};
+use super::{Process, State, Thread, Tree, Wait, signal};
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
@@ -362,7 +364,7 @@ impl Tree {
     }
 
     /// Parents that wait for children look again.
-    pub(super) fn finish_child_waits(&mut self, outside: &mut dyn super::Outside) {
+    pub(super) fn finish_child_waits(&mut self, outside: &mut dyn super::outside::Outside) {
         for parent in std::mem::take(&mut self.child_changes) {
             let threads = self.processes.get(&parent).map(|one| one.threads.clone()).unwrap_or_default();
             for thread in threads {

@@ -6,7 +6,9 @@
 //! first value of its own two clocks for which somebody waits ([`Tree::cpu_left`]), and they are looked at when it has come back ([`Tree::fire_cpu`]).
 
 use super::answer::{Asked, Outcome};
-use super::{Outside, ProcessId, ThreadId, Tree, Wait, signal};
+use super::ids::{ProcessId, ThreadId};
+use super::outside::Outside;
+use super::{Tree, Wait, signal};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use std::collections::BTreeMap;

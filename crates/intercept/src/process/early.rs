@@ -6,7 +6,11 @@
 //!
 //! Nobody may be able to disturb it: it is the node's first program, and `until` is not later than anything that happens to the node from outside.
 
-use super::{Outside, Spawn, StartError, ThreadId, Tree};
+use super::Tree;
+use super::config::Spawn;
+use super::error::StartError;
+use super::ids::ThreadId;
+use super::outside::Outside;
 use std::sync::atomic::Ordering::Relaxed;
 use weft_core::Instant;
 

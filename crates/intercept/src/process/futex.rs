@@ -3,7 +3,9 @@
 
 use super::answer::{Asked, Outcome};
 use super::guest::Guest;
-use super::{Outside, State, ThreadId, Tree, Wait};
+use super::ids::ThreadId;
+use super::outside::Outside;
+use super::{State, Tree, Wait};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use smallvec::{SmallVec, smallvec};

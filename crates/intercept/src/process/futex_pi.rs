@@ -7,7 +7,8 @@
 use super::answer::Outcome;
 use super::futex::{FUTEX_TRYLOCK_PI, Key, Kind, Waiter};
 use super::guest::Guest;
-use super::{ThreadId, Tree, Wait};
+use super::ids::ThreadId;
+use super::{Tree, Wait};
 use crate::sys::{self, Errno};
 use smallvec::smallvec;
 use weft_loader::abi;

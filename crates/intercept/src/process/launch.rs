@@ -1,9 +1,11 @@
 //! Process 1 of a node, and starting programs below it.
 
 use super::arena::{Arena, memory_file};
+use super::config::{Config, Spawn};
+use super::error::StartError;
 use super::nursery::Nursery;
+use super::processor;
 use super::root::{Next, Unlaid};
-use super::{Config, Spawn, StartError, processor};
 use crate::arch;
 use crate::sys::{self, Errno};
 use std::collections::hash_map::RandomState;
@@ -73,7 +75,7 @@ struct Plan {
     /// there before it runs, and it says here that it waits.
     mapped: Option<Mapping>,
     /// Of programs; none: this process makes others, which get theirs then.
-    limits: Option<super::Limits>,
+    limits: Option<super::config::Limits>,
     /// errno, and what was tried.
     failed: (i32, &'static str),
 }
@@ -205,7 +207,7 @@ fn clone_init(plan: &mut Plan, namespaces: libc::c_int) -> libc::pid_t {
 }
 
 /// Soft and hard limit of descriptors for the kernel, and bytes of memory; `u64::MAX`: as it is.
-pub(super) fn limits_of(wanted: super::Limits) -> Result<([u64; 2], u64), StartError> {
+pub(super) fn limits_of(wanted: super::config::Limits) -> Result<([u64; 2], u64), StartError> {
     let [_, hard] = sys::limit_of(0, libc::RLIMIT_NOFILE).unwrap_or([0; 2]);
     let descriptors = match wanted.descriptors.map(u64::from) {
         Some(wanted) if wanted > hard => return Err(StartError::Step { step: TOO_MANY_DESCRIPTORS, errno: Errno(libc::EPERM) }),
@@ -216,7 +218,7 @@ pub(super) fn limits_of(wanted: super::Limits) -> Result<([u64; 2], u64), StartE
 }
 
 /// What a node's programs see as their limits at first.
-pub(super) fn first_limits(wanted: super::Limits) -> [[u64; 2]; abi::LIMITS.len()] {
+pub(super) fn first_limits(wanted: super::config::Limits) -> [[u64; 2]; abi::LIMITS.len()] {
     let mut limits = abi::LIMITS;
     if let Some(count) = wanted.descriptors {
         limits[abi::LIMIT_DESCRIPTORS] = [count.into(); 2];
@@ -260,7 +262,7 @@ pub(super) enum Users {
 /// Executes the loader in a new process that has these namespaces and descriptors (and the loader's own image), and returns when it runs.
 pub(super) fn clone_loader(
     cpu: Option<usize>,
-    limits: Option<super::Limits>,
+    limits: Option<super::config::Limits>,
     descriptors: &[(&OwnedFd, i32)],
     namespaces: libc::c_int,
     users: Users,

@@ -15,18 +15,22 @@ mod answer;
 mod arena;
 mod brought;
 mod child;
+mod config;
 mod cpu_time;
 mod disk;
 mod early;
+mod error;
 mod futex;
 mod futex_pi;
 mod guest;
+mod ids;
 mod launch;
 mod machine;
 mod mib;
 mod netlink;
 mod nursery;
 mod object;
+mod outside;
 mod poll;
 mod posted;
 pub mod processor;
@@ -42,342 +46,34 @@ mod socket;
 mod strace;
 mod time;
 mod traffic;
+mod usage;
 
 use crate::calls::Calls;
-use crate::face::{SocketId, Stack};
+use crate::face::SocketId;
 use crate::sys::Errno;
 use arena::Arena;
+use config::MEMORY_BYTES;
+use ids::{ProcessId, ThreadId};
 use launch::Init;
 use object::Object;
 use signal::Queue;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::CString;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-use weft_core::{Instant, Op, Rng};
+use weft_core::{Instant, Rng};
 use weft_loader::abi;
 
+pub use config::{Attach, Config, Held, Limits, Spawn};
 pub use disk::{Disk, DiskUse};
+pub use error::StartError;
+pub use outside::{Called, Exit, INSIDE, Next, Outside, Record, Status, ToCome};
 pub use real::{Loading, Parts};
 pub use root::{Files, Mount, OWN_FOLDERS, OwnFile};
 pub use sheet::{Sheet, input};
 pub use strace::{name as call_name, returned as call_result};
-pub use traffic::Traffic;
-
-/// Settings of a node's programs.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Host name.
-    pub name: String,
-    /// Seed of everything random in the node's programs.
-    pub seed: u64,
-    /// CLOCK_REALTIME at the node's boot, in nanoseconds since 1970.
-    pub epoch_ns: u64,
-    /// Virtual time that a call costs.
-    pub per_call: Duration,
-    /// Virtual time after which another runnable thread has its turn.
-    pub slice: Duration,
-    /// Processor to which programs are pinned; the caller should run there too. None: wherever the kernel likes.
-    pub cpu: Option<usize>,
-    /// Wall-clock time after which a thread that makes no call is interrupted.
-    pub patience: Duration,
-    /// RDTSC shows virtual time. Without, programs that use it see real time and are not reproducible; but switching between a program that
-    /// may not use it and a controller that may costs a change of CR4 each way, several µs under a hypervisor.
-    pub trap_tsc: bool,
-    /// Tell every call to [`Outside::called`], as text. Each costs a round trip, and changes nothing in virtual time.
-    pub tell_calls: bool,
-    /// Tell [`Outside::wrote`] when a program has written to its standard output or error. Changes nothing in virtual time.
-    pub tell_writes: bool,
-    /// Programs may answer calls on sockets, and sleep, by themselves where the outcome is certain. Changes nothing but how long it takes.
-    pub ahead: bool,
-    /// Call sites that programs use often become jumps past the kernel. Changes nothing but how long it takes.
-    pub gates: bool,
-    /// What programs see as files; none: the host's, as they are.
-    pub files: Option<Files>,
-    /// Whether what they write there stays when the node begins again.
-    pub disk: DiskUse,
-    /// What programs may have at most.
-    pub limits: Limits,
-    /// A debugger may attach to programs.
-    pub debugged: bool,
-    /// Set from outside when the world is to end: who makes no call then is not waited for.
-    pub interrupt: Option<Arc<AtomicBool>>,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            name: "node".to_owned(),
-            seed: 0,
-            // 2030-01-01T00:00:00Z
-            epoch_ns: 1_893_456_000_000_000_000,
-            per_call: Duration::from_micros(1),
-            slice: Duration::from_millis(1),
-            cpu: None,
-            patience: Duration::from_secs(10),
-            trap_tsc: true,
-            tell_calls: false,
-            tell_writes: false,
-            ahead: true,
-            gates: true,
-            files: None,
-            disk: DiskUse::Once,
-            limits: Limits::default(),
-            debugged: false,
-            interrupt: None,
-        }
-    }
-}
-
-/// What each program of a node may have at most. Beyond it calls fail as they do on Linux (ENOMEM, EMFILE).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Limits {
-    /// Bytes of private writable memory (RLIMIT_DATA); also what the machine is said to have. None: as much as the host gives; 1 GiB is said.
-    pub memory: Option<u64>,
-    /// Descriptors (RLIMIT_NOFILE). None: 1024, which programs can raise.
-    pub descriptors: Option<u32>,
-}
-
-/// What a machine is said to have where nothing limits it.
-const MEMORY_BYTES: u64 = 1 << 30;
-
-/// What a program and all that it has started have used, in virtual time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Usage {
-    /// CPU time: what calls cost, and looking at the clock.
-    pub cpu: Duration,
-    /// Calls that have returned.
-    pub calls: u64,
-    /// What they have moved through sockets; none: they had no socket of the internet's families.
-    pub traffic: Option<Traffic>,
-}
-
-/// A program to start.
-#[derive(Debug)]
-pub struct Spawn {
-    /// Name (looked up in the variable PATH below when it has no slash), then its arguments.
-    pub arguments: Vec<CString>,
-    /// `NAME=value`.
-    pub environment: Vec<CString>,
-    /// Working directory.
-    pub directory: PathBuf,
-    /// Standard input, output and error. Files: what ends in a pipe or terminal outside the node is not in virtual time.
-    pub descriptors: [OwnedFd; 3],
-    /// Who is told when the program is loaded and has not begun: a debugger. It goes on when that returns.
-    pub attach: Option<Attach>,
-}
-
-/// Takes a program that is [`Held`].
-#[derive(Clone)]
-pub struct Attach(pub Arc<dyn Fn(&Held) + Send + Sync>);
-
-impl std::fmt::Debug for Attach {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Attach")
-    }
-}
-
-/// A program that is loaded and has not begun.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Held {
-    /// Its number outside the node.
-    pub pid: u32,
-    /// The file that is mapped, as the node calls it.
-    pub executable: PathBuf,
-    /// What is added to the addresses in the file, if it is position-independent.
-    pub base: u64,
-}
-
-/// Why a node's programs could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A step failed.
-    #[error("cannot {step}: {}", std::io::Error::from_raw_os_error(errno.0))]
-    Step {
-        /// What was tried.
-        step: &'static str,
-        /// Why it failed.
-        errno: Errno,
-    },
-    /// A node's files could not be made.
-    #[error("cannot {what}: {}", std::io::Error::from_raw_os_error(errno.0))]
-    Files {
-        /// What was tried, and of which file.
-        what: String,
-        /// Why it failed.
-        errno: Errno,
-    },
-    /// The program itself could not be executed.
-    #[error("cannot execute {program}: {}", std::io::Error::from_raw_os_error(errno.0))]
-    Execute {
-        /// Its name.
-        program: String,
-        /// ENOENT, EACCES, …
-        errno: Errno,
-    },
-    /// No program was named.
-    #[error("there is no program to start: name one")]
-    Empty,
-    /// Arguments and environment are larger than [`abi::SPAWN_BYTES`].
-    #[error("arguments and environment are longer than {} bytes together: pass them in a file", abi::SPAWN_BYTES)]
-    TooLong,
-    /// The node has as many processes or threads as it can have.
-    #[error("the node has {} processes or {} threads, which is the most there can be", abi::PROCESSES_MAX, abi::CHANNELS_MAX)]
-    Full,
-}
-
-impl StartError {
-    /// What could not be done of a list of steps.
-    fn undone((what, errno): root::Undone) -> StartError {
-        StartError::Files { what, errno: Errno(errno) }
-    }
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
-    /// exit(2) with this status.
-    Exited(i32),
-    /// Killed by this signal.
-    Killed(i32),
-}
-
-impl Status {
-    /// As wait(2) tells it.
-    pub fn word(self) -> i32 {
-        match self {
-            Status::Exited(status) => (status & 0xff) << 8,
-            Status::Killed(signal) => signal & 0x7f,
-        }
-    }
-}
-
-/// A process that has ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Exit {
-    /// Its number in the node.
-    pub pid: u32,
-    /// When.
-    pub at: Instant,
-    /// How.
-    pub status: Status,
-}
-
-/// When a tree wants its next turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Next {
-    /// At this time at the latest; [`Instant::FAR_FUTURE`]: when sockets change.
-    pub at: Instant,
-    /// No process is left.
-    pub ended: bool,
-}
-
-/// In place of a call's number: the result is a digest of what the node's programs were answered without the controller since they began.
-pub const INSIDE: u32 = u32::MAX;
-
-/// A call of a program, for traces and hashes.
-#[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
-    /// When it returned.
-    pub at: Instant,
-    /// The process that was started from outside and that this one descends from.
-    pub program: u32,
-    /// Process in the node.
-    pub process: u32,
-    /// Thread in the node.
-    pub thread: u32,
-    /// Number of the call; [`INSIDE`]: no call.
-    pub number: u32,
-    /// First three arguments.
-    pub arguments: [u64; 3],
-    /// What it returned, as the kernel does (errno negative).
-    pub result: i64,
-    /// Bytes that it gave to the program.
-    pub output: &'a [u8],
-}
-
-/// A call that has returned, or never will, for people.
-#[derive(Clone, Copy, Debug)]
-pub struct Called<'a> {
-    /// When it returned.
-    pub at: Instant,
-    /// The process that was started from outside and that this one descends from.
-    pub program: u32,
-    /// Process in the node.
-    pub process: u32,
-    /// Thread in the node.
-    pub thread: u32,
-    /// Name, arguments and result in strace's manner.
-    pub text: &'a str,
-}
-
-/// Bytes of a stream that are still to come.
-pub struct ToCome<'a, 'f> {
-    /// To which socket.
-    pub socket: SocketId,
-    /// When.
-    pub at: Instant,
-    /// The bytes, as they lie.
-    pub pieces: &'a mut dyn Iterator<Item = &'f [u8]>,
-}
-
-/// The world, as a tree sees it.
-pub trait Outside {
-    /// Nothing from outside can reach the node before this time.
-    fn grant(&self) -> Instant;
-    /// When the node itself has something to do next (a timer of its stack), which may change sockets. For those whose grant is not limited by it.
-    fn next_event(&self) -> Instant {
-        Instant::FAR_FUTURE
-    }
-    /// The node's present is this from now on: its own timers until then have happened. At most the grant.
-    fn advance(&mut self, to: Instant);
-    /// The node's sockets and tables.
-    fn stack(&mut self) -> &mut dyn Stack;
-    /// Sockets that have changed since the last call.
-    fn take_changed(&mut self) -> Vec<SocketId>;
-    /// No timer of the node's is due before this, and nobody but the tree uses its sockets. None: that is not so, or not known.
-    fn quiet_until(&self) -> Option<Instant> {
-        None
-    }
-    /// What will come to a socket before anything else happens to the node, for as long as `take` says that it goes on. The grant then goes as far as
-    /// that is sure, and [`Outside::advance`] lets come what is due.
-    fn foresee(&mut self, take: &mut dyn FnMut(ToCome<'_, '_>) -> bool) {
-        let _ = take;
-    }
-    /// The grant is that of the next arrival again.
-    fn forget_foreseen(&mut self) {}
-    /// A call has been answered.
-    fn record(&mut self, record: &Record<'_>);
-    /// A control message to the node; None: it refuses, or there is nobody to ask.
-    fn control(&mut self, op: Op) -> Option<serde_json::Value> {
-        let _ = op;
-        None
-    }
-    /// With [`Config::tell_calls`]: a program has made a call.
-    fn called(&mut self, call: &Called<'_>) {
-        let _ = call;
-    }
-    /// A process of this number has ended, now: [`Tree::take_exits`] will say how. What others that ran with it do has not been done yet.
-    fn ended(&mut self, pid: u32) {
-        let _ = pid;
-    }
-    /// Programs have written much into files since this was last called: maybe it is their output.
-    fn output_grew(&mut self) {}
-    /// With [`Config::tell_writes`]: a program, or one that it has started, has written to its standard output or error at this time.
-    fn wrote(&mut self, program: u32, at: Instant) {
-        let _ = (program, at);
-    }
-}
-
-/// A channel's number.
-type ThreadId = usize;
-/// A process slot's number.
-type ProcessId = usize;
+pub use usage::{Traffic, Usage};
 
 /// What a thread does.
 #[derive(Debug)]

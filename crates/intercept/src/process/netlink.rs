@@ -2,8 +2,10 @@
 
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
+use super::ids::ThreadId;
 use super::object::Body;
-use super::{Outside, ThreadId, Tree, Wait};
+use super::outside::Outside;
+use super::{Tree, Wait};
 use crate::call::message::{Message, Taken};
 use crate::memory::Memory as _;
 use crate::netlink::{self, Node, PACKETS_MAX, Session};

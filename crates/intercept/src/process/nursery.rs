@@ -3,9 +3,11 @@
 //! the controller's descriptors and memory.
 
 use super::arena::memory_file;
+use super::config::Config;
+use super::error::{StartError, Undone};
 use super::launch::{Users, clone_loader, limits_of};
-use super::root::{Layout, Next, Steps, Undone};
-use super::{Config, Files, OwnFile, StartError};
+use super::root::{Files, OwnFile};
+use super::root::{Layout, Next, Steps};
 use crate::sys::{self, Errno};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};

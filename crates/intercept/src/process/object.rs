@@ -5,10 +5,12 @@
 
 use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
+use super::ids::ThreadId;
 use super::netlink::Link;
+use super::outside::Outside;
 use super::poll::Interests;
 use super::time::Timer;
-use super::{Outside, ThreadId, Tree, Wait, signal};
+use super::{Tree, Wait, signal};
 use crate::face::SocketId;
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};

@@ -3,8 +3,10 @@
 
 use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
+use super::ids::ThreadId;
 use super::object::Body;
-use super::{Outside, State, ThreadId, Tree, Wait};
+use super::outside::Outside;
+use super::{State, Tree, Wait};
 use crate::face::{Poll, SocketId, Stack};
 use crate::memory::Memory as _;
 use crate::sys::Errno;

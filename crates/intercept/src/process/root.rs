@@ -12,8 +12,8 @@ mod tree;
 use self::layers::{Layer, Mounts};
 pub(super) use self::layers::{Next, Unlaid};
 use self::tree::Top;
-use super::StartError;
 use super::disk::DiskUse;
+use super::error::{StartError, Undone};
 use super::launch::NOBODY;
 use super::skeleton;
 use crate::sys::{Errno, is_root};
@@ -769,9 +769,6 @@ impl Steps {
         self.judged(&results).map(|()| self.refused(&results))
     }
 }
-
-/// What could not be done, and errno.
-pub(super) type Undone = (String, i32);
 
 impl Step {
     /// What it is for, with the path in the node where that is somebody's own.

@@ -1,8 +1,12 @@
 //! The scheduler: one thread at a time, first come, first served.
 
 use super::answer::Outcome;
+use super::config::Spawn;
+use super::error::StartError;
 use super::guest::Posted;
-use super::{Next, Outside, Record, Spawn, StartError, State, Thread, ThreadId, Tree, Wait};
+use super::ids::ThreadId;
+use super::outside::{Next, Outside, Record};
+use super::{State, Thread, Tree, Wait};
 use crate::face::SocketId;
 use crate::sys::Errno;
 use std::os::fd::AsFd;
@@ -95,12 +99,12 @@ impl Tree {
         }
     }
 
-    fn held(&self, process: usize, outer: u32) -> super::Held {
+    fn held(&self, process: usize, outer: u32) -> super::config::Held {
         let mut path = [0; abi::PATH_BYTES];
         self.arena.process(process).executable.get(0, &mut path);
         let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
         let executable = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(path));
-        super::Held { pid: outer, executable, base: abi::PROGRAM_ADDRESS as u64 }
+        super::config::Held { pid: outer, executable, base: abi::PROGRAM_ADDRESS as u64 }
     }
 
     /// Sockets of this node have changed.
@@ -186,7 +190,16 @@ impl Tree {
         }
         self.told = trace;
         let result = trace as i64;
-        outside.record(&Record { at: self.clock, program, process, thread, number: super::INSIDE, arguments: [0; 3], result, output: &[] });
+        outside.record(&Record {
+            at: self.clock,
+            program,
+            process,
+            thread,
+            number: super::outside::INSIDE,
+            arguments: [0; 3],
+            result,
+            output: &[],
+        });
     }
 
     /// One thread runs until it waits, ends, or has had its share.

@@ -4,10 +4,12 @@
 
 use super::answer::Outcome;
 use super::guest::{Guest, Posted};
+use super::ids::{ProcessId, ThreadId};
 use super::launch::Laid;
 use super::machine::{self, Moment};
 use super::object::Body;
-use super::{Outside, Process, ProcessId, State, ThreadId, Tree, sheet};
+use super::outside::Outside;
+use super::{Process, State, Tree, sheet};
 use super::{mib, settings};
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};

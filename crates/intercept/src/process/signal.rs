@@ -2,7 +2,9 @@
 
 use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
-use super::{Outside, ProcessId, State, Status, ThreadId, Tree, Wait};
+use super::ids::{ProcessId, ThreadId};
+use super::outside::{Outside, Status};
+use super::{State, Tree, Wait};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use std::collections::VecDeque;
@@ -270,7 +272,7 @@ impl Tree {
     }
 
     /// Threads whose calls take a signal, or say what is left of their time.
-    pub(super) fn finish_signal_waits(&mut self, outside: &mut dyn super::Outside) {
+    pub(super) fn finish_signal_waits(&mut self, outside: &mut dyn super::outside::Outside) {
         for thread in std::mem::take(&mut self.signal_waits) {
             self.attempt_again(thread, outside);
         }

@@ -3,9 +3,11 @@
 
 use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
+use super::ids::ThreadId;
 use super::netlink::Link;
 use super::object::Body;
-use super::{Outside, ThreadId, Tree, Wait, signal};
+use super::outside::Outside;
+use super::{Tree, Wait, signal};
 use crate::arch;
 use crate::call::message::{Message, Taken, joined};
 use crate::call::option::{self, Room};

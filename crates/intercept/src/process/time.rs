@@ -4,8 +4,10 @@
 use super::answer::{Asked, Outcome};
 use super::cpu_time::{CpuClock, CpuTimer, is_cpu_clock};
 use super::guest::{Guest, Posted};
+use super::ids::{ProcessId, ThreadId};
 use super::object::{Body, TimerFile};
-use super::{Outside, ProcessId, State, Thread, ThreadId, Tree, Wait, signal};
+use super::outside::Outside;
+use super::{State, Thread, Tree, Wait, signal};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use std::collections::BTreeMap;

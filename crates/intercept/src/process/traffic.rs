@@ -1,19 +1,9 @@
 //! What programs move through the node's sockets: the bytes that their calls took and gave, headers not counted.
 
-use super::{ThreadId, Tree};
+use super::Tree;
+use super::ids::ThreadId;
+use super::usage::Traffic;
 use crate::call::message::Taken;
-use weft_core::Instant;
-
-/// Payload that a program and all that it has started have moved through sockets of the internet's families.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
-    /// Bytes that their sockets took from them to be sent.
-    pub sent_bytes: u64,
-    /// Bytes that their sockets gave to them.
-    pub received_bytes: u64,
-    /// When they got the first and the last of these.
-    pub received: Option<(Instant, Instant)>,
-}
 
 impl Tree {
     /// The traffic of the program that a thread belongs to.

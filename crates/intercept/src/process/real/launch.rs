@@ -1,6 +1,6 @@
 //! Starting a program in real time: what the loader finds at fixed numbers.
 
-use super::super::StartError;
+use super::super::error::StartError;
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -47,7 +47,7 @@ impl Loading {
         let program = find(name, path)?;
         let image = super::super::launch::loader().map_err(failed("make the loader's memory file"))?.as_fd();
         let next = next(&program).map_err(failed("make a memory file"))?;
-        let arena = super::super::Arena::file().map_err(failed("make the memory that is shared with programs"))?;
+        let arena = super::super::arena::Arena::file().map_err(failed("make the memory that is shared with programs"))?;
         let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(failed("make a socket pair"))?;
         let bell = sys::event(0).map_err(failed("make an eventfd"))?;
         let copy =

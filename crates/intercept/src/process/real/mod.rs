@@ -11,9 +11,13 @@ mod told;
 
 use super::answer::Outcome;
 use super::brought::Brought;
+use super::config::Config;
+use super::error::StartError;
 use super::guest::{self, Guest, Posted};
+use super::ids::{ProcessId, ThreadId};
 use super::object::{Body, Object};
-use super::{Config, Outside, Process, ProcessId, StartError, State, Thread, ThreadId, Tree, signal};
+use super::outside::Outside;
+use super::{Process, State, Thread, Tree, signal};
 use crate::arch;
 use crate::face::SocketId;
 use crate::remote::LATER;
@@ -79,8 +83,8 @@ impl Tree {
     pub fn real(name: &str, parts: Parts) -> Result<Tree, StartError> {
         let failed = |step| move |errno| StartError::Step { step, errno };
         let Parts { arena, control, bell } = parts;
-        let arena = super::Arena::map(&arena).map_err(failed("map the memory that is shared with programs"))?;
-        let init = super::Init::none(control).map_err(failed("use a socket pair"))?;
+        let arena = super::arena::Arena::map(&arena).map_err(failed("map the memory that is shared with programs"))?;
+        let init = super::launch::Init::none(control).map_err(failed("use a socket pair"))?;
         let header = arena.header();
         header.flags.store(abi::STRICT, Relaxed);
         header.controller_pid.store(std::process::id(), Relaxed);

@@ -4,8 +4,10 @@
 //! the kernel (fs/eventpoll.c) there is a list of members that became ready; a level-triggered one goes back to its end until it is found to be
 //! ready no more.
 
+use super::super::Tree;
 use super::super::guest::{Guest, Posted};
-use super::super::{Outside, ThreadId, Tree};
+use super::super::ids::ThreadId;
+use super::super::outside::Outside;
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -5,7 +5,8 @@
 //! a folder of the node's own, with an overlay for each folder in it, links, copies of small files, and the others as they are.
 
 use super::tree::Top;
-use super::{Act, Kind, Layout, Otherwise, SKELETON, StartError, Steps, escaped, is_empty, text};
+use super::{Act, Kind, Layout, Otherwise, SKELETON, Steps, escaped, is_empty, text};
+use crate::process::error::StartError;
 use crate::sys::is_root;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

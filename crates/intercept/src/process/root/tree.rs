@@ -3,7 +3,9 @@
 //! Hardly a program writes to it. So the nursery makes one for all nodes, to be read only, with all that is the same for them mounted already: process 1 of a node
 //! has to add what is the node's. A node whose own files are to be there has its own from the beginning; the others get one when a program wants to write there.
 
-use super::{Act, BARE, DEVICE_LINKS, DEVICES, DiskUse, FRESH, Kind, Layout, NEW, Otherwise, StartError, Steps, TREE, is_new, text};
+use super::{Act, BARE, DEVICE_LINKS, DEVICES, FRESH, Kind, Layout, NEW, Otherwise, Steps, TREE, is_new, text};
+use crate::process::disk::DiskUse;
+use crate::process::error::StartError;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
