@@ -35,7 +35,7 @@ impl Tree {
     pub(super) fn new_process(&mut self, parent: Option<ProcessId>) -> Option<(ProcessId, ThreadId)> {
         let process = (0..abi::PROCESSES_MAX).find(|id| !self.processes.contains_key(id))?;
         let key = [self.rng.u64(), self.rng.u64(), self.rng.u64(), self.rng.u64()];
-        self.arena.clear_process(process, key, &super::launch::first_limits(self.config.limits));
+        self.arena.clear_process(process, key, &super::limits::first_limits(self.config.limits));
         let (program, group, session, name) = parent
             .and_then(|id| self.processes.get(&id))
             .map(|one| (one.program, one.group, one.session, one.name.clone()))

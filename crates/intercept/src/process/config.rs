@@ -1,7 +1,8 @@
 //! What a node's programs are set to, and what is started.
 
 use super::disk::DiskUse;
-use super::root::Files;
+use super::files::Files;
+use super::limits::Limits;
 use std::ffi::CString;
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -74,18 +75,6 @@ impl Default for Config {
         }
     }
 }
-
-/// What each program of a node may have at most. Beyond it calls fail as they do on Linux (ENOMEM, EMFILE).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Limits {
-    /// Bytes of private writable memory (RLIMIT_DATA); also what the machine is said to have. None: as much as the host gives; 1 GiB is said.
-    pub memory: Option<u64>,
-    /// Descriptors (RLIMIT_NOFILE). None: 1024, which programs can raise.
-    pub descriptors: Option<u32>,
-}
-
-/// What a machine is said to have where nothing limits it.
-pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 
 /// A program to start.
 #[derive(Debug)]

@@ -4,10 +4,9 @@
 //! made, and which the next process 1 puts in its place. Everything that was written is kept, synchronised or not.
 
 use super::arena::Arena;
-use super::launch::Init;
+use super::files::{OwnDisk, is_new};
 use super::nursery::Nursery;
-use crate::sys::Errno;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,18 +47,21 @@ impl DiskUse {
     pub(super) fn is_kept(&self) -> bool {
         !matches!(self, DiskUse::Once)
     }
+    /// What a node's files are to be made from.
+    pub(super) fn own(&self) -> OwnDisk<'_> {
+        OwnDisk { kept: self.is_kept(), before: self.before().map(|disk| disk.tree.as_fd()) }
+    }
     pub(super) fn before(&self) -> Option<&Kept> {
         if let DiskUse::Again(disk) = self { Some(&disk.0) } else { None }
     }
 }
 
 /// Looks at what programs of the node have made or been given.
-pub(super) fn take(tree: OwnedFd, arena: &Arena, init: &Init) -> Disk {
+pub(super) fn take(tree: OwnedFd, arena: &Arena, node: &Path, nursery: Option<Arc<Nursery>>) -> Disk {
     let stage = PathBuf::from(format!("/proc/self/fd/{}", tree.as_raw_fd()));
     let mut owners = Vec::new();
-    let node = init.root();
     for (layer, skip) in [("upper", false), ("root", true)] {
-        let own = |name: &str| skip && super::root::is_new(name);
+        let own = |name: &str| skip && is_new(name);
         walk(&stage.join(layer), Path::new(""), 0, &own, &mut |path| {
             if let Ok(found) = node.join(path).symlink_metadata() {
                 let owner = arena.owner_of(found.ino(), found.dev());
@@ -69,13 +71,12 @@ pub(super) fn take(tree: OwnedFd, arena: &Arena, init: &Init) -> Disk {
             }
         });
     }
-    Disk(Arc::new(Kept { tree, real_start: arena.header().real_start.load(Relaxed), owners, _nursery: init.nursery.clone() }))
+    Disk(Arc::new(Kept { tree, real_start: arena.header().real_start.load(Relaxed), owners, _nursery: nursery }))
 }
 
 impl Kept {
     /// Whose files are is known by their numbers, which are others now. Before the first program runs.
-    pub fn tell_owners(&self, arena: &Arena, init: &Init) {
-        let node = init.root();
+    pub fn tell_owners(&self, arena: &Arena, node: &Path) {
         for (path, owner) in &self.owners {
             if let Ok(found) = node.join(path).symlink_metadata() {
                 arena.give_file(found.ino(), found.dev(), *owner);
@@ -100,9 +101,4 @@ fn walk(layer: &Path, below: &Path, depth: usize, leave_out: &dyn Fn(&str) -> bo
             walk(layer, &path, depth + 1, leave_out, see);
         }
     }
-}
-
-/// Takes the layer from process 1, which sends it before it says that it is ready.
-pub(super) fn receive(init: &Init, limit: std::time::Duration) -> Result<OwnedFd, Errno> {
-    init.announced(limit)?.1.ok_or(Errno(libc::EBADF))
 }

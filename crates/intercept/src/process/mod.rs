@@ -15,16 +15,19 @@ mod answer;
 mod arena;
 mod brought;
 mod child;
+mod clone;
 mod config;
 mod cpu_time;
 mod disk;
 mod early;
 mod error;
+mod files;
 mod futex;
 mod futex_pi;
 mod guest;
 mod ids;
 mod launch;
+mod limits;
 mod machine;
 mod mib;
 mod netlink;
@@ -35,26 +38,26 @@ mod poll;
 mod posted;
 pub mod processor;
 mod real;
-mod root;
+mod rights;
 mod run;
 mod said;
 pub mod settings;
 mod sheet;
 mod signal;
-mod skeleton;
 mod socket;
 mod strace;
 mod time;
 mod traffic;
 mod usage;
+mod users;
 
 use crate::calls::Calls;
 use crate::face::SocketId;
 use crate::sys::Errno;
 use arena::Arena;
-use config::MEMORY_BYTES;
 use ids::{ProcessId, ThreadId};
 use launch::Init;
+use limits::MEMORY_BYTES;
 use object::Object;
 use signal::Queue;
 use smallvec::SmallVec;
@@ -65,12 +68,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use weft_core::{Instant, Rng};
 use weft_loader::abi;
 
-pub use config::{Attach, Config, Held, Limits, Spawn};
+pub use config::{Attach, Config, Held, Spawn};
 pub use disk::{Disk, DiskUse};
 pub use error::StartError;
+pub use files::{Files, Mount, OWN_FOLDERS, OwnFile};
+pub use limits::Limits;
 pub use outside::{Called, Exit, INSIDE, Next, Outside, Record, Status, ToCome};
 pub use real::{Loading, Parts};
-pub use root::{Files, Mount, OWN_FOLDERS, OwnFile};
 pub use sheet::{Sheet, input};
 pub use strace::{name as call_name, returned as call_result};
 pub use usage::{Traffic, Usage};
@@ -346,7 +350,7 @@ impl Tree {
     }
     /// What programs have written, for the node's next life. None: it was not to be kept, or has been taken.
     pub fn take_disk(&mut self) -> Option<Disk> {
-        self.init.layer.take().map(|layer| disk::take(layer, &self.arena, &self.init))
+        self.init.take_disk(&self.arena)
     }
     /// Sends a signal to a process from outside; false: there is none.
     pub fn signal(&mut self, pid: u32, signal: i32) -> bool {

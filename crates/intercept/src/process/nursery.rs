@@ -3,11 +3,12 @@
 //! the controller's descriptors and memory.
 
 use super::arena::memory_file;
-use super::config::Config;
+use super::clone::clone_loader;
 use super::error::{StartError, Undone};
-use super::launch::{Users, clone_loader, limits_of};
-use super::root::{Files, OwnFile};
-use super::root::{Layout, Next, Steps};
+use super::files::{Files, Layout, Next, OwnDisk, OwnFile, Steps};
+use super::limits::{Limits, limits_of, widen_limits};
+use super::rights::send;
+use super::users::Users;
 use crate::sys::{self, Errno};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -60,7 +61,7 @@ impl Nursery {
         let layout = Layout::of(files.root.as_deref(), &files.common)?;
         let (orders, ordered) =
             sys::unix_pair(libc::SOCK_SEQPACKET).map_err(|errno| StartError::Step { step: "make a socket pair", errno })?;
-        super::launch::widen_limits();
+        widen_limits();
         let users = if sys::is_root() { Users::OnlyNobody } else { Users::OnlyMe };
         let pid = clone_loader(None, None, &[(&ordered, abi::DESCRIPTOR_COMMANDS)], libc::CLONE_NEWUSER, users)?;
         let born = sys::real_nanos();
@@ -99,22 +100,29 @@ impl Nursery {
     }
 
     /// Has process 1 of a node made, with its files, arena, control and command socket.
-    pub fn bear(&self, files: &Files, config: &Config, handed: [BorrowedFd<'_>; 3]) -> Result<Born, StartError> {
+    pub fn bear(
+        &self,
+        files: &Files,
+        limits: Limits,
+        cpu: Option<usize>,
+        disk: OwnDisk<'_>,
+        handed: [BorrowedFd<'_>; 3],
+    ) -> Result<Born, StartError> {
         let step = |step| move |errno| StartError::Step { step, errno };
-        let (descriptors, memory) = limits_of(config.limits)?;
-        let steps = Steps::new(files, &self.layout, &config.disk)?;
+        let (descriptors, memory) = limits_of(limits)?;
+        let steps = Steps::new(files, &self.layout, disk)?;
         let (list, steps_bytes) = written(&steps)?;
         let order = abi::Order {
             what: abi::ORDER_BEAR,
             reserved: 0,
             namespaces: (libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u32,
-            cpu: config.cpu.map_or(u32::MAX, |cpu| cpu as u32),
+            cpu: cpu.map_or(u32::MAX, |cpu| cpu as u32),
             descriptors,
             memory,
             steps_bytes,
         };
         let [arena, control, commands] = handed;
-        let layer = config.disk.before().map_or(list.as_fd(), |disk| disk.tree.as_fd());
+        let layer = disk.before.unwrap_or(list.as_fd());
         let pid = self.ask(&order, &[arena, control, commands, list.as_fd(), layer, layer]).map_err(step("make process 1 of a node"))?;
         Ok(Born { pid, steps, list })
     }
@@ -137,7 +145,7 @@ impl Nursery {
         let longs = [order.steps_bytes, order.descriptors[0], order.descriptors[1], order.memory];
         let words = [order.what, order.reserved, order.namespaces, order.cpu];
         let bytes = [&words.map(u32::to_ne_bytes).concat()[..], &longs.map(u64::to_ne_bytes).concat()].concat();
-        let reply = super::launch::send(orders.as_fd(), &bytes, descriptors).and_then(|()| answer(orders.as_fd(), limit_ms));
+        let reply = send(orders.as_fd(), &bytes, descriptors).and_then(|()| answer(orders.as_fd(), limit_ms));
         if reply.is_err() {
             self.is_dead.store(true, Relaxed);
             // SAFETY: our child, which is waited for in `drop` only.
@@ -212,7 +220,7 @@ mod tests {
         let nursery = Nursery { pid, born: 0, orders: Mutex::new(orders), layout, is_dead: AtomicBool::new(false) };
         let order = abi::Order::default();
         assert_eq!(nursery.ask_within(1, &order, &[]), Err(Errno(libc::ETIMEDOUT)));
-        super::super::launch::send(theirs.as_fd(), &4711_i64.to_ne_bytes(), &[]).unwrap();
+        send(theirs.as_fd(), &4711_i64.to_ne_bytes(), &[]).unwrap();
         assert_eq!(nursery.ask_within(10_000, &order, &[]), Err(Errno(libc::ESRCH)));
         drop(nursery);
         assert_eq!(child.wait().unwrap_err().raw_os_error(), Some(libc::ECHILD), "it was killed, and waited for");

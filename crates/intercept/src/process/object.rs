@@ -87,7 +87,7 @@ impl Tree {
         let inode = sys::inode(theirs.as_fd())? & abi::INODE;
         // Another object may have had the number.
         self.arena.header().nonblocking[inode as usize % abi::NONBLOCKING_KNOWN].store(0, Relaxed);
-        super::launch::send(self.init.control.as_fd(), &[1], &[theirs.as_fd()])?;
+        super::rights::send(self.init.control.as_fd(), &[1], &[theirs.as_fd()])?;
         if let Body::Socket(socket) = &body {
             self.by_socket.insert(*socket, inode);
         }

@@ -45,7 +45,7 @@ impl Loading {
     pub fn new(name: &CStr, path: Option<&[u8]>) -> Result<(Loading, Parts), StartError> {
         let failed = |step| move |errno| StartError::Step { step, errno };
         let program = find(name, path)?;
-        let image = super::super::launch::loader().map_err(failed("make the loader's memory file"))?.as_fd();
+        let image = super::super::clone::loader().map_err(failed("make the loader's memory file"))?.as_fd();
         let next = next(&program).map_err(failed("make a memory file"))?;
         let arena = super::super::arena::Arena::file().map_err(failed("make the memory that is shared with programs"))?;
         let (control, theirs) = sys::unix_pair(libc::SOCK_SEQPACKET).map_err(failed("make a socket pair"))?;

@@ -3,44 +3,16 @@
 //! Hardly a program writes to it. So the nursery makes one for all nodes, to be read only, with all that is the same for them mounted already: process 1 of a node
 //! has to add what is the node's. A node whose own files are to be there has its own from the beginning; the others get one when a program wants to write there.
 
-use super::{Act, BARE, DEVICE_LINKS, DEVICES, FRESH, Kind, Layout, NEW, Otherwise, Steps, TREE, is_new, text};
-use crate::process::disk::DiskUse;
-use crate::process::error::StartError;
+use super::super::error::StartError;
+use super::layout::{Kind, Layout};
+use super::places::{BARE, DEVICE_LINKS, DEVICES, FRESH, NEW, OWN, TREE, is_new, text};
+use super::steps::{Act, Otherwise, Steps};
+use super::unlaid::Top;
+use super::wanted::OwnDisk;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// What every node has for itself: the folder of its layer, where it is seen, and the mode.
-pub(super) const OWN: [(&str, &str, libc::mode_t); 4] =
-    [("home", "root", 0o700), ("run", "run", 0o755), ("tmp", "tmp", 0o1777), ("shm", "dev/shm", 0o1777)];
-
-/// What lies at the top, besides what is new.
-#[derive(Clone, Debug, Default)]
-pub(in crate::process) struct Top {
-    pub(super) folders: Vec<OsString>,
-    /// Those of them on which something is mounted.
-    pub(super) mounted: Vec<OsString>,
-    pub(super) links: Vec<(OsString, PathBuf)>,
-}
-
-impl Top {
-    /// Paths of what there is of it, from `/`, which is one itself.
-    pub fn names(&self) -> impl Iterator<Item = PathBuf> {
-        let new = NEW.iter().map(|(name, _)| PathBuf::from(name));
-        let links = self.links.iter().map(|(name, _)| PathBuf::from(name));
-        let devices = DEVICE_LINKS.iter().map(|(name, _)| Path::new("dev").join(name));
-        [PathBuf::new()].into_iter().chain(new).chain(self.folders.iter().map(PathBuf::from)).chain(links).chain(devices)
-    }
-}
-
-impl Layout {
-    pub(super) fn top(&self) -> Top {
-        let names =
-            |which: fn(Kind) -> bool| self.folders.iter().filter(move |folder| which(folder.kind)).map(|folder| folder.name.clone());
-        Top { folders: names(|_| true).collect(), mounted: names(|kind| kind != Kind::Empty).collect(), links: self.links.clone() }
-    }
-}
 
 impl Steps {
     /// The folders and links of the top level. `again`: they are there, or programs have taken them away; what is mounted needs a place.
@@ -105,15 +77,15 @@ impl Steps {
         stage: &Path,
         deep: &BTreeSet<&OsStr>,
         layout: &Layout,
-        disk: &DiskUse,
+        disk: OwnDisk<'_>,
     ) -> Result<PathBuf, StartError> {
         let root = stage.join("root");
         self.folder(&root, 0o755)?;
         // A mount of its own, that it can become `/`.
         self.mount("make a root for the node", &root, &root, c"", libc::MS_BIND, b"", Otherwise::Fail)?;
-        let again = disk.before().is_some();
+        let again = disk.before.is_some();
         self.at_top(&root, &layout.top, again)?;
-        if disk.is_kept() {
+        if disk.kept {
             FRESH.iter().try_for_each(|(name, mode)| self.memory(&root.join(name), mode))?;
         }
         for name in deep.iter().filter(|name| !again && !name.to_str().is_some_and(is_new)) {

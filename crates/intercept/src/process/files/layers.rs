@@ -4,17 +4,16 @@
 //! (`has_locked_children`, fs/namespace.c). Such folders are not rare: /etc of a container, /var beside snap or docker. They are made piece by piece:
 //! a folder of the node's own, with an overlay for each folder in it, links, copies of small files, and the others as they are.
 
-use super::tree::Top;
-use super::{Act, Kind, Layout, Otherwise, SKELETON, Steps, escaped, is_empty, text};
-use crate::process::error::StartError;
+use super::super::error::StartError;
+use super::layout::{Kind, Layout};
+use super::places::{SKELETON, escaped, is_empty, text};
+use super::steps::{Act, Otherwise, Steps};
 use crate::sys::is_root;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt as _;
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weft_loader::abi;
 
 /// More in a folder that is made piece by piece is not looked at: it is shown as it is, and nothing can be written there.
 const PIECES_MAX: usize = 1024;
@@ -23,100 +22,6 @@ const COPY_BYTES_MAX: u64 = 64 << 10;
 /// Whoever runs weft, a node gets what everybody may read.
 const EVERYBODY_READS: u32 = 0o004;
 const EVERYBODY_ENTERS: u32 = 0o005;
-
-/// The places in which something is mounted.
-#[derive(Debug, Default)]
-pub(super) struct Mounts(BTreeSet<PathBuf>);
-
-impl Mounts {
-    /// Those that this process sees. None where /proc does not say.
-    pub fn read() -> Mounts {
-        std::fs::read("/proc/self/mountinfo").map(|text| Mounts::parse(&text)).unwrap_or_default()
-    }
-
-    /// proc_pid_mountinfo(5): the fifth word of a line, in which blanks, tabs, newlines and backslashes are octal.
-    fn parse(text: &[u8]) -> Mounts {
-        let places = text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
-        Mounts(places.map(|place| PathBuf::from(OsString::from_vec(unescaped(place)))).collect())
-    }
-
-    /// Is there one below this folder?
-    pub fn below(&self, folder: &Path) -> bool {
-        self.0.range(folder.to_path_buf()..).take_while(|place| place.starts_with(folder)).any(|place| place != folder)
-    }
-}
-
-fn unescaped(mut place: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    while let Some((first, rest)) = place.split_first() {
-        let digits = rest.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => (out.push(byte), place = &rest[3..]).0,
-            None => (out.push(*first), place = rest).0,
-        }
-    }
-    out
-}
-
-/// Folders of the host's that get an overlay when a program wants to write there.
-#[derive(Clone, Debug, Default)]
-pub(in crate::process) struct Unlaid {
-    /// These are tried first.
-    pub late: Vec<OsString>,
-    /// What is at the top, where that is everybody's: a node's own is made next.
-    pub whole: Option<Arc<Top>>,
-    pub closed: Vec<OsString>,
-}
-
-/// What is laid next.
-pub(in crate::process) enum Next {
-    Layers(Vec<OsString>),
-    Whole(Arc<Top>),
-}
-
-impl Unlaid {
-    /// `Header::closed`.
-    pub fn told(&self) -> u32 {
-        match (self.late.is_empty() && self.whole.is_none(), self.closed.is_empty()) {
-            (false, _) => abi::UNLAID_LATE,
-            (true, false) => abi::UNLAID,
-            (true, true) => 0,
-        }
-    }
-
-    pub fn next(&mut self) -> Next {
-        match self.whole.take_if(|_| self.late.is_empty()) {
-            Some(top) => Next::Whole(top),
-            None => Next::Layers(std::mem::take(if self.late.is_empty() { &mut self.closed } else { &mut self.late })),
-        }
-    }
-}
-
-/// Overlays may lie two deep (FILESYSTEM_MAX_STACK_DEPTH of include/linux/fs.h).
-fn is_overlay(folder: &Path) -> bool {
-    rustix::fs::statfs(folder).is_ok_and(|found| found.f_type == libc::OVERLAYFS_SUPER_MAGIC)
-}
-
-impl Layout {
-    /// Can what all nodes see of a folder be an overlay, and another be laid over that? In /etc every node has files of its own.
-    pub(super) fn may_be_late(&self, name: &OsStr, path: &Path) -> bool {
-        let plain = path.metadata().is_ok_and(|found| found.mode() & 0o7777 == 0o755);
-        name != "etc" && plain && !is_overlay(path) && !self.mounted.below(path)
-    }
-
-    /// Has the nursery laid an overlay over this folder of the top level?
-    pub(super) fn is_late(&self, name: &OsStr) -> bool {
-        self.folders.iter().any(|folder| folder.kind == Kind::Late && folder.name == name) && !self.is_refused(name)
-    }
-
-    /// Folders below the top level that nodes may change where there is no such layer, and their modes; those of folders that the nursery lays an overlay over, or
-    /// the others.
-    pub(super) fn writable_below(&self, late: bool) -> impl Iterator<Item = (&'static str, libc::mode_t)> {
-        let those = self.writable.iter().filter_map(|folder| Some((*folder, folder.split_once('/')?.0)));
-        let those = those.filter(move |(folder, top)| !self.has_skeleton(folder) && self.is_late(OsStr::new(top)) == late);
-        those.map(|(folder, _)| (folder, if folder == "var/tmp" { 0o1777 } else { 0o755 }))
-    }
-}
 
 /// A folder of the host's, the node's folders for what is written, and where both are seen.
 pub(super) struct Layer {
@@ -242,28 +147,4 @@ fn pieces(folder: &Path) -> Option<Vec<PathBuf>> {
         entries.take(PIECES_MAX + 1).map(|entry| entry.map(|entry| entry.file_name().into())).collect::<Result<Vec<PathBuf>, _>>().ok()?;
     names.sort();
     (names.len() <= PIECES_MAX).then_some(names)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_mounted_below_is_known() {
-        let mounts = Mounts::parse(
-            b"22 1 254:1 / / rw - ext4 /dev/root rw\n30 22 0:5 / /var/lib/with\\040blank rw,relatime shared:1 - tmpfs none rw\n31 22 0:6 / /etc/hosts rw - ext4 x rw\nnonsense\n",
-        );
-        for (folder, below) in [
-            ("/var", true),
-            ("/var/lib", true),
-            ("/var/lib/with blank", false),
-            ("/var/lib/with", false),
-            ("/va", false),
-            ("/etc", true),
-            ("/usr", false),
-        ] {
-            assert_eq!(mounts.below(Path::new(folder)), below, "{folder}");
-        }
-        assert_eq!(unescaped(br"a\134b\1"), br"a\b\1");
-    }
 }

@@ -4,7 +4,7 @@
 //!
 //! Folders that others may not read on the host are empty: what is in them would depend on who runs weft.
 
-use super::launch::NOBODY;
+use super::super::users::NOBODY;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
