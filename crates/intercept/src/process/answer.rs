@@ -2,41 +2,16 @@
 
 use super::guest::{Guest, Posted};
 use super::ids::ThreadId;
+use super::outcome::{Asked, Outcome};
 use super::outside::{Called, Outside, Record};
-use super::{Tree, Wait, signal};
+use super::pending;
+use super::state::Wait;
+use super::tree::Tree;
 use crate::sys::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weft_loader::abi;
 use weft_loader::calls::{self, Call as _};
-
-/// What a call comes to, other than an errno.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// Returns this.
-    Done(i64),
-    /// A descriptor is on its way; its number is the result.
-    Descriptor {
-        /// O_CLOEXEC.
-        close_on_exec: bool,
-    },
-    /// The thread waits; the call is tried again when that ends.
-    Wait(Wait),
-    /// The answer is in the channel already.
-    Prepared,
-    /// There is nobody to answer.
-    Gone,
-}
-
-/// A call of a program as its handler gets it, beside its arguments.
-pub(super) struct Asked<'a> {
-    /// Whose call it is.
-    pub thread: ThreadId,
-    /// What descriptor argument 0 is, and the words.
-    pub posted: &'a Posted,
-    /// The memory of its program.
-    pub guest: &'a Guest<'a>,
-}
 
 macro_rules! handlers {
     (
@@ -240,7 +215,7 @@ impl Tree {
             abi::EXEC => self.exec(thread),
             abi::RAISED => {
                 let number = (posted.arguments[0] & 63) as i32;
-                self.signal_thread(thread, number, signal::info_from_kernel(number));
+                self.signal_thread(thread, number, pending::info_from_kernel(number));
                 Ok(Outcome::Done(0))
             }
             abi::HOST_LIMIT => {

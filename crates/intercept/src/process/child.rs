@@ -1,11 +1,13 @@
 //! Processes and threads coming and going: clone, execve, exit, wait.
 
-use super::answer::{Asked, Outcome};
-use super::cpu_time::CpuClock;
+use super::cpu_timers::CpuClock;
 use super::guest::Posted;
 use super::ids::{ProcessId, ThreadId};
+use super::outcome::{Asked, Outcome};
 use super::outside::{Exit, Outside, Status};
-use super::{Process, State, Thread, Tree, Wait, signal};
+use super::pending;
+use super::state::{Process, State, Thread, Wait};
+use super::tree::Tree;
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
@@ -49,7 +51,7 @@ impl Tree {
             outer: 0,
             pidfd: None,
             threads: Vec::new(),
-            queue: signal::Queue::default(),
+            queue: pending::Queue::default(),
             status: None,
             stopped: None,
             continued: false,
@@ -57,7 +59,7 @@ impl Tree {
             death_signal: 0,
             vfork_of: None,
             ended_threads: false,
-            timers: super::time::ProcessTimers::default(),
+            timers: super::timers::ProcessTimers::default(),
             cpu: 0,
             began: self.clock,
             name,
@@ -77,7 +79,7 @@ impl Tree {
             process,
             tid: 0,
             state: State::Starting,
-            queue: signal::Queue::default(),
+            queue: pending::Queue::default(),
             deadline: None,
             expired: false,
             held: false,
@@ -319,7 +321,7 @@ impl Tree {
                 one.parent = None;
                 if one.death_signal != 0 {
                     let signal = one.death_signal;
-                    self.signal_process(orphan, signal, signal::info_from_kernel(signal));
+                    self.signal_process(orphan, signal, pending::info_from_kernel(signal));
                 }
             }
         }
@@ -357,7 +359,7 @@ impl Tree {
         let (handler, flags) = (action.handler.load(Relaxed), action.flags.load(Relaxed));
         let unwanted = number == libc::SIGCHLD && (handler == 1 || flags & SA_NOCLDWAIT != 0);
         if number != 0 {
-            self.signal_process(parent, number, signal::info_of_child(number, code, pid, value));
+            self.signal_process(parent, number, pending::info_of_child(number, code, pid, value));
         }
         self.child_changes.push(parent);
         !unwanted || !matches!(code, CLD_EXITED | CLD_KILLED)
@@ -447,7 +449,7 @@ impl Tree {
             guest.write(places.usage, &usage)?;
         }
         if let Some(at) = places.info.filter(|at| *at != 0) {
-            guest.write(at, &signal::info_of_child(libc::SIGCHLD, code, pid, value))?;
+            guest.write(at, &pending::info_of_child(libc::SIGCHLD, code, pid, value))?;
         }
         self.reap(thread, found, pid, code, options);
         Ok(Outcome::Done(if places.info.is_some() { 0 } else { i64::from(pid) }))

@@ -2,16 +2,18 @@
 //!
 //! Such a clock goes on while its thread, or a thread of its process, has the processor: by what calls and looking at the clock cost, and by the time that a
 //! thread rests which runs without a call ([`Tree::rest`]). All of it is the user's, so CPUCLOCK_PROF, VIRT and SCHED show the same. When one of
-//! these clocks comes to a value is not known before, so nothing of this is among [`super::time::Timers`]. Instead a thread is let go no further than to the
+//! these clocks comes to a value is not known before, so nothing of this is among [`super::timers::Timers`]. Instead a thread is let go no further than to the
 //! first value of its own two clocks for which somebody waits ([`Tree::cpu_left`]), and they are looked at when it has come back ([`Tree::fire_cpu`]).
 
-use super::answer::{Asked, Outcome};
+use super::cpu_timers::{CpuClock, CpuTimer, Due, Key};
 use super::ids::{ProcessId, ThreadId};
+use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
-use super::{Tree, Wait, signal};
+use super::pending;
+use super::state::Wait;
+use super::tree::Tree;
 use crate::memory::Memory as _;
 use crate::sys::Errno;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_loader::abi;
 use weft_loader::calls;
@@ -19,90 +21,8 @@ use weft_loader::calls;
 const TIMER_ABSTIME: i32 = 1;
 /// A tick of the kernel's (250 Hz): what is left of a timer that has expired and not been looked at, and what setitimer(2) adds.
 const TICK: u64 = 4_000_000;
-/// The kernel looks at CPU clocks in its tick only, so that a timer comes no earlier than with the next one after it was set or came last, however short it is.
-/// Returning from a handler is a call, too: without that the next signal would be there before the program has come any further. This is the finest tick that
-/// kernels have (1000 Hz), so that no timer is later than it must be.
-const TICK_FINEST: u64 = 1_000_000;
 /// Process 1 of a node computes nothing.
 const INIT: u32 = 1;
-
-/// A clock, by the number of its thread or process in the node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum CpuClock {
-    /// CLOCK_THREAD_CPUTIME_ID of it.
-    Thread(u32),
-    /// CLOCK_PROCESS_CPUTIME_ID of it.
-    Process(u32),
-    /// Of one that is gone, and whose number may be another's. The kernel keeps the `struct pid`.
-    Gone,
-}
-
-/// Names an entry of [`CpuTimers`]: at which clock, at which of its values in nanoseconds, and which of those.
-pub(super) type Key = (CpuClock, u64, u64);
-
-/// What happens when a clock comes to a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Due {
-    /// ITIMER_VIRTUAL (0) or ITIMER_PROF (1).
-    Interval(ProcessId, usize),
-    /// A POSIX timer.
-    Posix(ProcessId, i32),
-    /// clock_nanosleep(2) ends.
-    Sleeper(ThreadId),
-}
-
-/// Who waits for CPU clocks, by clock and value, then in order of setting. Bounded by threads, and by what a process may have of timers.
-#[derive(Debug, Default)]
-pub(super) struct CpuTimers {
-    due: BTreeMap<Key, Due>,
-    sequence: u64,
-}
-
-impl CpuTimers {
-    fn add(&mut self, clock: CpuClock, at: u64, due: Due) -> Key {
-        self.sequence += 1;
-        self.due.insert((clock, at, self.sequence), due);
-        (clock, at, self.sequence)
-    }
-    pub fn remove(&mut self, key: Key) {
-        self.due.remove(&key);
-    }
-    /// The same for a timer that is set, or set again, at `now`, see [`TICK_FINEST`].
-    fn add_timer(&mut self, clock: CpuClock, now: u64, at: u64, due: Due) -> Key {
-        self.add(clock, at.max((now / TICK_FINEST + 1) * TICK_FINEST), due)
-    }
-    /// The first value of a clock for which somebody waits.
-    fn first(&self, clock: CpuClock) -> Option<(Key, Due)> {
-        self.due.range((clock, 0, 0)..=(clock, u64::MAX, u64::MAX)).next().map(|(key, due)| (*key, *due))
-    }
-    /// The clock is no more: whoever waits for it waits for ever.
-    fn forget(&mut self, clock: CpuClock) {
-        self.due.retain(|(of, ..), _| *of != clock);
-    }
-}
-
-/// A timer on a CPU clock.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct CpuTimer {
-    /// Where it stands; none: it is not set, has expired, or nobody is to be told of it (SIGEV_NONE).
-    pub key: Option<Key>,
-    /// The value of the clock at which it expires; 0: it is not set.
-    expires: u64,
-    /// In nanoseconds.
-    interval: u64,
-}
-
-impl CpuTimer {
-    /// bump_cpu_timer: to the next multiple of the interval after `now`. How many there were.
-    fn bump(&mut self, now: u64) -> u64 {
-        if self.interval == 0 || now < self.expires {
-            return 0;
-        }
-        let times = (now - self.expires) / self.interval + 1;
-        self.expires = self.expires.saturating_add(times.saturating_mul(self.interval));
-        times
-    }
-}
 
 fn nanos(value: Duration) -> u64 {
     // KTIME_MAX
@@ -196,7 +116,7 @@ impl Tree {
 
     /// How long a thread may have the processor until something is due at one of its clocks. None: nothing is.
     pub(super) fn cpu_left(&self, thread: ThreadId) -> Option<Duration> {
-        if self.cpu_timers.due.is_empty() {
+        if self.cpu_timers.is_empty() {
             return None;
         }
         let left = |(clock, now)| self.cpu_timers.first(clock).map(|((_, at, _), _): (Key, Due)| at.saturating_sub(now));
@@ -205,7 +125,7 @@ impl Tree {
 
     /// A thread has had the processor: what is due at its clocks by now happens.
     pub(super) fn fire_cpu(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
-        if self.cpu_timers.due.is_empty() {
+        if self.cpu_timers.is_empty() {
             return;
         }
         for (clock, now) in self.clocks_of(thread) {
@@ -265,8 +185,8 @@ impl Tree {
         }
         let number = if which == 0 { libc::SIGVTALRM } else { libc::SIGPROF };
         match self.takes_signal(process, number, running) {
-            Some(thread) => self.signal_thread(thread, number, signal::info_from_kernel(number)),
-            None => self.signal_process(process, number, signal::info_from_kernel(number)),
+            Some(thread) => self.signal_thread(thread, number, pending::info_from_kernel(number)),
+            None => self.signal_process(process, number, pending::info_from_kernel(number)),
         }
     }
 
@@ -391,7 +311,7 @@ impl Tree {
         if let Some(one) = self.threads.get_mut(&thread) {
             one.cpu_until = Some((clock, until));
         }
-        let interrupted = if absolute { abi::RESTART_NO_HANDLER } else { signal::TRY_AGAIN };
+        let interrupted = if absolute { abi::RESTART_NO_HANDLER } else { pending::TRY_AGAIN };
         Ok(Outcome::Wait(Wait { cpu: Some(key), interrupted, ..Wait::default() }))
     }
 }

@@ -6,26 +6,14 @@
 //!
 //! Nobody may be able to disturb it: it is the node's first program, and `until` is not later than anything that happens to the node from outside.
 
-use super::Tree;
 use super::config::Spawn;
 use super::error::StartError;
 use super::ids::ThreadId;
 use super::outside::Outside;
+use super::state::Early;
+use super::tree::Tree;
 use std::sync::atomic::Ordering::Relaxed;
 use weft_core::Instant;
-
-/// A program on its way to its first post.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Early {
-    pub thread: ThreadId,
-    /// When it starts.
-    pub began: Instant,
-    until: Instant,
-    /// When it posts; none: nobody has waited for that yet.
-    pub posts: Option<Instant>,
-    /// It may run on all processors.
-    roams: bool,
-}
 
 impl Tree {
     /// As [`Tree::spawn`], for the first program of a node: it runs to its first call that needs the controller or to `until` by itself. With

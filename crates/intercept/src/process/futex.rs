@@ -1,11 +1,13 @@
 //! Futexes: who waits at which word. The words themselves are compared and changed inside the programs, where nobody else runs meanwhile; but for those of
 //! locks that are handed over, see [`super::futex_pi`].
 
-use super::answer::{Asked, Outcome};
+use super::futexes::{Key, Kind, Waiter};
 use super::guest::Guest;
 use super::ids::ThreadId;
+use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
-use super::{State, Tree, Wait};
+use super::state::{State, Wait};
+use super::tree::Tree;
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use smallvec::{SmallVec, smallvec};
@@ -31,51 +33,6 @@ const FUTEX_CLOCK_REALTIME: i32 = 256;
 const WAITER_BYTES: usize = 24;
 /// FUTEX_WAITV_MAX
 const WAITERS_MAX: usize = 128;
-
-/// Which word: of a memory by its address, or of a shared file by its place in it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Key {
-    /// Address space (number outside of the process that made it) and address.
-    Private(u32, u64),
-    /// Device, inode, offset.
-    Shared(u64, u64, u64),
-}
-
-/// Who waits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiter {
-    pub thread: ThreadId,
-    bits: u32,
-    pub kind: Kind,
-    /// Which of the words for which it waits this is; what it returns when it is woken here.
-    index: u32,
-}
-
-impl Waiter {
-    pub fn new(thread: ThreadId, bits: u32, kind: Kind) -> Waiter {
-        Waiter { thread, bits, kind, index: 0 }
-    }
-}
-
-/// For what.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    /// FUTEX_WAIT.
-    Plain,
-    /// A lock, at this address of its own, that its owner hands over: FUTEX_LOCK_PI.
-    Lock(u64),
-    /// FUTEX_WAIT_REQUEUE_PI: to be led to this lock, at this address of its own.
-    Requeue(Key, u64),
-}
-
-impl Wait {
-    /// It has been taken out of the queue of this word.
-    fn no_longer_at(&mut self, key: Key) {
-        if let Some(place) = self.futexes.iter().position(|one| *one == key) {
-            self.futexes.remove(place);
-        }
-    }
-}
 
 impl Tree {
     /// futex(2), as far as the program's side sends it here.

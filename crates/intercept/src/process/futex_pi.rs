@@ -4,11 +4,13 @@
 //! otherwise it is changed here, in the program's memory and at once, since whoever is given the lock may run before the one who gave it goes on. Order is
 //! that of waiting: there is one processor, and all programs have the same priority.
 
-use super::answer::Outcome;
-use super::futex::{FUTEX_TRYLOCK_PI, Key, Kind, Waiter};
+use super::futex::FUTEX_TRYLOCK_PI;
+use super::futexes::{Key, Kind, Waiter};
 use super::guest::Guest;
 use super::ids::ThreadId;
-use super::{Tree, Wait};
+use super::outcome::Outcome;
+use super::state::Wait;
+use super::tree::Tree;
 use crate::sys::{self, Errno};
 use smallvec::smallvec;
 use weft_loader::abi;

@@ -34,7 +34,7 @@ pub(super) const LIMITS: [(libc::__rlimit_resource_t, libc::rlim_t); 7] = [
 pub(super) const TOO_MANY_DESCRIPTORS: &str = "allow programs so many descriptors (the host's hard limit is lower)";
 
 /// Soft and hard limit of descriptors for the kernel, and bytes of memory; `u64::MAX`: as it is.
-pub(super) fn limits_of(wanted: super::Limits) -> Result<([u64; 2], u64), StartError> {
+pub(super) fn limits_of(wanted: Limits) -> Result<([u64; 2], u64), StartError> {
     let [_, hard] = sys::limit_of(0, libc::RLIMIT_NOFILE).unwrap_or([0; 2]);
     let descriptors = match wanted.descriptors.map(u64::from) {
         Some(wanted) if wanted > hard => return Err(StartError::Step { step: TOO_MANY_DESCRIPTORS, errno: Errno(libc::EPERM) }),
@@ -45,7 +45,7 @@ pub(super) fn limits_of(wanted: super::Limits) -> Result<([u64; 2], u64), StartE
 }
 
 /// What a node's programs see as their limits at first.
-pub(super) fn first_limits(wanted: super::Limits) -> [[u64; 2]; abi::LIMITS.len()] {
+pub(super) fn first_limits(wanted: Limits) -> [[u64; 2]; abi::LIMITS.len()] {
     let mut limits = abi::LIMITS;
     if let Some(count) = wanted.descriptors {
         limits[abi::LIMIT_DESCRIPTORS] = [count.into(); 2];

@@ -1,49 +1,24 @@
 //! AF_NETLINK sockets in virtual time: the personality of `crate::netlink`, with the answers kept here until the program takes them.
 
-use super::answer::Outcome;
 use super::guest::{Guest, Posted};
 use super::ids::ThreadId;
+use super::link::Link;
 use super::object::Body;
+use super::outcome::Outcome;
 use super::outside::Outside;
-use super::{Tree, Wait};
+use super::state::Wait;
+use super::tree::Tree;
 use crate::call::message::{Message, Taken};
 use crate::memory::Memory as _;
-use crate::netlink::{self, Node, PACKETS_MAX, Session};
+use crate::netlink::{self, Node};
 use crate::sys::Errno;
 use bytes::Bytes;
-use std::collections::VecDeque;
 use weft_core::engine::Alert;
 
 /// Longest packet of a program.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// SO_SNDBUF and SO_RCVBUF: net.core.rmem_default.
 const BUFFER_BYTES: i32 = 212_992;
-
-/// A netlink socket of a program.
-#[derive(Debug)]
-pub(super) struct Link {
-    state: Session,
-    packets: VecDeque<Vec<u8>>,
-    /// Packets had to be dropped, which the program has not heard of.
-    lost: bool,
-}
-
-impl Link {
-    pub fn new(kind: i32, protocol: i32) -> Result<Link, Errno> {
-        Ok(Link { state: Session::new(kind, protocol).map_err(Errno)?, packets: VecDeque::new(), lost: false })
-    }
-    fn queue(&mut self, packet: Vec<u8>) {
-        if self.packets.len() < PACKETS_MAX {
-            self.packets.push_back(packet);
-        } else {
-            self.lost = true;
-        }
-    }
-    /// POLLIN, POLLOUT, POLLERR.
-    pub fn readiness(&self) -> u32 {
-        4 | u32::from(!self.packets.is_empty()) | if self.lost { 8 } else { 0 }
-    }
-}
 
 impl Tree {
     /// Calls on netlink sockets.

@@ -138,3 +138,14 @@ pub trait Outside {
         let _ = (program, at);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wait_status_reads_back() {
+        assert!(libc::WIFEXITED(Status::Exited(7).word()) && libc::WEXITSTATUS(Status::Exited(7).word()) == 7);
+        assert!(libc::WIFSIGNALED(Status::Killed(9).word()) && libc::WTERMSIG(Status::Killed(9).word()) == 9);
+    }
+}

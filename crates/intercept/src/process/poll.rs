@@ -1,12 +1,14 @@
 //! poll, select and epoll. The program's side looks at descriptors of the kernel's and posts what it found; here the others are looked at,
 //! and the waiting is done.
 
-use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
 use super::ids::ThreadId;
+use super::interests::Member;
 use super::object::Body;
+use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
-use super::{State, Tree, Wait};
+use super::state::{State, Wait};
+use super::tree::Tree;
 use crate::face::{Poll, SocketId, Stack};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
@@ -34,36 +36,6 @@ const MEMBERS_MAX: usize = 16_384;
 const EVENT_BYTES: usize = 12;
 /// Epolls in epolls (EP_MAX_NESTS).
 const NESTS_MAX: usize = 4;
-
-/// What an epoll watches: by descriptor number and what it was.
-#[derive(Debug, Default)]
-pub(super) struct Interests {
-    members: BTreeMap<(i32, u64), Member>,
-    /// Order in which members are reported: the last one reported is last next time.
-    turn: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    events: u32,
-    data: u64,
-    /// Something has happened since it was last reported. With EPOLLEXCLUSIVE: this epoll was the one to be told, and it has been ready ever since.
-    fresh: bool,
-    /// A one-shot that has fired.
-    spent: bool,
-    /// When it was last reported.
-    turn: u64,
-    /// What a descriptor of the kernel's showed when it was last reported, and the count of activity then.
-    shown: u32,
-    activity: u64,
-}
-
-impl Interests {
-    /// The object is gone.
-    pub fn forget(&mut self, inode: u64) {
-        self.members.retain(|(_, word), _| *word != kind::VIRTUAL << 56 | inode);
-    }
-}
 
 fn kind_of(word: u64) -> u64 {
     word >> 56 & 0x7f

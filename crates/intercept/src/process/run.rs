@@ -1,12 +1,13 @@
 //! The scheduler: one thread at a time, first come, first served.
 
-use super::answer::Outcome;
 use super::config::Spawn;
 use super::error::StartError;
 use super::guest::Posted;
 use super::ids::ThreadId;
+use super::outcome::Outcome;
 use super::outside::{Next, Outside, Record};
-use super::{State, Thread, Tree, Wait};
+use super::state::{State, Thread, Wait};
+use super::tree::Tree;
 use crate::face::SocketId;
 use crate::sys::Errno;
 use std::os::fd::AsFd;
@@ -527,7 +528,7 @@ impl Tree {
         };
         one.deadline = wait.deadline;
         if let Some(deadline) = wait.deadline {
-            wait.timer = Some(self.timers.add(deadline, super::time::Due::Thread { thread, since: wait.since }));
+            wait.timer = Some(self.timers.add(deadline, super::timers::Due::Thread { thread, since: wait.since }));
         }
         if wait.interrupted == 0 {
             wait.interrupted = abi::RESTART;

@@ -2,14 +2,16 @@
 //!
 //! A file is a memory file with the text of that moment. Of a process: stat, statm, status and what is like them; of the node: /proc/net.
 
-use super::answer::Outcome;
 use super::guest::{Guest, Posted};
 use super::ids::{ProcessId, ThreadId};
 use super::launch::Laid;
 use super::machine::{self, Moment};
 use super::object::Body;
+use super::outcome::Outcome;
 use super::outside::Outside;
-use super::{Process, State, Tree, sheet};
+use super::sheet;
+use super::state::{Process, State};
+use super::tree::Tree;
 use super::{mib, settings};
 use crate::memory::Memory as _;
 use crate::sys::{self, Errno};

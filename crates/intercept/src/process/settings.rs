@@ -1,10 +1,10 @@
 //! /proc/sys/net: the node's own settings, under the names that Linux gives them (Documentation/networking/ip-sysctl.rst). They are parameters of blocks.
 
-use super::Tree;
-use super::answer::Outcome;
 use super::guest::{Guest, Posted};
 use super::object::Body;
+use super::outcome::Outcome;
 use super::outside::Outside;
+use super::tree::Tree;
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use crate::tables;

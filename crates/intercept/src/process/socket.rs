@@ -1,13 +1,15 @@
 //! Socket calls, as weft-socket means them. Each takes effect at the caller's own time; one that would block is tried again when its
 //! socket changes.
 
-use super::answer::{Asked, Outcome};
 use super::guest::{Guest, Posted};
 use super::ids::ThreadId;
-use super::netlink::Link;
+use super::link::Link;
 use super::object::Body;
+use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
-use super::{Tree, Wait, signal};
+use super::pending;
+use super::state::Wait;
+use super::tree::Tree;
 use crate::arch;
 use crate::call::message::{Message, Taken, joined};
 use crate::call::option::{self, Room};
@@ -311,7 +313,7 @@ impl Tree {
                 Err(_) if moved > 0 => return Ok(Outcome::Done(moved as i64)),
                 Err(errno) => {
                     if errno.0 == libc::EPIPE && flags & libc::MSG_NOSIGNAL == 0 && stream {
-                        self.signal_thread(thread, libc::SIGPIPE, signal::info_from_kernel(libc::SIGPIPE));
+                        self.signal_thread(thread, libc::SIGPIPE, pending::info_from_kernel(libc::SIGPIPE));
                     }
                     return Err(errno);
                 }

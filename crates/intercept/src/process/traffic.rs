@@ -1,7 +1,7 @@
 //! What programs move through the node's sockets: the bytes that their calls took and gave, headers not counted.
 
-use super::Tree;
 use super::ids::ThreadId;
+use super::tree::Tree;
 use super::usage::Traffic;
 use crate::call::message::Taken;
 

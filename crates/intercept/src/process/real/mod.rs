@@ -5,19 +5,23 @@
 //! clock is the caller's. Processes, signals, time, files, pipes and epolls are the kernel's: an epoll learns by an eventfd of ours that some of its
 //! sockets are ready ([`poller`]).
 
+mod epoll;
 mod launch;
 mod poller;
+mod state;
 mod told;
 
-use super::answer::Outcome;
 use super::brought::Brought;
 use super::config::Config;
 use super::error::StartError;
 use super::guest::{self, Guest, Posted};
 use super::ids::{ProcessId, ThreadId};
 use super::object::{Body, Object};
+use super::outcome::Outcome;
 use super::outside::Outside;
-use super::{Process, State, Thread, Tree, signal};
+use super::pending;
+use super::state::{Process, State, Thread};
+use super::tree::Tree;
 use crate::arch;
 use crate::face::SocketId;
 use crate::remote::LATER;
@@ -30,6 +34,7 @@ use weft_core::Instant;
 use weft_loader::abi::{self, Channel, strict};
 
 pub use launch::{Loading, Parts};
+pub(super) use state::Real;
 
 /// Rounds of "threads were answered, so they call again" in one turn.
 const ROUNDS_MAX: usize = 16;
@@ -39,41 +44,6 @@ const EVENTS_MAX: usize = 128;
 const TOKEN_BELL: u64 = 1 << 62;
 const TOKEN_CONTROL: u64 = 2 << 61 | 1;
 const TOKEN_PROCESS: u64 = 1 << 63;
-
-/// What a tree has in real time only.
-#[derive(Debug)]
-pub(super) struct Real {
-    /// Everything that the tree waits for.
-    watch: OwnedFd,
-    bell: OwnedFd,
-    /// What wakes a parked thread.
-    wakes: BTreeMap<ThreadId, OwnedFd>,
-    /// What was made or accepted and has no descriptor yet.
-    made: BTreeMap<ThreadId, Body>,
-    /// What threads have brought for their calls.
-    brought: BTreeMap<ThreadId, Brought>,
-    pollers: BTreeMap<u64, Poller>,
-    /// The epolls that watch an object.
-    watchers: BTreeMap<u64, Vec<u64>>,
-    /// [`Real::watch`] is readable.
-    ready: bool,
-    processes: ProcessId,
-    /// No process is left.
-    ended: bool,
-}
-
-impl Real {
-    fn watch(&self, fd: BorrowedFd<'_>, token: u64, events: i32) -> Result<(), Errno> {
-        let mut event = libc::epoll_event { events: events as u32, u64: token };
-        // SAFETY: the kernel reads one epoll_event of ours.
-        let added = unsafe { libc::epoll_ctl(self.watch.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
-        if added == 0 { Ok(()) } else { Err(sys::last()) }
-    }
-    /// What has a descriptor.
-    pub fn is_made(&mut self, thread: ThreadId, body: Body) {
-        self.made.insert(thread, body);
-    }
-}
 
 impl Tree {
     /// A tree for a program in real time, of which [`Loading::new`] gave the parts.
@@ -300,7 +270,7 @@ impl Tree {
             process,
             tid,
             state: State::Runnable,
-            queue: signal::Queue::default(),
+            queue: pending::Queue::default(),
             deadline: None,
             expired: false,
             held: false,
@@ -334,7 +304,7 @@ impl Tree {
             outer: pid,
             pidfd: Some(pidfd),
             threads: Vec::new(),
-            queue: signal::Queue::default(),
+            queue: pending::Queue::default(),
             status: None,
             stopped: None,
             continued: false,
@@ -342,7 +312,7 @@ impl Tree {
             death_signal: 0,
             vfork_of: None,
             ended_threads: false,
-            timers: super::time::ProcessTimers::default(),
+            timers: super::timers::ProcessTimers::default(),
             cpu: 0,
             began: self.clock,
             name: String::new(),

@@ -1,0 +1,247 @@
+//! A node's processes: everything that is known of them.
+
+use super::arena::Arena;
+use super::config::Config;
+use super::cpu_timers::CpuTimers;
+use super::disk::Disk;
+use super::error::StartError;
+use super::futexes::{Key as FutexKey, Waiter};
+use super::ids::{ProcessId, ThreadId};
+use super::launch::Init;
+use super::limits::MEMORY_BYTES;
+use super::mirrors::Shows;
+use super::object::Object;
+use super::outside::Exit;
+use super::pending;
+use super::real::Real;
+use super::state::{Early, Process, Thread};
+use super::timers::Timers;
+use super::usage::Usage;
+use crate::calls::Calls;
+use crate::face::SocketId;
+use crate::sys::Errno;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use weft_core::{Instant, Rng};
+use weft_loader::abi;
+
+/// A node's processes.
+#[derive(Debug)]
+pub struct Tree {
+    pub(super) arena: Arc<Arena>,
+    pub(super) init: Init,
+    pub(super) config: Config,
+    pub(super) clock: Instant,
+    pub(super) threads: BTreeMap<ThreadId, Thread>,
+    pub(super) processes: BTreeMap<ProcessId, Process>,
+    pub(super) queue: VecDeque<ThreadId>,
+    pub(super) timers: Timers,
+    pub(super) cpu_timers: CpuTimers,
+    pub(super) objects: BTreeMap<u64, Object>,
+    pub(super) by_socket: BTreeMap<SocketId, u64>,
+    pub(super) futexes: BTreeMap<FutexKey, VecDeque<Waiter>>,
+    /// Who has a lock for which somebody waits (PI), by the number of the thread.
+    pub(super) lock_owners: BTreeMap<FutexKey, u32>,
+    pub(super) changed: BTreeSet<SocketId>,
+    /// Threads that wait for a signal which has come.
+    pub(super) signal_waits: Vec<ThreadId>,
+    /// Processes with a child that has changed.
+    pub(super) child_changes: Vec<ProcessId>,
+    /// Timers and signalfds that have changed.
+    pub(super) changed_objects: BTreeSet<u64>,
+    /// Some descriptor may have been closed for good.
+    pub(super) closing: bool,
+    pub(super) waits: u64,
+    pub(super) activity: u64,
+    pub(super) calls: Calls,
+    pub(super) rng: Rng,
+    pub(super) exits: Vec<Exit>,
+    /// Of so many of them [`Outside::ended`](super::Outside::ended) has been told.
+    pub(super) ends_told: usize,
+    pub(super) round_trips: u64,
+    pub(super) shows: Shows,
+    /// The trace that was last told.
+    pub(super) told: u64,
+    /// Programs that had to be interrupted: the run is not reproducible.
+    pub(super) preempted: Vec<String>,
+    /// What else makes the run not reproducible.
+    pub(super) doubts: Vec<String>,
+    /// The number that a process or thread was given last.
+    pub(super) last_pid: u32,
+    /// In real time.
+    pub(super) real: Option<Real>,
+    /// By the number of the program.
+    pub(super) usage: BTreeMap<u32, Usage>,
+    /// `Header::calls` at the end of the last turn.
+    pub(super) counted: u64,
+    /// The first program, on its way to its first post.
+    pub(super) early: Option<Early>,
+}
+
+impl Tree {
+    /// Starts process 1 of a node.
+    ///
+    /// # Errors
+    /// [`StartError::Step`]: mostly that user namespaces are forbidden.
+    pub fn new(config: Config) -> Result<Tree, StartError> {
+        let (arena, memory) = Arena::new()?;
+        let header = arena.header();
+        header.epoch.store(config.epoch_ns, Relaxed);
+        // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
+        header.boot.store(1_000_000_000, Relaxed);
+        header.memory.store(config.limits.memory.unwrap_or(MEMORY_BYTES), Relaxed);
+        header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
+        header.slice.store(config.slice.as_nanos() as u64, Relaxed);
+        let init = Init::start(&arena, &memory, &config)?;
+        let failed = arena.header().init_failed.load(Relaxed);
+        if failed & abi::INIT_VSYSCALL != 0 {
+            let errno = Errno(arena.header().init_errno.load(Relaxed) as i32);
+            return Err(StartError::Step { step: "prepare process 1 of a node", errno });
+        }
+        if failed != 0 {
+            tracing::warn!(node = %config.name, "a node's programs see the host's /proc or name: the kernel refused a mount or sethostname");
+        }
+        Ok(Tree::with(arena, init, config))
+    }
+
+    pub(super) fn with(arena: Arena, init: Init, config: Config) -> Tree {
+        let rng = Rng::for_name(config.seed, &format!("programs/{}", config.name));
+        Tree {
+            arena: Arc::new(arena),
+            init,
+            config,
+            clock: Instant::ZERO,
+            threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            queue: VecDeque::new(),
+            timers: Timers::default(),
+            cpu_timers: CpuTimers::default(),
+            objects: BTreeMap::new(),
+            by_socket: BTreeMap::new(),
+            futexes: BTreeMap::new(),
+            lock_owners: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            signal_waits: Vec::new(),
+            child_changes: Vec::new(),
+            changed_objects: BTreeSet::new(),
+            closing: false,
+            waits: 0,
+            activity: 0,
+            calls: Calls::default(),
+            rng,
+            exits: Vec::new(),
+            ends_told: 0,
+            round_trips: 0,
+            shows: Shows::default(),
+            told: 0,
+            preempted: Vec::new(),
+            doubts: Vec::new(),
+            last_pid: 1,
+            real: None,
+            usage: BTreeMap::new(),
+            counted: 0,
+            early: None,
+        }
+    }
+
+    /// Processes that have ended since the last call, in order.
+    pub fn take_exits(&mut self) -> Vec<Exit> {
+        self.ends_told = 0;
+        std::mem::take(&mut self.exits)
+    }
+    /// All calls of all programs so far, folded into a number: (time, thread, call, result), and the bytes written to files and pipes.
+    pub fn trace(&self) -> u64 {
+        self.arena.header().trace.load(Relaxed)
+    }
+    /// How many calls programs have made.
+    pub fn call_count(&self) -> u64 {
+        self.arena.header().calls.load(Relaxed)
+    }
+    /// What a program (the number that [`Tree::spawn`] returned) and all that it has started have used so far.
+    pub fn usage(&self, program: u32) -> Usage {
+        self.usage.get(&program).copied().unwrap_or_default()
+    }
+    /// How many of them came to the controller.
+    pub fn round_trips(&self) -> u64 {
+        self.round_trips
+    }
+    /// How many of them programs answered for the controller.
+    pub fn answered_ahead(&self) -> u64 {
+        self.shows.calls
+    }
+    /// The node was changed from outside.
+    pub fn disturbed(&mut self) {
+        self.shows.disturbed();
+    }
+    /// Counters, among them what is not supported.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+    /// Programs that were interrupted because they made no call for [`Config::patience`]. Not empty: the run is not reproducible.
+    pub fn preempted(&self) -> &[String] {
+        &self.preempted
+    }
+    /// What else makes the run not reproducible: limits of the host that were met, processes that were killed from outside, programs that were told
+    /// something wrong.
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
+    }
+    /// Is any process left?
+    pub fn is_empty(&self) -> bool {
+        self.processes.values().all(|process| process.status.is_some())
+    }
+    /// Kills the whole node, and waits for nothing: the last that is done with it.
+    pub fn give_up(&mut self) {
+        self.init.kill();
+    }
+    /// What programs have written, for the node's next life. None: it was not to be kept, or has been taken.
+    pub fn take_disk(&mut self) -> Option<Disk> {
+        self.init.take_disk(&self.arena)
+    }
+    /// Sends a signal to a process from outside; false: there is none.
+    pub fn signal(&mut self, pid: u32, signal: i32) -> bool {
+        let Some(process) = self.process_by_pid(pid) else { return false };
+        self.signal_process(process, signal, pending::info_from_kernel(signal));
+        true
+    }
+    /// Who waits for what, for people; with the program (the number that [`Tree::spawn`] returned) that each belongs to.
+    pub fn waiting(&self) -> Vec<(u32, String)> {
+        let line = |thread: &Thread| {
+            let process = self.processes.get(&thread.process)?;
+            let who = if thread.tid == process.pid {
+                format!("process {}", process.pid)
+            } else {
+                format!("process {}, thread {}", process.pid, thread.tid)
+            };
+            Some((process.program, format!("{} ({who}) {}", process.name, thread.state.describe())))
+        };
+        self.threads.values().filter_map(line).collect()
+    }
+
+    /// Sends a signal from outside to a program that [`Tree::spawn`] has started, and to all that it has started.
+    pub fn signal_all(&mut self, program: u32, signal: i32) {
+        let all: Vec<ProcessId> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.program == program && process.status.is_none())
+            .map(|(id, _)| *id)
+            .collect();
+        for process in all {
+            self.signal_process(process, signal, pending::info_from_kernel(signal));
+        }
+    }
+
+    /// Something outside of the node may have made a descriptor of a program's readable or writable: who waits for one looks again.
+    pub fn poke(&mut self) {
+        self.arena.header().activity.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn process_by_pid(&self, pid: u32) -> Option<ProcessId> {
+        self.processes.iter().find(|(_, process)| process.pid == pid && process.status.is_none()).map(|(id, _)| *id)
+    }
+    pub(super) fn grow_waits(&mut self) -> u64 {
+        self.waits += 1;
+        self.waits
+    }
+}
