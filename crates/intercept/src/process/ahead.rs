@@ -6,7 +6,7 @@
 //! log, and is done here through the very code that would have answered, at the same virtual time. A result that differs is a fault of ours, and
 //! ends what the run says about itself: it is reported as not reproducible.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::mirrors::{Shown, publish, put_coming};
 use super::object::Body;
@@ -30,7 +30,7 @@ const DOUBTS_MAX: usize = 16;
 
 impl Tree {
     /// A call on an object was answered: what its mirror shows is old, and what moved data earns one.
-    pub(super) fn note_call(&mut self, thread: ThreadId, posted: &Posted, result: i64, guest: &Guest<'_>, outside: &mut dyn Outside) {
+    pub(super) fn note_call(&mut self, thread: ThreadId, posted: &Posted, result: i64, caller: &Caller<'_>, outside: &mut dyn Outside) {
         let number = posted.number as i64;
         let sends = matches!(number, libc::SYS_sendto | libc::SYS_write);
         let receives = matches!(number, libc::SYS_recvfrom | libc::SYS_read);
@@ -62,7 +62,7 @@ impl Tree {
             shown.longest = shown.longest.max(result as usize);
         }
         if number == libc::SYS_sendto && posted.arguments[4] != 0 {
-            let Ok(name) = guest.read_address(posted.arguments[4], posted.int(5)) else { return };
+            let Ok(name) = caller.read_address(posted.arguments[4], posted.int(5)) else { return };
             if name != shown.peer && name.len() <= ADDRESS_BYTES {
                 let elsewhere = outside.stack().is_elsewhere(socket, Some(&name));
                 if let Some(shown) = self.shows.of(inode) {
@@ -174,13 +174,13 @@ impl Tree {
         }
         let arena = Arc::clone(&self.arena);
         let posted = Posted { number: one.number, arguments: one.arguments, descriptor: one.descriptor };
-        let guest = Guest::logged(&arena.channel(thread).log, at, one.copies);
+        let caller = Caller::logged(&arena.channel(thread).log, at, one.copies);
         self.shows.calls += 1;
         self.shows.trace = Some(one.trace);
         self.shows.entries = (posted.number == abi::POLL).then(|| at.saturating_add(one.copies[0][2] as usize));
         let outcome = match posted.number as i64 {
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => {
-                let deadline = self.deadline_of_sleep(&posted, &guest).map(|deadline| deadline.max(self.clock));
+                let deadline = self.deadline_of_sleep(&posted, &caller).map(|deadline| deadline.max(self.clock));
                 self.clock = ended;
                 outside.advance(ended.min(outside.grant()));
                 deadline.map(|deadline| Outcome::Done(if deadline == ended { 0 } else { i64::MIN }))
@@ -189,7 +189,7 @@ impl Tree {
                 if ended > self.clock {
                     self.come_to(thread, ended, outside);
                 }
-                self.dispatch(thread, &posted, &guest, outside)
+                self.dispatch(thread, &posted, &caller, outside)
             }
         };
         self.shows.entries = None;
@@ -201,8 +201,8 @@ impl Tree {
         if result != one.result {
             self.missed(thread, &format!("call {} answered {} and came to {result}", one.number, one.result));
         }
-        self.note_call(thread, &posted, result, &guest, outside);
-        let output = guest.output();
+        self.note_call(thread, &posted, result, &caller, outside);
+        let output = caller.output();
         self.tell(thread, &posted, result, if result < 0 { &[] } else { &output }, outside);
         self.shows.trace = None;
     }

@@ -1,6 +1,6 @@
 //! Posted calls, by number: who answers each, and how the answer gets back.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::outcome::{Asked, Outcome};
 use super::outside::{Called, Outside, Record};
@@ -49,29 +49,29 @@ impl Tree {
             return self.attempt_real(thread, posted, channel, outside);
         }
         let outer = self.process_of(thread).ok().and_then(|id| self.processes.get(&id)).map_or(0, |one| one.outer);
-        let guest = Guest::new(channel, outer);
-        let outcome = self.dispatch(thread, posted, &guest, outside);
+        let caller = Caller::new(channel, outer);
+        let outcome = self.dispatch(thread, posted, &caller, outside);
         match outcome {
             Ok(Outcome::Done(result)) => {
                 self.answer(thread, result);
                 if !matches!(posted.number, abi::POLL) {
-                    guest.commit();
+                    caller.commit();
                 }
-                self.note_call(thread, posted, result, &guest, outside);
-                self.tell(thread, posted, result, &guest.output(), outside);
+                self.note_call(thread, posted, result, &caller, outside);
+                self.tell(thread, posted, result, &caller.output(), outside);
             }
             Ok(Outcome::Descriptor { close_on_exec }) => {
                 self.answer(thread, i64::from(close_on_exec));
                 // What is written beside it (the address of accept) goes through the program's memory itself.
-                guest.flush();
+                caller.flush();
                 channel.answer.store(abi::DESCRIPTOR, Relaxed);
-                self.tell(thread, posted, 0, &guest.output(), outside);
+                self.tell(thread, posted, 0, &caller.output(), outside);
             }
             Ok(Outcome::Wait(wait)) => self.park(thread, wait),
             Ok(Outcome::Prepared | Outcome::Gone) => {}
             Err(errno) => {
                 self.answer(thread, -i64::from(errno.0));
-                self.note_call(thread, posted, -i64::from(errno.0), &guest, outside);
+                self.note_call(thread, posted, -i64::from(errno.0), &caller, outside);
                 self.tell(thread, posted, -i64::from(errno.0), &[], outside);
             }
         }
@@ -96,8 +96,8 @@ impl Tree {
     pub(super) fn called(&self, thread: ThreadId, number: u64, words: [u64; 5], result: Option<i64>, outside: &mut dyn Outside) {
         let Some(one) = self.threads.get(&thread) else { return };
         let Some(process) = self.processes.get(&one.process) else { return };
-        let guest = Guest::new(self.arena.channel(thread), process.outer);
-        let text = super::strace::describe(&guest, number as i64, words, result);
+        let caller = Caller::new(self.arena.channel(thread), process.outer);
+        let text = super::strace::describe(&caller, number as i64, words, result);
         let at = self.own_time();
         outside.called(&Called { at, program: process.program, process: process.pid, thread: one.tid, text: &text });
     }
@@ -118,25 +118,31 @@ impl Tree {
         &mut self,
         thread: ThreadId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         if posted.number >= abi::HELLO {
-            return self.question(thread, posted, guest, outside);
+            return self.question(thread, posted, caller, outside);
         }
-        match by_row(self, &Asked { thread, posted, guest }, outside) {
+        match by_row(self, &Asked { thread, posted, caller }, outside) {
             Some(outcome) => outcome,
-            None => self.on_descriptor(thread, posted, guest, outside),
+            None => self.on_descriptor(thread, posted, caller, outside),
         }
     }
 
     /// A call that has no handler of its own in its row: what its descriptor is decides.
-    fn on_descriptor(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+    fn on_descriptor(
+        &mut self,
+        thread: ThreadId,
+        posted: &Posted,
+        caller: &Caller<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
         match posted.number as i64 {
             // Its arguments are the program's side's, not those of a program.
-            libc::SYS_epoll_wait => self.epoll_wait(thread, posted, guest, outside),
-            libc::SYS_ioctl if !self.objects.contains_key(&posted.inode()) => self.interface_ioctl(thread, posted, guest, outside.stack()),
-            _ => self.socket_call(thread, posted, guest, outside),
+            libc::SYS_epoll_wait => self.epoll_wait(thread, posted, caller, outside),
+            libc::SYS_ioctl if !self.objects.contains_key(&posted.inode()) => self.interface_ioctl(thread, posted, caller, outside.stack()),
+            _ => self.socket_call(thread, posted, caller, outside),
         }
     }
 
@@ -168,7 +174,7 @@ impl Tree {
     }
 
     /// What the program's side asks for itself.
-    fn question(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+    fn question(&mut self, thread: ThreadId, posted: &Posted, caller: &Caller<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         match posted.number {
             abi::HELLO => self.executed(thread, posted),
             abi::CLONED => self.cloned(thread, posted),
@@ -202,7 +208,7 @@ impl Tree {
             abi::TELL | abi::GREW | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
             abi::POLL => self.poll(thread, posted, outside),
             abi::LAYERS => self.lay_layers(),
-            abi::SAID => self.said_file(thread, posted, guest, outside),
+            abi::SAID => self.said_file(thread, posted, caller, outside),
             abi::UNSUPPORTED => {
                 let errno = Errno(posted.arguments[2] as i32);
                 let (number, detail) = (posted.arguments[0], posted.arguments[1]);

@@ -1,7 +1,7 @@
 //! Processes and threads coming and going: clone, execve, exit, wait.
 
+use super::caller::Posted;
 use super::cpu_timers::CpuClock;
-use super::guest::Posted;
 use super::ids::{ProcessId, ThreadId};
 use super::outcome::{Asked, Outcome};
 use super::outside::{Exit, Outside, Status};
@@ -343,7 +343,7 @@ impl Tree {
         let process = self.process_of(asked.thread)?;
         let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
         if call.option.get() == libc::PR_GET_PDEATHSIG {
-            asked.guest.write(call.arg2.0 as u64, &one.death_signal.to_ne_bytes())?;
+            asked.caller.write(call.arg2.0 as u64, &one.death_signal.to_ne_bytes())?;
         } else {
             // "if (!valid_signal(arg2)) error = -EINVAL".
             one.death_signal = i32::try_from(call.arg2.0).ok().filter(|signal| (0..=64).contains(signal)).ok_or(Errno(libc::EINVAL))?;
@@ -406,7 +406,7 @@ impl Tree {
         options: i32,
         places: &Places,
     ) -> Result<Outcome, Errno> {
-        let Asked { thread, guest, .. } = *asked;
+        let Asked { thread, caller, .. } = *asked;
         // 1 tells the program's side to reap what argument 0 names; the program's own registers must not.
         self.arena.channel(thread).arguments[5].store(0, Relaxed);
         let group = self.processes.get(&own).map_or(0, |one| one.group);
@@ -432,7 +432,7 @@ impl Tree {
         let Some((found, pid, cpu, code, value, word)) = found else {
             if options & libc::WNOHANG != 0 {
                 if let Some(at) = places.info.filter(|at| *at != 0) {
-                    guest.write(at, &[0; 128])?;
+                    caller.write(at, &[0; 128])?;
                 }
                 return Ok(Outcome::Done(0));
             }
@@ -443,13 +443,13 @@ impl Tree {
             words.into_iter().chain([0; 16]).flat_map(u64::to_ne_bytes).collect::<Vec<u8>>()
         };
         if places.status != 0 {
-            guest.write(places.status, &word.to_ne_bytes())?;
+            caller.write(places.status, &word.to_ne_bytes())?;
         }
         if places.usage != 0 {
-            guest.write(places.usage, &usage)?;
+            caller.write(places.usage, &usage)?;
         }
         if let Some(at) = places.info.filter(|at| *at != 0) {
-            guest.write(at, &pending::info_of_child(libc::SIGCHLD, code, pid, value))?;
+            caller.write(at, &pending::info_of_child(libc::SIGCHLD, code, pid, value))?;
         }
         self.reap(thread, found, pid, code, options);
         Ok(Outcome::Done(if places.info.is_some() { 0 } else { i64::from(pid) }))

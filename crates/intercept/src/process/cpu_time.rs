@@ -77,7 +77,7 @@ impl Tree {
     pub(super) fn clock_gettime(&self, asked: &Asked<'_>, call: calls::ClockGettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let clock = self.cpu_clock(asked.thread, call.which_clock.get(), true)?;
         let value = self.cpu_now(clock).ok_or(Errno(libc::EINVAL))?;
-        asked.guest.write_timespec(call.tp.0 as u64, Duration::from_nanos(value)).map(|()| Outcome::Done(0))
+        asked.caller.write_timespec(call.tp.0 as u64, Duration::from_nanos(value)).map(|()| Outcome::Done(0))
     }
 
     /// clock_getres(2), likewise.
@@ -86,7 +86,7 @@ impl Tree {
         self.cpu_clock(asked.thread, id, false)?;
         let value = if id & 3 == 2 { 1 } else { TICK };
         if call.tp.0 != 0 {
-            asked.guest.write_timespec(call.tp.0 as u64, Duration::from_nanos(value))?;
+            asked.caller.write_timespec(call.tp.0 as u64, Duration::from_nanos(value))?;
         }
         Ok(Outcome::Done(0))
     }
@@ -283,7 +283,7 @@ impl Tree {
 
     /// clock_nanosleep(2) on a CPU clock: posix_cpu_nsleep.
     pub(super) fn sleep_cpu(&mut self, asked: &Asked<'_>, call: &calls::ClockNanosleep) -> Result<Outcome, Errno> {
-        let Asked { thread, guest, .. } = *asked;
+        let Asked { thread, caller, .. } = *asked;
         let (absolute, rest) = (call.flags.0 as i32 & TIMER_ABSTIME != 0, call.rmtp.0 as u64);
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some((clock, until))) = (one.held, one.cpu_until) {
@@ -292,12 +292,12 @@ impl Tree {
                 return Ok(Outcome::Done(0));
             }
             if !absolute && rest != 0 {
-                guest.write_timespec(rest, Duration::from_nanos(left))?;
+                caller.write_timespec(rest, Duration::from_nanos(left))?;
             }
             return Ok(Outcome::Done(-i64::from(libc::EINTR)));
         }
         let own = one.tid;
-        let wanted = nanos(guest.read_timespec(call.rqtp.0 as u64)?);
+        let wanted = nanos(caller.read_timespec(call.rqtp.0 as u64)?);
         let clock = self.cpu_clock(thread, call.which_clock.get(), false)?;
         if clock == CpuClock::Thread(own) {
             return Err(Errno(libc::EINVAL));

@@ -1,6 +1,6 @@
 //! Calls that make, read and close descriptors of which the kernel knows nothing.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::interests::Interests;
 use super::object::{Body, OBJECTS_MAX, Object, TimerFile};
@@ -175,7 +175,7 @@ impl Tree {
             return Err(Errno(libc::EINVAL));
         }
         let mut bytes = [0; 8];
-        asked.guest.read(call.user_mask.0 as u64, &mut bytes)?;
+        asked.caller.read(call.user_mask.0 as u64, &mut bytes)?;
         let mask = u64::from_ne_bytes(bytes);
         if call.ufd.get() == -1 {
             return self.made(asked.thread, Body::Signals(mask), flags, allowed);
@@ -198,7 +198,7 @@ impl Tree {
     }
 
     /// read(2) of a timer or a set of signals.
-    pub(super) fn read_object(&mut self, thread: ThreadId, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+    pub(super) fn read_object(&mut self, thread: ThreadId, posted: &Posted, caller: &Caller<'_>) -> Result<Outcome, Errno> {
         let inode = posted.inode();
         let room = posted.arguments[2] as usize;
         let nonblocking = posted.nonblocking();
@@ -208,7 +208,7 @@ impl Tree {
                     return Err(Errno(libc::EINVAL));
                 }
                 if file.expirations > 0 {
-                    guest.write(posted.arguments[1], &std::mem::take(&mut file.expirations).to_ne_bytes())?;
+                    caller.write(posted.arguments[1], &std::mem::take(&mut file.expirations).to_ne_bytes())?;
                     return Ok(Outcome::Done(8));
                 }
                 if nonblocking {
@@ -224,7 +224,7 @@ impl Tree {
                     bytes.extend(signalfd_info(&info));
                 }
                 if !bytes.is_empty() {
-                    guest.write(posted.arguments[1], &bytes)?;
+                    caller.write(posted.arguments[1], &bytes)?;
                     return Ok(Outcome::Done(bytes.len() as i64));
                 }
                 if room < SIGNALFD_BYTES {

@@ -1,8 +1,8 @@
 //! Futexes: who waits at which word. The words themselves are compared and changed inside the programs, where nobody else runs meanwhile; but for those of
 //! locks that are handed over, see [`super::futex_pi`].
 
+use super::caller::Caller;
 use super::futexes::{Key, Kind, Waiter};
-use super::guest::Guest;
 use super::ids::ThreadId;
 use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
@@ -37,15 +37,15 @@ const WAITERS_MAX: usize = 128;
 impl Tree {
     /// futex(2), as far as the program's side sends it here.
     pub(super) fn futex(&mut self, asked: &Asked<'_>, call: calls::Futex, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let Asked { thread, guest, .. } = *asked;
+        let Asked { thread, caller, .. } = *asked;
         let operation = call.op.0 as i32 & 0x7f;
         let private = call.op.0 as i32 & FUTEX_PRIVATE_FLAG != 0;
         let key = self.futex_key(thread, call.uaddr.0 as u64, private)?;
         let bits = if matches!(operation, FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET) { call.val3.get() } else { u32::MAX };
         match operation {
-            FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => self.lock_pi(thread, &call, guest, key),
+            FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_TRYLOCK_PI => self.lock_pi(thread, &call, caller, key),
             FUTEX_UNLOCK_PI => self.unlock_pi(thread, &call, key),
-            FUTEX_WAIT_REQUEUE_PI => self.wait_requeue_pi(thread, &call, guest, key),
+            FUTEX_WAIT_REQUEUE_PI => self.wait_requeue_pi(thread, &call, caller, key),
             FUTEX_CMP_REQUEUE_PI => self.cmp_requeue_pi(thread, &call, key),
             FUTEX_WAKE | FUTEX_WAKE_BITSET => Ok(Outcome::Done(self.futex_wake(key, call.val.get(), bits))),
             FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
@@ -54,25 +54,25 @@ impl Tree {
                 let moved = if woken < 0 { 0 } else { self.futex_requeue(key, target, call.utime.0 as i32) };
                 Ok(Outcome::Done(if moved < 0 { moved } else { woken + moved }))
             }
-            _ => self.futex_wait(thread, &call, guest, key, bits),
+            _ => self.futex_wait(thread, &call, caller, key, bits),
         }
     }
 
     /// futex_waitv(2): the program's side has looked at the words.
     pub(super) fn futex_waitv(&mut self, asked: &Asked<'_>, call: calls::FutexWaitv, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let Asked { thread, guest, .. } = *asked;
+        let Asked { thread, caller, .. } = *asked;
         if self.threads.get(&thread).is_some_and(|one| one.held) {
             return Err(Errno(libc::ETIMEDOUT));
         }
         let deadline = match call.timeout.0 {
             0 => None,
-            at => Some(self.at_clock(call.clockid.get(), guest.read_timespec(at as u64)?, true)?),
+            at => Some(self.at_clock(call.clockid.get(), caller.read_timespec(at as u64)?, true)?),
         };
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
         let mut waiters = vec![0; WAITER_BYTES * (call.nr_futexes.get() as usize).min(WAITERS_MAX)];
-        guest.read(call.waiters.0 as u64, &mut waiters)?;
+        caller.read(call.waiters.0 as u64, &mut waiters)?;
         let mut futexes = SmallVec::new();
         for waiter in waiters.chunks_exact(WAITER_BYTES) {
             let word = |at: usize| waiter.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
@@ -84,13 +84,13 @@ impl Tree {
         Ok(Outcome::Wait(Wait { futexes, deadline, ..Wait::default() }))
     }
 
-    fn futex_wait(&mut self, thread: ThreadId, call: &calls::Futex, guest: &Guest<'_>, key: Key, bits: u32) -> Result<Outcome, Errno> {
+    fn futex_wait(&mut self, thread: ThreadId, call: &calls::Futex, caller: &Caller<'_>, key: Key, bits: u32) -> Result<Outcome, Errno> {
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if one.held {
             // It was neither woken nor interrupted: its time is up.
             return Err(Errno(libc::ETIMEDOUT));
         }
-        let deadline = self.futex_deadline(call, guest)?;
+        let deadline = self.futex_deadline(call, caller)?;
         if !matches!(call.op.0 as i32 & 0x7f, FUTEX_WAIT | FUTEX_WAIT_BITSET) {
             return Err(Errno(libc::ENOSYS));
         }
@@ -104,12 +104,12 @@ impl Tree {
     }
 
     /// Until when a call waits. None: for ever.
-    pub(super) fn futex_deadline(&self, call: &calls::Futex, guest: &Guest<'_>) -> Result<Option<weft_core::Instant>, Errno> {
+    pub(super) fn futex_deadline(&self, call: &calls::Futex, caller: &Caller<'_>) -> Result<Option<weft_core::Instant>, Errno> {
         let operation = call.op.0 as i32 & 0x7f;
         if call.utime.0 == 0 || operation == FUTEX_TRYLOCK_PI {
             return Ok(None);
         }
-        let value = guest.read_timespec(call.utime.0 as u64)?;
+        let value = caller.read_timespec(call.utime.0 as u64)?;
         // FUTEX_WAIT: how long; the others: until when. LOCK_PI's time is always of CLOCK_REALTIME.
         let realtime = call.op.0 as i32 & FUTEX_CLOCK_REALTIME != 0 || operation == FUTEX_LOCK_PI;
         let clock = if realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };

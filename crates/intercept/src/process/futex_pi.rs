@@ -4,9 +4,9 @@
 //! otherwise it is changed here, in the program's memory and at once, since whoever is given the lock may run before the one who gave it goes on. Order is
 //! that of waiting: there is one processor, and all programs have the same priority.
 
+use super::caller::Caller;
 use super::futex::FUTEX_TRYLOCK_PI;
 use super::futexes::{Key, Kind, Waiter};
-use super::guest::Guest;
 use super::ids::ThreadId;
 use super::outcome::Outcome;
 use super::state::Wait;
@@ -25,13 +25,13 @@ const INIT: u32 = 1;
 
 impl Tree {
     /// FUTEX_LOCK_PI, FUTEX_LOCK_PI2, FUTEX_TRYLOCK_PI: futex_lock_pi.
-    pub(super) fn lock_pi(&mut self, thread: ThreadId, call: &calls::Futex, guest: &Guest<'_>, key: Key) -> Result<Outcome, Errno> {
+    pub(super) fn lock_pi(&mut self, thread: ThreadId, call: &calls::Futex, caller: &Caller<'_>, key: Key) -> Result<Outcome, Errno> {
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if one.held {
             return Err(Errno(libc::ETIMEDOUT));
         }
         let (tid, address) = (one.tid, call.uaddr.0 as u64);
-        let deadline = self.futex_deadline(call, guest)?;
+        let deadline = self.futex_deadline(call, caller)?;
         let Some(owner) = self.take_lock(thread, key, address, tid, false)? else { return Ok(Outcome::Done(0)) };
         if call.op.0 as i32 & 0x7f == FUTEX_TRYLOCK_PI {
             return Err(Errno(libc::EAGAIN));
@@ -66,11 +66,17 @@ impl Tree {
     }
 
     /// FUTEX_WAIT_REQUEUE_PI: futex_wait_requeue_pi.
-    pub(super) fn wait_requeue_pi(&mut self, thread: ThreadId, call: &calls::Futex, guest: &Guest<'_>, key: Key) -> Result<Outcome, Errno> {
+    pub(super) fn wait_requeue_pi(
+        &mut self,
+        thread: ThreadId,
+        call: &calls::Futex,
+        caller: &Caller<'_>,
+        key: Key,
+    ) -> Result<Outcome, Errno> {
         if self.threads.get(&thread).is_some_and(|one| one.held) {
             return Err(Errno(libc::ETIMEDOUT));
         }
-        let deadline = self.futex_deadline(call, guest)?;
+        let deadline = self.futex_deadline(call, caller)?;
         let (address, lock) = (call.uaddr.0 as u64, call.uaddr2.0 as u64);
         if address == lock {
             return Err(Errno(libc::EINVAL));

@@ -1,6 +1,6 @@
 //! AF_NETLINK sockets in virtual time: the personality of `crate::netlink`, with the answers kept here until the program takes them.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::link::Link;
 use super::object::Body;
@@ -26,7 +26,7 @@ impl Tree {
         &mut self,
         thread: ThreadId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
@@ -36,37 +36,37 @@ impl Tree {
         let done = |()| Outcome::Done(0);
         let number = posted.number as i64;
         match number {
-            libc::SYS_write | libc::SYS_sendto => self.ask(thread, inode, pid, &Message::flat(a[1], a[2]), guest, outside),
-            libc::SYS_sendmsg => self.ask(thread, inode, pid, &Message::read(guest, a[1])?, guest, outside),
-            libc::SYS_writev => self.ask(thread, inode, pid, &super::socket::vectors(guest, a[1], a[2])?, guest, outside),
+            libc::SYS_write | libc::SYS_sendto => self.ask(thread, inode, pid, &Message::flat(a[1], a[2]), caller, outside),
+            libc::SYS_sendmsg => self.ask(thread, inode, pid, &Message::read(caller, a[1])?, caller, outside),
+            libc::SYS_writev => self.ask(thread, inode, pid, &super::socket::vectors(caller, a[1], a[2])?, caller, outside),
             libc::SYS_read if a[2] == 0 => Ok(Outcome::Done(0)),
-            libc::SYS_read => self.take_answer(posted, &Message::flat(a[1], a[2]), 0, guest),
-            libc::SYS_recvfrom => self.take_answer(posted, &Message::flat(a[1], a[2]), posted.int(3), guest),
-            libc::SYS_recvmsg => self.take_answer(posted, &Message::read(guest, a[1])?, posted.int(2), guest),
-            libc::SYS_readv => self.take_answer(posted, &super::socket::vectors(guest, a[1], a[2])?, 0, guest),
-            libc::SYS_ioctl => self.interface_ioctl(thread, posted, guest, outside.stack()),
+            libc::SYS_read => self.take_answer(posted, &Message::flat(a[1], a[2]), 0, caller),
+            libc::SYS_recvfrom => self.take_answer(posted, &Message::flat(a[1], a[2]), posted.int(3), caller),
+            libc::SYS_recvmsg => self.take_answer(posted, &Message::read(caller, a[1])?, posted.int(2), caller),
+            libc::SYS_readv => self.take_answer(posted, &super::socket::vectors(caller, a[1], a[2])?, 0, caller),
+            libc::SYS_ioctl => self.interface_ioctl(thread, posted, caller, outside.stack()),
             _ => {
                 let Some(Body::Link(link)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else {
                     return Err(Errno(libc::EBADF));
                 };
                 match number {
                     libc::SYS_bind => {
-                        let bound = link.state.bind(&guest.read_address(a[1], posted.int(2))?).map(done).map_err(Errno);
+                        let bound = link.state.bind(&caller.read_address(a[1], posted.int(2))?).map(done).map_err(Errno);
                         self.forget_alerts(outside);
                         bound
                     }
                     // Its only peer is the kernel, which is who one talks to anyway.
-                    libc::SYS_connect => guest.read_address(a[1], posted.int(2)).map(|_| Outcome::Done(0)),
-                    libc::SYS_getsockname => guest.write_address(&link.state.name(pid), a[1], a[2]).map(done),
-                    libc::SYS_getpeername => guest.write_address(&netlink::KERNEL_NAME, a[1], a[2]).map(done),
-                    libc::SYS_getsockopt => link_option(link, posted, guest),
+                    libc::SYS_connect => caller.read_address(a[1], posted.int(2)).map(|_| Outcome::Done(0)),
+                    libc::SYS_getsockname => caller.write_address(&link.state.name(pid), a[1], a[2]).map(done),
+                    libc::SYS_getpeername => caller.write_address(&netlink::KERNEL_NAME, a[1], a[2]).map(done),
+                    libc::SYS_getsockopt => link_option(link, posted, caller),
                     libc::SYS_setsockopt => {
                         let level = posted.int(1);
                         if level == libc::SOL_SOCKET {
                             return Ok(Outcome::Done(0));
                         }
                         let mut value = [0; 4];
-                        guest.read(a[3], &mut value)?;
+                        caller.read(a[3], &mut value)?;
                         let set = link.state.set_option(level, posted.int(2), &value).map(done).map_err(Errno);
                         if let Err(errno) = &set {
                             self.calls.unsupported(format!("setsockopt level {level} name {} of a netlink socket", posted.int(2)), *errno);
@@ -87,12 +87,12 @@ impl Tree {
         inode: u64,
         pid: u32,
         message: &Message,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         // In real time whoever runs programs on a stack of his own manages it.
         let manages = self.real.is_some() || self.manages_network(thread);
-        let data = message.gather(guest, REQUEST_BYTES_MAX)?;
+        let data = message.gather(caller, REQUEST_BYTES_MAX)?;
         let Tree { objects, calls, .. } = self;
         let Some(Body::Link(link)) = objects.get_mut(&inode).map(|object| &mut object.body) else { return Err(Errno(libc::EBADF)) };
         let packets = link.state.answers(&data, pid, manages, &mut Node { stack: outside.stack(), calls });
@@ -137,10 +137,10 @@ impl Tree {
         }
     }
 
-    fn take_answer(&mut self, posted: &Posted, message: &Message, flags: i32, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+    fn take_answer(&mut self, posted: &Posted, message: &Message, flags: i32, caller: &Caller<'_>) -> Result<Outcome, Errno> {
         let inode = posted.inode();
         if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
-            guest.read_ahead(posted.arguments[5])?;
+            caller.read_ahead(posted.arguments[5])?;
         }
         let Some(Body::Link(link)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else { return Err(Errno(libc::EBADF)) };
         if std::mem::take(&mut link.lost) {
@@ -157,13 +157,13 @@ impl Tree {
         let data = Bytes::copy_from_slice(&packet[..room]);
         let taken = Taken { data, length: packet.len(), from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() };
         if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
-            guest.write_address(&taken.from, posted.arguments[4], posted.arguments[5])?;
+            caller.write_address(&taken.from, posted.arguments[4], posted.arguments[5])?;
         }
-        message.deliver(guest, &taken, flags).map(Outcome::Done)
+        message.deliver(caller, &taken, flags).map(Outcome::Done)
     }
 }
 
-fn link_option(link: &Link, posted: &Posted, guest: &Guest<'_>) -> Result<Outcome, Errno> {
+fn link_option(link: &Link, posted: &Posted, caller: &Caller<'_>) -> Result<Outcome, Errno> {
     let (level, name) = (posted.int(1), posted.int(2));
     let value = match link.state.option(level, name) {
         Some(value) => value,
@@ -175,8 +175,8 @@ fn link_option(link: &Link, posted: &Posted, guest: &Guest<'_>) -> Result<Outcom
         .to_ne_bytes()
         .to_vec(),
     };
-    let room = usize::try_from(guest.read_int(posted.arguments[4])?).map_err(|_| Errno(libc::EINVAL))?;
-    guest.write(posted.arguments[3], value.get(..room).unwrap_or(&value))?;
-    guest.write(posted.arguments[4], &(value.len().min(room) as u32).to_ne_bytes())?;
+    let room = usize::try_from(caller.read_int(posted.arguments[4])?).map_err(|_| Errno(libc::EINVAL))?;
+    caller.write(posted.arguments[3], value.get(..room).unwrap_or(&value))?;
+    caller.write(posted.arguments[4], &(value.len().min(room) as u32).to_ne_bytes())?;
     Ok(Outcome::Done(0))
 }

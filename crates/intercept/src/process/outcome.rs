@@ -1,6 +1,6 @@
 //! A call as its handler gets it, and what it comes to.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::state::Wait;
 
@@ -29,5 +29,5 @@ pub(super) struct Asked<'a> {
     /// What descriptor argument 0 is, and the words.
     pub posted: &'a Posted,
     /// The memory of its program.
-    pub guest: &'a Guest<'a>,
+    pub caller: &'a Caller<'a>,
 }

@@ -1,7 +1,7 @@
 //! poll, select and epoll. The program's side looks at descriptors of the kernel's and posts what it found; here the others are looked at,
 //! and the waiting is done.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::interests::Member;
 use super::object::Body;
@@ -144,7 +144,7 @@ impl Tree {
 
     /// epoll_ctl(2): argument 4 is what the watched descriptor is.
     pub(super) fn epoll_ctl(&mut self, asked: &Asked<'_>, call: calls::EpollCtl, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let Asked { posted, guest, .. } = *asked;
+        let Asked { posted, caller, .. } = *asked;
         let (inode, operation, fd, watched) = (posted.inode(), call.op.get(), call.fd.get(), posted.arguments[4]);
         if watched == posted.descriptor & !abi::NONBLOCKING {
             return Err(Errno(libc::EINVAL));
@@ -155,7 +155,7 @@ impl Tree {
         }
         let mut event = [0; EVENT_BYTES];
         if operation != libc::EPOLL_CTL_DEL {
-            guest.read(call.event.0 as u64, &mut event)?;
+            caller.read(call.event.0 as u64, &mut event)?;
         }
         let events = u32::from_ne_bytes([event[0], event[1], event[2], event[3]]);
         let data = event[4..].iter().rev().fold(0, |data, byte| data << 8 | u64::from(*byte));
@@ -238,7 +238,7 @@ impl Tree {
         &mut self,
         thread: ThreadId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let inode = posted.inode();
@@ -304,7 +304,7 @@ impl Tree {
             bytes.extend(data.to_ne_bytes());
             self.reported(inode, *key, *shown, activity);
         }
-        guest.write(posted.arguments[1], &bytes)?;
+        caller.write(posted.arguments[1], &bytes)?;
         Ok(Outcome::Done(ready.len() as i64))
     }
 

@@ -1,8 +1,8 @@
 //! The scheduler: one thread at a time, first come, first served.
 
+use super::caller::Posted;
 use super::config::Spawn;
 use super::error::StartError;
-use super::guest::Posted;
 use super::ids::ThreadId;
 use super::outcome::Outcome;
 use super::outside::{Next, Outside, Record};

@@ -2,7 +2,7 @@
 //!
 //! A file is a memory file with the text of that moment. Of a process: stat, statm, status and what is like them; of the node: /proc/net.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::{ProcessId, ThreadId};
 use super::launch::Laid;
 use super::machine::{self, Moment};
@@ -57,11 +57,11 @@ impl Tree {
         &mut self,
         thread: ThreadId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let mut path = vec![0; (posted.arguments[1] as usize).min(PATH_BYTES_MAX)];
-        guest.read(posted.arguments[0], &mut path)?;
+        caller.read(posted.arguments[0], &mut path)?;
         let (close_on_exec, there) = (posted.arguments[2] != 0, posted.arguments[3] != 0);
         if let Some(name) = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"))
             && posted.arguments[4] != 0

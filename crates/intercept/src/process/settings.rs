@@ -1,6 +1,6 @@
 //! /proc/sys/net: the node's own settings, under the names that Linux gives them (Documentation/networking/ip-sysctl.rst). They are parameters of blocks.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::object::Body;
 use super::outcome::Outcome;
 use super::outside::Outside;
@@ -359,7 +359,7 @@ impl Tree {
         name: &str,
         [address, bytes]: [u64; 2],
         position: usize,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<usize, Errno> {
         // vfs_write asks access_ok first; then fs/proc/proc_sysctl.c: "don't even try if the size is too large".
@@ -375,7 +375,7 @@ impl Tree {
             return Ok(bytes as usize);
         }
         let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
-        guest.read(address, &mut text)?;
+        caller.read(address, &mut text)?;
         let done = write(name, &text, outside);
         // What programs were shown of sockets may be another now.
         self.shows.disturbed();
@@ -399,7 +399,7 @@ impl Tree {
         name: &str,
         position: usize,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
@@ -413,20 +413,20 @@ impl Tree {
                 self.stand(posted, to);
                 return Ok(Outcome::Done(to as i64));
             }
-            libc::SYS_write | libc::SYS_pwrite64 => self.write_setting(name, [a[1], a[2]], at, guest, outside)?,
+            libc::SYS_write | libc::SYS_pwrite64 => self.write_setting(name, [a[1], a[2]], at, caller, outside)?,
             // Of a gathered write, as the C library makes none of such files, the first piece.
             libc::SYS_writev => {
                 let mut first = [0_u8; 16];
-                guest.read(a[1], &mut first)?;
+                caller.read(a[1], &mut first)?;
                 let piece = [0, 8].map(|at| first.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes));
-                self.write_setting(name, piece, at, guest, outside)?
+                self.write_setting(name, piece, at, caller, outside)?
             }
             libc::SYS_read | libc::SYS_pread64 => {
                 check_end(at, a[2])?;
                 let text = read(name, outside).unwrap_or_default();
                 let rest = left(name, text.as_bytes(), at);
                 let piece = rest.get(..(a[2] as usize).min(rest.len())).unwrap_or_default();
-                guest.write(a[1], piece)?;
+                caller.write(a[1], piece)?;
                 piece.len()
             }
             _ => return Err(Errno(libc::EINVAL)),

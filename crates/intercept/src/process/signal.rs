@@ -1,6 +1,6 @@
 //! Signals between processes, virtual from end to end: queued here, delivered by the program's side when its thread goes on.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::{ProcessId, ThreadId};
 use super::outcome::{Asked, Outcome};
 use super::outside::{Outside, Status};
@@ -26,8 +26,8 @@ enum Effect {
 }
 
 /// What a program says with its signal, in place of what the kernel would.
-fn read_info(guest: &Guest<'_>, at: calls::In<calls::kernel::SigInfo>, signal: calls::Signal, into: &mut Info) -> Result<(), Errno> {
-    guest.read(at.0 as u64, into)?;
+fn read_info(caller: &Caller<'_>, at: calls::In<calls::kernel::SigInfo>, signal: calls::Signal, into: &mut Info) -> Result<(), Errno> {
+    caller.read(at.0 as u64, into)?;
     into[..4].copy_from_slice(&signal.get().to_ne_bytes());
     Ok(())
 }
@@ -387,7 +387,7 @@ impl Tree {
         _: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let (sender, mut what) = self.said_by(asked.thread, call.sig, SI_USER)?;
-        read_info(asked.guest, call.uinfo, call.sig, &mut what)?;
+        read_info(asked.caller, call.uinfo, call.sig, &mut what)?;
         self.signal_processes(sender, call.pid.get(), call.sig.get(), what)
     }
 
@@ -399,7 +399,7 @@ impl Tree {
         _: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let (sender, mut what) = self.said_by(asked.thread, call.sig, SI_TKILL)?;
-        read_info(asked.guest, call.uinfo, call.sig, &mut what)?;
+        read_info(asked.caller, call.uinfo, call.sig, &mut what)?;
         self.signal_by_tid(sender, call.pid.get() as u32, call.sig.get(), what)
     }
 
@@ -464,13 +464,13 @@ impl Tree {
         call: calls::RtSigtimedwait,
         _: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
-        let Asked { thread, guest, .. } = *asked;
+        let Asked { thread, caller, .. } = *asked;
         let mut bytes = [0; 8];
-        guest.read(call.uthese.0 as u64, &mut bytes)?;
+        caller.read(call.uthese.0 as u64, &mut bytes)?;
         let wanted = u64::from_ne_bytes(bytes);
         if let Some((signal, info)) = self.take_signal(thread, wanted) {
             if call.uinfo.0 != 0 {
-                guest.write(call.uinfo.0 as u64, &info)?;
+                caller.write(call.uinfo.0 as u64, &info)?;
             }
             return Ok(Outcome::Done(i64::from(signal)));
         }
@@ -480,7 +480,7 @@ impl Tree {
         }
         let deadline = match call.uts.0 {
             0 => None,
-            at => Some(self.clock + guest.read_timespec(at as u64)?),
+            at => Some(self.clock + caller.read_timespec(at as u64)?),
         };
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
             return Err(Errno(libc::EAGAIN));

@@ -1,7 +1,7 @@
 //! Socket calls, as weft-socket means them. Each takes effect at the caller's own time; one that would block is tried again when its
 //! socket changes.
 
-use super::guest::{Guest, Posted};
+use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::link::Link;
 use super::object::Body;
@@ -33,14 +33,14 @@ impl Tree {
         &mut self,
         thread: ThreadId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
         let number = posted.number as i64;
         if let Some(Body::Setting { name, position }) = self.objects.get(&posted.inode()).map(|object| &object.body) {
             let (name, position) = (name.clone(), *position);
-            return self.setting_call(&name, position, posted, guest, outside);
+            return self.setting_call(&name, position, posted, caller, outside);
         }
         if matches!(number, libc::SYS_lseek | libc::SYS_pread64 | libc::SYS_pwrite64) {
             // fs/read_write.c, ksys_lseek: "if (whence <= SEEK_MAX)", or else EINVAL.
@@ -48,47 +48,47 @@ impl Tree {
             return Err(Errno(if unknown { libc::EINVAL } else { libc::ESPIPE }));
         }
         if matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Link(_))) {
-            return self.link_call(thread, posted, guest, outside);
+            return self.link_call(thread, posted, caller, outside);
         }
         if matches!(number, libc::SYS_read | libc::SYS_readv)
             && !matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Socket(_)))
         {
-            return self.read_object(thread, posted, guest);
+            return self.read_object(thread, posted, caller);
         }
         let s = self.socket_of(posted)?;
         let stack = outside.stack();
         let done = |()| Outcome::Done(0);
         match number {
-            libc::SYS_bind => stack.bind(s, &guest.read_address(a[1], posted.int(2))?).map(done),
+            libc::SYS_bind => stack.bind(s, &caller.read_address(a[1], posted.int(2))?).map(done),
             libc::SYS_listen => stack.listen(s, posted.int(1)).map(done),
             libc::SYS_shutdown => stack.shutdown(s, posted.int(1)).map(done),
-            libc::SYS_getsockname => guest.write_address(&stack.local_address(s)?, a[1], a[2]).map(done),
-            libc::SYS_getpeername => guest.write_address(&stack.peer_address(s)?, a[1], a[2]).map(done),
-            libc::SYS_connect => self.connect(thread, s, posted, guest, outside),
-            libc::SYS_accept | libc::SYS_accept4 => self.accept(thread, s, posted, guest, outside),
-            libc::SYS_getsockopt => self.get_option(s, posted, guest, stack),
-            libc::SYS_setsockopt => self.set_option(s, posted, guest, stack),
-            libc::SYS_ioctl => self.socket_ioctl(thread, s, posted, guest, stack),
+            libc::SYS_getsockname => caller.write_address(&stack.local_address(s)?, a[1], a[2]).map(done),
+            libc::SYS_getpeername => caller.write_address(&stack.peer_address(s)?, a[1], a[2]).map(done),
+            libc::SYS_connect => self.connect(thread, s, posted, caller, outside),
+            libc::SYS_accept | libc::SYS_accept4 => self.accept(thread, s, posted, caller, outside),
+            libc::SYS_getsockopt => self.get_option(s, posted, caller, stack),
+            libc::SYS_setsockopt => self.set_option(s, posted, caller, stack),
+            libc::SYS_ioctl => self.socket_ioctl(thread, s, posted, caller, stack),
             // net/socket.c, sock_read_iter: "if (!iov_iter_count(to)) /* Match SYS5 behaviour */ return 0;"
             libc::SYS_read if a[2] == 0 => Ok(Outcome::Done(0)),
-            libc::SYS_read => self.receive_one(thread, s, posted, guest, stack, &Message::flat(a[1], a[2]), 0),
-            libc::SYS_write => self.send_one(thread, s, posted, guest, stack, &Message::flat(a[1], a[2]), 0),
+            libc::SYS_read => self.receive_one(thread, s, posted, caller, stack, &Message::flat(a[1], a[2]), 0),
+            libc::SYS_write => self.send_one(thread, s, posted, caller, stack, &Message::flat(a[1], a[2]), 0),
             libc::SYS_readv | libc::SYS_writev => {
-                let message = vectors(guest, a[1], a[2])?;
+                let message = vectors(caller, a[1], a[2])?;
                 if number == libc::SYS_readv && message.total == 0 {
                     Ok(Outcome::Done(0))
                 } else if number == libc::SYS_readv {
-                    self.receive_one(thread, s, posted, guest, stack, &message, 0)
+                    self.receive_one(thread, s, posted, caller, stack, &message, 0)
                 } else {
-                    self.send_one(thread, s, posted, guest, stack, &message, 0)
+                    self.send_one(thread, s, posted, caller, stack, &message, 0)
                 }
             }
-            libc::SYS_recvfrom => self.receive_one(thread, s, posted, guest, stack, &Message::flat(a[1], a[2]), posted.int(3)),
-            libc::SYS_sendto => self.send_one(thread, s, posted, guest, stack, &Message::flat(a[1], a[2]), posted.int(3)),
-            libc::SYS_recvmsg => self.receive_one(thread, s, posted, guest, stack, &Message::read(guest, a[1])?, posted.int(2)),
-            libc::SYS_sendmsg => self.send_one(thread, s, posted, guest, stack, &Message::read(guest, a[1])?, posted.int(2)),
-            libc::SYS_sendmmsg => self.send_several(thread, s, posted, guest, stack),
-            libc::SYS_recvmmsg => self.receive_several(thread, s, posted, guest, stack),
+            libc::SYS_recvfrom => self.receive_one(thread, s, posted, caller, stack, &Message::flat(a[1], a[2]), posted.int(3)),
+            libc::SYS_sendto => self.send_one(thread, s, posted, caller, stack, &Message::flat(a[1], a[2]), posted.int(3)),
+            libc::SYS_recvmsg => self.receive_one(thread, s, posted, caller, stack, &Message::read(caller, a[1])?, posted.int(2)),
+            libc::SYS_sendmsg => self.send_one(thread, s, posted, caller, stack, &Message::read(caller, a[1])?, posted.int(2)),
+            libc::SYS_sendmmsg => self.send_several(thread, s, posted, caller, stack),
+            libc::SYS_recvmmsg => self.receive_several(thread, s, posted, caller, stack),
             _ => Err(Errno(libc::ENOSYS)),
         }
     }
@@ -154,10 +154,10 @@ impl Tree {
         thread: ThreadId,
         s: SocketId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
-        let address = guest.read_address(posted.arguments[1], posted.int(2))?;
+        let address = caller.read_address(posted.arguments[1], posted.int(2))?;
         let held = self.threads.get(&thread).is_some_and(|one| one.held);
         match outside.stack().connect(s, &address) {
             Ok(()) => Ok(Outcome::Done(0)),
@@ -177,7 +177,7 @@ impl Tree {
         thread: ThreadId,
         s: SocketId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let flags = if posted.number as i64 == libc::SYS_accept4 { posted.int(3) } else { 0 };
@@ -185,7 +185,7 @@ impl Tree {
             return Err(Errno(libc::EINVAL));
         }
         if posted.arguments[1] != 0 {
-            guest.read_ahead(posted.arguments[2])?;
+            caller.read_ahead(posted.arguments[2])?;
         }
         let child = match outside.stack().accept(s) {
             Ok(child) => child,
@@ -199,7 +199,7 @@ impl Tree {
             let written = outside
                 .stack()
                 .accepted_address(child)
-                .and_then(|address| guest.write_address(&address, posted.arguments[1], posted.arguments[2]));
+                .and_then(|address| caller.write_address(&address, posted.arguments[1], posted.arguments[2]));
             if let Err(errno) = written {
                 outside.stack().close(child);
                 return Err(errno);
@@ -208,16 +208,16 @@ impl Tree {
         self.hand_socket(thread, child, flags, outside)
     }
 
-    fn get_option(&mut self, s: SocketId, posted: &Posted, guest: &Guest<'_>, stack: &mut dyn Stack) -> Result<Outcome, Errno> {
+    fn get_option(&mut self, s: SocketId, posted: &Posted, caller: &Caller<'_>, stack: &mut dyn Stack) -> Result<Outcome, Errno> {
         let (level, name) = (posted.int(1), posted.int(2));
-        let room = Room::read(guest, level, name, posted.arguments[4])?;
+        let room = Room::read(caller, level, name, posted.arguments[4])?;
         let value = stack.get_option(s, level, name, room.bytes).inspect_err(|errno| self.count_option("getsockopt", posted, *errno))?;
-        room.fill(guest, &value, posted.arguments[3], posted.arguments[4])?;
+        room.fill(caller, &value, posted.arguments[3], posted.arguments[4])?;
         Ok(Outcome::Done(0))
     }
 
-    fn set_option(&mut self, s: SocketId, posted: &Posted, guest: &Guest<'_>, stack: &mut dyn Stack) -> Result<Outcome, Errno> {
-        let value = option::given(guest, posted.int(1), posted.int(2), posted.arguments[3], posted.int(4))?;
+    fn set_option(&mut self, s: SocketId, posted: &Posted, caller: &Caller<'_>, stack: &mut dyn Stack) -> Result<Outcome, Errno> {
+        let value = option::given(caller, posted.int(1), posted.int(2), posted.arguments[3], posted.int(4))?;
         stack
             .set_option(s, posted.int(1), posted.int(2), &value)
             .inspect_err(|errno| self.count_option("setsockopt", posted, *errno))
@@ -235,16 +235,16 @@ impl Tree {
         thread: ThreadId,
         s: SocketId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         stack: &mut dyn Stack,
     ) -> Result<Outcome, Errno> {
         let request = posted.arguments[1] as u32;
         if (0x8910..0x8a00).contains(&request) && request != 0x894b {
-            return self.interface_ioctl(thread, posted, guest, stack);
+            return self.interface_ioctl(thread, posted, caller, stack);
         }
         let value =
             stack.ioctl(s, u64::from(request), &[]).inspect_err(|errno| self.calls.unsupported(format!("ioctl {request:#x}"), *errno))?;
-        guest.write(posted.arguments[2], &value)?;
+        caller.write(posted.arguments[2], &value)?;
         Ok(Outcome::Done(0))
     }
 
@@ -253,12 +253,12 @@ impl Tree {
         &mut self,
         thread: ThreadId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         stack: &mut dyn Stack,
     ) -> Result<Outcome, Errno> {
         let request = posted.arguments[1] as u32;
         let manages = self.real.is_some() || self.manages_network(thread);
-        crate::call::interface::answer_in(guest, stack, request, posted.arguments[2], manages)
+        crate::call::interface::answer_in(caller, stack, request, posted.arguments[2], manages)
             .inspect_err(|errno| {
                 if !matches!(errno.0, libc::ENODEV | libc::EFAULT | libc::EADDRNOTAVAIL) {
                     self.calls.unsupported(format!("ioctl {request:#x}"), *errno);
@@ -273,22 +273,22 @@ impl Tree {
         thread: ThreadId,
         s: SocketId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         stack: &mut dyn Stack,
         message: &Message,
         flags: i32,
     ) -> Result<Outcome, Errno> {
         let (name, control) = if posted.number as i64 == libc::SYS_sendto && posted.arguments[4] != 0 {
-            (Some(guest.read_address(posted.arguments[4], posted.int(5))?), Vec::new())
+            (Some(caller.read_address(posted.arguments[4], posted.int(5))?), Vec::new())
         } else {
-            (message.name(guest)?, message.control(guest)?)
+            (message.name(caller)?, message.control(caller)?)
         };
         let stream = stack.is_stream(s);
         let waits = stream && !posted.nonblocking() && flags & libc::MSG_DONTWAIT == 0;
         loop {
             let moved = self.threads.get(&thread).map_or(0, |one| one.moved);
             let rest = skip(&message.vectors, moved);
-            match transmit(s, guest, stack, &rest, name.as_deref(), &control, flags) {
+            match transmit(s, caller, stack, &rest, name.as_deref(), &control, flags) {
                 Ok(sent) => {
                     self.count_sent(thread, sent);
                     let moved = moved + sent as u64;
@@ -327,7 +327,7 @@ impl Tree {
         thread: ThreadId,
         s: SocketId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         stack: &mut dyn Stack,
         message: &Message,
         flags: i32,
@@ -347,14 +347,14 @@ impl Tree {
             }
         }
         if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
-            guest.read_ahead(posted.arguments[5])?;
+            caller.read_ahead(posted.arguments[5])?;
         }
         match take(s, stack, message.total, flags) {
             Ok(taken) => {
                 if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
-                    guest.write_address(&taken.from, posted.arguments[4], posted.arguments[5])?;
+                    caller.write_address(&taken.from, posted.arguments[4], posted.arguments[5])?;
                 }
-                let delivered = message.deliver(guest, &taken, flags)?;
+                let delivered = message.deliver(caller, &taken, flags)?;
                 self.count_received(thread, &taken, flags);
                 Ok(Outcome::Done(delivered))
             }
@@ -371,16 +371,16 @@ impl Tree {
         thread: ThreadId,
         s: SocketId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         stack: &mut dyn Stack,
     ) -> Result<Outcome, Errno> {
         let flags = posted.int(3);
         let count = u64::from(posted.arguments[2] as u32).min(MESSAGES_MAX);
         for index in self.messages_done(thread)..count {
             let at = posted.arguments[1].wrapping_add(index * arch::MMSGHDR_BYTES as u64);
-            let sent = Message::read(guest, at).and_then(|message| transmit_message(s, guest, stack, &message, flags));
+            let sent = Message::read(caller, at).and_then(|message| transmit_message(s, caller, stack, &message, flags));
             let sent = sent.inspect(|sent| self.count_sent(thread, *sent));
-            let sent = sent.and_then(|sent| guest.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(sent as u32).to_ne_bytes()));
+            let sent = sent.and_then(|sent| caller.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(sent as u32).to_ne_bytes()));
             match sent {
                 Ok(()) => self.message_is_done(thread, index),
                 Err(LATER) => return Err(LATER),
@@ -410,7 +410,7 @@ impl Tree {
         thread: ThreadId,
         s: SocketId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         stack: &mut dyn Stack,
     ) -> Result<Outcome, Errno> {
         let flags = posted.int(3);
@@ -418,13 +418,13 @@ impl Tree {
         let mut got = self.messages_done(thread);
         while got < count {
             let at = posted.arguments[1].wrapping_add(got * arch::MMSGHDR_BYTES as u64);
-            let one = Message::read(guest, at).and_then(|message| {
+            let one = Message::read(caller, at).and_then(|message| {
                 let taken = take(s, stack, message.total, flags & !libc::MSG_WAITFORONE)?;
-                let delivered = message.deliver(guest, &taken, flags)?;
+                let delivered = message.deliver(caller, &taken, flags)?;
                 self.count_received(thread, &taken, flags);
                 Ok(delivered)
             });
-            match one.and_then(|bytes| guest.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes())) {
+            match one.and_then(|bytes| caller.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes())) {
                 Ok(()) => {
                     self.message_is_done(thread, got);
                     got += 1;
@@ -442,12 +442,12 @@ impl Tree {
     }
 }
 
-pub(super) fn vectors(guest: &Guest<'_>, at: u64, count: u64) -> Result<Message, Errno> {
+pub(super) fn vectors(caller: &Caller<'_>, at: u64, count: u64) -> Result<Message, Errno> {
     if count > MESSAGES_MAX {
         return Err(Errno(libc::EINVAL));
     }
     let mut array = vec![0; count as usize * arch::IOVEC_BYTES];
-    guest.read(at, &mut array)?;
+    caller.read(at, &mut array)?;
     let vectors: Vec<(u64, u64)> = arch::vectors(&array).collect();
     let total = vectors.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     Ok(Message { vectors, total, ..Message::default() })
@@ -475,15 +475,15 @@ fn skip(vectors: &[(u64, u64)], bytes: u64) -> Vec<(u64, u64)> {
     rest
 }
 
-fn transmit_message(s: SocketId, guest: &Guest<'_>, stack: &mut dyn Stack, message: &Message, flags: i32) -> Result<usize, Errno> {
-    let name = message.name(guest)?;
-    let control = message.control(guest)?;
-    transmit(s, guest, stack, &message.vectors, name.as_deref(), &control, flags)
+fn transmit_message(s: SocketId, caller: &Caller<'_>, stack: &mut dyn Stack, message: &Message, flags: i32) -> Result<usize, Errno> {
+    let name = message.name(caller)?;
+    let control = message.control(caller)?;
+    transmit(s, caller, stack, &message.vectors, name.as_deref(), &control, flags)
 }
 
 fn transmit(
     s: SocketId,
-    guest: &Guest<'_>,
+    caller: &Caller<'_>,
     stack: &mut dyn Stack,
     vectors: &[(u64, u64)],
     name: Option<&[u8]>,
@@ -492,7 +492,7 @@ fn transmit(
 ) -> Result<usize, Errno> {
     let stream = stack.is_stream(s);
     let most = if stream { stack.send_room(s).clamp(1, STREAM_BYTES_MAX) } else { DATAGRAM_BYTES_MAX };
-    let data = guest.gather(vectors, most)?;
+    let data = caller.gather(vectors, most)?;
     let total = vectors.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     if !stream && (data.len() as u64) < total.min(most as u64) {
         // A datagram is sent as it is or not at all.

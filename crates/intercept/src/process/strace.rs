@@ -1,7 +1,7 @@
 //! Calls as text, in strace's manner: names, arguments by their kind (see [`weft_loader::calls`]), results with the errno's name. For logs that
 //! people read.
 
-use super::guest::Guest;
+use super::caller::Caller;
 use crate::memory::Memory as _;
 use std::fmt::Write as _;
 use weft_loader::calls::{self, Shown};
@@ -76,7 +76,7 @@ pub fn returned(result: i64) -> String {
 }
 
 /// A call as a line. `result`: as the kernel returns it; none: it does not return.
-pub(super) fn describe(guest: &Guest<'_>, number: i64, words: [u64; ARGUMENTS], result: Option<i64>) -> String {
+pub(super) fn describe(caller: &Caller<'_>, number: i64, words: [u64; ARGUMENTS], result: Option<i64>) -> String {
     let mut out = String::new();
     match usize::try_from(number).ok().and_then(calls::row) {
         Some(row) => {
@@ -87,7 +87,7 @@ pub(super) fn describe(guest: &Guest<'_>, number: i64, words: [u64; ARGUMENTS], 
                     out.push_str(", ");
                 }
                 let word = words.get(place).copied().unwrap_or(0);
-                argument(&mut out, guest, one.shown, word, words.get(place + 1).copied().unwrap_or(0), result);
+                argument(&mut out, caller, one.shown, word, words.get(place + 1).copied().unwrap_or(0), result);
             }
             if number == libc::SYS_mmap {
                 out.push_str(", …");
@@ -119,7 +119,7 @@ pub(super) fn describe(guest: &Guest<'_>, number: i64, words: [u64; ARGUMENTS], 
     out
 }
 
-fn argument(out: &mut String, guest: &Guest<'_>, shown: Shown, word: u64, next: u64, result: Option<i64>) {
+fn argument(out: &mut String, caller: &Caller<'_>, shown: Shown, word: u64, next: u64, result: Option<i64>) {
     let _ = match shown {
         // An int whose upper half is not set, or a long.
         Shown::Number if word >> 32 == 0 => write!(out, "{}", word as i32),
@@ -131,12 +131,12 @@ fn argument(out: &mut String, guest: &Guest<'_>, shown: Shown, word: u64, next: 
         Shown::Mode => write!(out, "0{:o}", word as u32 & 0o7777),
         Shown::Folder if word as i32 == libc::AT_FDCWD => write!(out, "AT_FDCWD"),
         Shown::Descriptor | Shown::Folder => write!(out, "{}", word as i32),
-        Shown::Path => return path(out, guest, word),
-        Shown::Data => return data(out, guest, word, next as usize),
-        Shown::Returned => return data(out, guest, word, result.filter(|bytes| *bytes > 0).unwrap_or(0) as usize),
+        Shown::Path => return path(out, caller, word),
+        Shown::Data => return data(out, caller, word, next as usize),
+        Shown::Returned => return data(out, caller, word, result.filter(|bytes| *bytes > 0).unwrap_or(0) as usize),
         Shown::OpenFlags => return open_flags(out, word as i32),
-        Shown::SockAddr => return address(out, guest, word),
-        Shown::Timespec => match guest.read_timespec(word) {
+        Shown::SockAddr => return address(out, caller, word),
+        Shown::Timespec => match caller.read_timespec(word) {
             Ok(span) => write!(out, "{{{}.{:09}}}", span.as_secs(), span.subsec_nanos()),
             Err(_) => write!(out, "{word:#x}"),
         },
@@ -168,7 +168,7 @@ fn argument(out: &mut String, guest: &Guest<'_>, shown: Shown, word: u64, next: 
 }
 
 /// A text with zero at its end, up to the first page that cannot be read.
-fn path(out: &mut String, guest: &Guest<'_>, pointer: u64) {
+fn path(out: &mut String, caller: &Caller<'_>, pointer: u64) {
     if pointer == 0 {
         out.push_str("NULL");
         return;
@@ -180,7 +180,7 @@ fn path(out: &mut String, guest: &Guest<'_>, pointer: u64) {
         let at = pointer + text.len() as u64;
         let bytes = piece.len().min((4096 - at % 4096) as usize);
         let Some(room) = piece.get_mut(..bytes) else { break };
-        if guest.read(at, room).is_err() {
+        if caller.read(at, room).is_err() {
             if text.is_empty() {
                 let _ = write!(out, "{pointer:#x}");
                 return;
@@ -197,11 +197,11 @@ fn path(out: &mut String, guest: &Guest<'_>, pointer: u64) {
     quote(out, &text, false);
 }
 
-fn data(out: &mut String, guest: &Guest<'_>, pointer: u64, bytes: usize) {
+fn data(out: &mut String, caller: &Caller<'_>, pointer: u64, bytes: usize) {
     let mut room = [0_u8; TEXT_BYTES_MAX];
     let shown = bytes.min(room.len());
     let Some(part) = room.get_mut(..shown) else { return };
-    match guest.read(pointer, part) {
+    match caller.read(pointer, part) {
         Ok(()) => quote(out, part, bytes > shown),
         Err(_) => {
             let _ = write!(out, "{pointer:#x}");
@@ -235,10 +235,10 @@ fn open_flags(out: &mut String, flags: i32) {
 }
 
 /// A sockaddr of the internet families; others by family.
-fn address(out: &mut String, guest: &Guest<'_>, pointer: u64) {
+fn address(out: &mut String, caller: &Caller<'_>, pointer: u64) {
     let mut family = [0_u8; 2];
     let mut bytes = [0_u8; 28];
-    if guest.read(pointer, &mut family).is_err() {
+    if caller.read(pointer, &mut family).is_err() {
         let _ = write!(out, "{pointer:#x}");
         return;
     }
@@ -252,7 +252,7 @@ fn address(out: &mut String, guest: &Guest<'_>, pointer: u64) {
     };
     let whole = bytes.get_mut(..length).filter(|room| !room.is_empty());
     let parsed = whole.and_then(|room| {
-        guest.read(pointer, room).ok()?;
+        caller.read(pointer, room).ok()?;
         weft_socket::address::parse(room)
     });
     let _ = match parsed {

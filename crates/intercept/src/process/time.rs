@@ -1,9 +1,9 @@
 //! Sleeping and timers: nanosleep, setitimer, alarm, POSIX timers, timerfd. All in virtual time; the kernel times nothing. What waits for CPU clocks is in
 //! [`super::cpu_time`].
 
+use super::caller::{Caller, Posted};
 use super::cpu_time::is_cpu_clock;
 use super::cpu_timers::{CpuClock, CpuTimer};
-use super::guest::{Guest, Posted};
 use super::ids::{ProcessId, ThreadId};
 use super::object::{Body, TimerFile};
 use super::outcome::{Asked, Outcome};
@@ -59,17 +59,17 @@ impl Tree {
     }
 
     /// Until when nanosleep(2) or clock_nanosleep(2) would sleep.
-    pub(super) fn deadline_of_sleep(&self, posted: &Posted, guest: &Guest<'_>) -> Result<Instant, Errno> {
+    pub(super) fn deadline_of_sleep(&self, posted: &Posted, caller: &Caller<'_>) -> Result<Instant, Errno> {
         let words = posted.arguments.map(|word| word as usize);
         let call = match posted.number as usize {
             calls::Nanosleep::NUMBER => as_clock_nanosleep(&calls::Nanosleep::of(&words)),
             _ => calls::ClockNanosleep::of(&words),
         };
-        self.end_of_sleep(&call, guest)
+        self.end_of_sleep(&call, caller)
     }
 
-    fn end_of_sleep(&self, call: &calls::ClockNanosleep, guest: &Guest<'_>) -> Result<Instant, Errno> {
-        let wanted = guest.read_timespec(call.rqtp.0 as u64)?;
+    fn end_of_sleep(&self, call: &calls::ClockNanosleep, caller: &Caller<'_>) -> Result<Instant, Errno> {
+        let wanted = caller.read_timespec(call.rqtp.0 as u64)?;
         self.at_clock(call.which_clock.get(), wanted, call.flags.0 as i32 & TIMER_ABSTIME != 0)
     }
 
@@ -93,7 +93,7 @@ impl Tree {
     }
 
     fn sleep(&mut self, asked: &Asked<'_>, call: &calls::ClockNanosleep) -> Result<Outcome, Errno> {
-        let Asked { thread, guest, .. } = *asked;
+        let Asked { thread, caller, .. } = *asked;
         let (absolute, rest) = (call.flags.0 as i32 & TIMER_ABSTIME != 0, call.rmtp.0 as u64);
         let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some(deadline)) = (one.held, one.deadline) {
@@ -102,11 +102,11 @@ impl Tree {
             }
             // A signal.
             if !absolute && rest != 0 {
-                guest.write_timespec(rest, deadline.since(self.clock))?;
+                caller.write_timespec(rest, deadline.since(self.clock))?;
             }
             return Ok(Outcome::Done(-i64::from(libc::EINTR)));
         }
-        let deadline = self.end_of_sleep(call, guest)?;
+        let deadline = self.end_of_sleep(call, caller)?;
         if deadline <= self.clock {
             return Ok(Outcome::Done(0));
         }
@@ -221,7 +221,7 @@ impl Tree {
     pub(super) fn getitimer(&mut self, asked: &Asked<'_>, call: calls::Getitimer, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let process = self.process_of(asked.thread)?;
         let (shown, _) = self.interval(process, call.which)?;
-        asked.guest.write(call.value.0 as u64, &shown).map(|()| Outcome::Done(0))
+        asked.caller.write(call.value.0 as u64, &shown).map(|()| Outcome::Done(0))
     }
 
     /// setitimer(2)
@@ -230,7 +230,7 @@ impl Tree {
         let (shown, cpu) = self.interval(process, call.which)?;
         let mut bytes = [0; 32];
         if call.value.0 != 0 {
-            asked.guest.read(call.value.0 as u64, &mut bytes)?;
+            asked.caller.read(call.value.0 as u64, &mut bytes)?;
         }
         let value = |at: usize| {
             let word = |at: usize| bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(-1, i64::from_ne_bytes);
@@ -242,7 +242,7 @@ impl Tree {
         };
         let (interval, first) = (value(0)?, value(16)?);
         if call.ovalue.0 != 0 {
-            asked.guest.write(call.ovalue.0 as u64, &shown)?;
+            asked.caller.write(call.ovalue.0 as u64, &shown)?;
         }
         match cpu {
             Some(which) => self.set_cpu_interval(process, which, first, interval),
@@ -298,7 +298,7 @@ impl Tree {
         let posix = self.posix(process, call.timer_id)?;
         let (old, on_cpu) = (posix.timer, posix.cpu.is_some());
         let shown = if on_cpu { self.cpu_posix(process, call.timer_id.get())? } else { [old.interval, old.left(now)] };
-        write_timer(asked.guest, call.setting.0 as u64, shown).map(|()| Outcome::Done(0))
+        write_timer(asked.caller, call.setting.0 as u64, shown).map(|()| Outcome::Done(0))
     }
 
     /// timer_settime(2)
@@ -308,17 +308,17 @@ impl Tree {
         let absolute = call.flags.0 as i32 & TIMER_ABSTIME != 0;
         let posix = self.posix(process, call.timer_id)?;
         let (old, clock, on_cpu) = (posix.timer, posix.clock, posix.cpu.is_some());
-        let set @ [interval, first] = read_timer(asked.guest, call.new_setting.0 as u64)?;
+        let set @ [interval, first] = read_timer(asked.caller, call.new_setting.0 as u64)?;
         if on_cpu {
             let old = self.cpu_posix(process, id)?;
             self.set_cpu_posix(process, id, set, absolute)?;
             if old_at != 0 {
-                write_timer(asked.guest, old_at, old)?;
+                write_timer(asked.caller, old_at, old)?;
             }
             return Ok(Outcome::Done(0));
         }
         if old_at != 0 {
-            write_timer(asked.guest, old_at, [old.interval, old.left(now)])?;
+            write_timer(asked.caller, old_at, [old.interval, old.left(now)])?;
         }
         let at = self.at_clock(clock, first, absolute)?;
         if let Some(key) = old.key {
@@ -333,7 +333,7 @@ impl Tree {
 
     /// timer_create(2)
     pub(super) fn timer_create(&mut self, asked: &Asked<'_>, call: calls::TimerCreate, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let Asked { thread, guest, .. } = *asked;
+        let Asked { thread, caller, .. } = *asked;
         let process = self.process_of(thread)?;
         let clock = call.which_clock.get();
         if !is_cpu_clock(clock) {
@@ -354,7 +354,7 @@ impl Tree {
         let (mut value, mut number, mut notify, mut tid) = (id as u64, libc::SIGALRM, libc::SIGEV_SIGNAL, 0);
         if call.timer_event_spec.0 != 0 {
             let mut event = [0; 64];
-            guest.read(call.timer_event_spec.0 as u64, &mut event)?;
+            caller.read(call.timer_event_spec.0 as u64, &mut event)?;
             let int = |at: usize| event.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
             value = u64::from(int(0) as u32) | (int(4) as u64) << 32;
             (number, notify, tid) = (int(8), int(12), int(16) as u32);
@@ -367,7 +367,7 @@ impl Tree {
                 return Err(Errno(libc::EINVAL));
             }
         }
-        guest.write(call.created_timer_id.0 as u64, &id.to_ne_bytes())?;
+        caller.write(call.created_timer_id.0 as u64, &id.to_ne_bytes())?;
         let cpu = if is_cpu_clock(clock) { Some((self.cpu_clock(thread, clock, false)?, CpuTimer::default())) } else { None };
         let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
         one.timers.posix.insert(id, Posix { clock, notify, signal: number, value, tid, timer: Timer::default(), cpu, overrun: 0 });
@@ -390,7 +390,7 @@ impl Tree {
         _: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let (old, _) = self.timer_file(asked.posted.inode())?;
-        write_timer(asked.guest, call.otmr.0 as u64, [old.interval, old.left(self.clock)]).map(|()| Outcome::Done(0))
+        write_timer(asked.caller, call.otmr.0 as u64, [old.interval, old.left(self.clock)]).map(|()| Outcome::Done(0))
     }
 
     /// timerfd_settime(2)
@@ -400,12 +400,12 @@ impl Tree {
         call: calls::TimerfdSettime,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
-        let Asked { posted, guest, .. } = *asked;
+        let Asked { posted, caller, .. } = *asked;
         let (inode, now) = (posted.inode(), self.clock);
         let (old, clock) = self.timer_file(inode)?;
-        let [interval, first] = read_timer(guest, call.utmr.0 as u64)?;
+        let [interval, first] = read_timer(caller, call.utmr.0 as u64)?;
         if call.otmr.0 != 0 {
-            write_timer(guest, call.otmr.0 as u64, [old.interval, old.left(now)])?;
+            write_timer(caller, call.otmr.0 as u64, [old.interval, old.left(now)])?;
         }
         let at = self.at_clock(clock, first, call.flags.0 as i32 & TFD_TIMER_ABSTIME != 0)?;
         if let Some(key) = old.key {
@@ -452,12 +452,12 @@ impl Tree {
 }
 
 /// Interval, and when it expires.
-fn read_timer(guest: &Guest<'_>, at: u64) -> Result<[Duration; 2], Errno> {
-    Ok([guest.read_timespec(at)?, guest.read_timespec(at.wrapping_add(16))?])
+fn read_timer(caller: &Caller<'_>, at: u64) -> Result<[Duration; 2], Errno> {
+    Ok([caller.read_timespec(at)?, caller.read_timespec(at.wrapping_add(16))?])
 }
 
 /// Interval, and what is left.
-fn write_timer(guest: &Guest<'_>, at: u64, [interval, left]: [Duration; 2]) -> Result<(), Errno> {
-    guest.write_timespec(at, interval)?;
-    guest.write_timespec(at.wrapping_add(16), left)
+fn write_timer(caller: &Caller<'_>, at: u64, [interval, left]: [Duration; 2]) -> Result<(), Errno> {
+    caller.write_timespec(at, interval)?;
+    caller.write_timespec(at.wrapping_add(16), left)
 }

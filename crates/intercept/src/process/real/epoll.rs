@@ -1,6 +1,6 @@
 //! Calls on epolls of the kernel's that watch sockets of the node.
 
-use super::super::guest::{Guest, Posted};
+use super::super::caller::{Caller, Posted};
 use super::super::ids::ThreadId;
 use super::super::outside::Outside;
 use super::super::tree::Tree;
@@ -66,14 +66,14 @@ impl Tree {
         pid: u32,
         thread: ThreadId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<i64, Errno> {
         let (operation, fd, watched) = (posted.int(1), posted.int(2), posted.arguments[4]);
         let inode = watched & abi::INODE;
         let mut event = [0; EVENT_BYTES];
         if operation != libc::EPOLL_CTL_DEL {
-            guest.read(posted.arguments[3], &mut event)?;
+            caller.read(posted.arguments[3], &mut event)?;
         }
         if watched >> 56 != kind::VIRTUAL || !self.objects.contains_key(&inode) {
             return Err(Errno(libc::EBADF));
@@ -133,7 +133,7 @@ impl Tree {
         pid: u32,
         thread: ThreadId,
         posted: &Posted,
-        guest: &Guest<'_>,
+        caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<i64, Errno> {
         let room = posted.arguments[1] as usize;
@@ -167,7 +167,7 @@ impl Tree {
         if let Some(poller) = self.real.as_mut().and_then(|real| real.pollers.get_mut(&number)) {
             poller.lower();
         }
-        guest.write(posted.arguments[0], &bytes)?;
+        caller.write(posted.arguments[0], &bytes)?;
         Ok((bytes.len() / EVENT_BYTES) as i64)
     }
 }

@@ -12,9 +12,9 @@ mod state;
 mod told;
 
 use super::brought::Brought;
+use super::caller::{self, Caller, Posted};
 use super::config::Config;
 use super::error::StartError;
-use super::guest::{self, Guest, Posted};
 use super::ids::{ProcessId, ThreadId};
 use super::object::{Body, Object};
 use super::outcome::Outcome;
@@ -394,7 +394,7 @@ impl Tree {
         }
         let outer = self.process_of(thread).ok().and_then(|id| self.processes.get(&id)).map_or(0, |one| one.outer);
         let epoll = posted.descriptor & strict::EPOLL_NUMBER;
-        let guest = Guest::real(channel, Brought::default());
+        let caller = Caller::real(channel, Brought::default());
         let result = match posted.number {
             strict::LEAVE => {
                 self.remove_thread(thread, false, outside);
@@ -409,10 +409,10 @@ impl Tree {
                 self.forget_poller(epoll, outer);
                 Ok(0)
             }
-            strict::COLLECT => self.collect(epoll, outer, thread, &posted, &guest, outside),
+            strict::COLLECT => self.collect(epoll, outer, thread, &posted, &caller, outside),
             number if number == libc::SYS_epoll_ctl as u64 => {
                 self.calls.of("epoll_ctl").seen += 1;
-                self.control_poller(epoll, outer, thread, &posted, &guest, outside)
+                self.control_poller(epoll, outer, thread, &posted, &caller, outside)
             }
             _ => {
                 self.attempt(thread, &posted, outside);
@@ -423,7 +423,7 @@ impl Tree {
         // What these name came with the call, if it could be read.
         let errno = |errno: Errno| if errno == LATER { libc::EFAULT } else { errno.0 };
         self.answer(thread, result.unwrap_or_else(|error| -i64::from(errno(error))));
-        guest.commit();
+        caller.commit();
         self.park_or_queue(thread);
     }
 
@@ -466,7 +466,7 @@ impl Tree {
         if let Some(result) = result {
             self.answer(thread, result);
         }
-        let rest = guest::commit(channel, writes);
+        let rest = caller::commit(channel, writes);
         if result.is_none() || !rest.is_empty() {
             brought.write_rest(rest.to_vec(), result, posted, channel);
             self.keep_brought(thread, brought);
@@ -476,9 +476,9 @@ impl Tree {
     /// As [`Tree::attempt`].
     pub(super) fn attempt_real(&mut self, thread: ThreadId, posted: &Posted, channel: &Channel, outside: &mut dyn Outside) {
         let brought = self.real.as_mut().and_then(|real| real.brought.remove(&thread)).unwrap_or_default();
-        let guest = Guest::real(channel, brought);
-        let outcome = self.dispatch(thread, posted, &guest, outside);
-        let (mut brought, writes) = guest.into_parts();
+        let caller = Caller::real(channel, brought);
+        let outcome = self.dispatch(thread, posted, &caller, outside);
+        let (mut brought, writes) = caller.into_parts();
         match outcome {
             Ok(Outcome::Done(result)) => {
                 let writes = if matches!(posted.number, abi::POLL) { Vec::new() } else { writes };
@@ -495,7 +495,7 @@ impl Tree {
             Ok(Outcome::Prepared | Outcome::Gone) => {}
             Err(LATER) => {
                 brought.keep_copies(channel);
-                match guest::commit(channel, &writes) {
+                match caller::commit(channel, &writes) {
                     [] => brought.ask(posted, channel),
                     rest => brought.write_rest(rest.to_vec(), None, posted, channel),
                 }

@@ -38,7 +38,7 @@ pub(super) fn commit<'a>(channel: &Channel, writes: &'a [u8]) -> &'a [u8] {
 }
 
 /// The memory of a program whose thread sleeps in a channel.
-pub(super) struct Guest<'a> {
+pub(super) struct Caller<'a> {
     copies: Copies<'a>,
     /// Its number outside.
     outer: u32,
@@ -49,21 +49,21 @@ pub(super) struct Guest<'a> {
     brought: Option<RefCell<Brought>>,
 }
 
-impl<'a> Guest<'a> {
-    pub fn new(channel: &'a Channel, outer: u32) -> Guest<'a> {
-        Guest { copies: Copies::Channel(channel), outer, writes: RefCell::new(Vec::new()), count: Cell::new(0), brought: None }
+impl<'a> Caller<'a> {
+    pub fn new(channel: &'a Channel, outer: u32) -> Caller<'a> {
+        Caller { copies: Copies::Channel(channel), outer, writes: RefCell::new(Vec::new()), count: Cell::new(0), brought: None }
     }
     /// The same in real time.
-    pub fn real(channel: &'a Channel, brought: Brought) -> Guest<'a> {
-        Guest { brought: Some(RefCell::new(brought)), ..Guest::new(channel, 0) }
+    pub fn real(channel: &'a Channel, brought: Brought) -> Caller<'a> {
+        Caller { brought: Some(RefCell::new(brought)), ..Caller::new(channel, 0) }
     }
     /// What its thread has brought, and what was written.
     pub fn into_parts(self) -> (Brought, Vec<u8>) {
         (self.brought.map(RefCell::into_inner).unwrap_or_default(), self.writes.into_inner())
     }
-    /// The memory as it was when the call that lies there in the log was made. What is written comes to nothing but [`Guest::output`].
-    pub fn logged(log: &'a Area<{ abi::LOG_BYTES }>, at: usize, copies: [[u64; 3]; 2]) -> Guest<'a> {
-        Guest { copies: Copies::Log(log, at, copies), outer: 0, writes: RefCell::new(Vec::new()), count: Cell::new(0), brought: None }
+    /// The memory as it was when the call that lies there in the log was made. What is written comes to nothing but [`Caller::output`].
+    pub fn logged(log: &'a Area<{ abi::LOG_BYTES }>, at: usize, copies: [[u64; 3]; 2]) -> Caller<'a> {
+        Caller { copies: Copies::Log(log, at, copies), outer: 0, writes: RefCell::new(Vec::new()), count: Cell::new(0), brought: None }
     }
 
     /// Puts what was written into the channel, to be copied by the program's side. Returns what does not fit.
@@ -90,7 +90,7 @@ impl<'a> Guest<'a> {
     }
 }
 
-impl Guest<'_> {
+impl Caller<'_> {
     /// Reads what was copied with the call. None: that was not; false: it cannot be read any more.
     fn read_copied(&self, pointer: u64, into: &mut [u8]) -> Option<bool> {
         let channel = match &self.copies {
@@ -125,7 +125,7 @@ impl Guest<'_> {
     }
 }
 
-impl Memory for Guest<'_> {
+impl Memory for Caller<'_> {
     fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno> {
         match (self.read_copied(pointer, into), &self.brought) {
             (Some(true), _) => Ok(()),
