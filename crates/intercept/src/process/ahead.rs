@@ -45,7 +45,7 @@ impl Tree {
             }
             return;
         }
-        let Some(Body::Socket(socket)) = self.objects.get(&inode).map(|object| &object.body) else { return };
+        let Some(Body::Socket(socket)) = self.objects.body(inode) else { return };
         let socket = *socket;
         if self.shows.of(inode).is_none() {
             self.show(inode, socket);
@@ -92,7 +92,7 @@ impl Tree {
         let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead && !self.config.tell_calls) else { return Instant::ZERO };
         // How far it may go by its own clocks is told for one that does not sleep on the way.
         let timed = self.cpu_left(thread).is_some();
-        if timed || !self.queue.is_empty() || self.closing || self.threads.len() > THREADS_MAX || !self.is_alone(thread) {
+        if timed || !self.queue.is_empty() || self.objects.may_be_closed() || self.threads.len() > THREADS_MAX || !self.is_alone(thread) {
             return Instant::ZERO;
         }
         for (index, slot) in self.shows.slots.iter_mut().enumerate() {

@@ -41,9 +41,6 @@ impl Tree {
         // Another object may have had the number.
         self.arena.header().nonblocking[inode as usize % abi::NONBLOCKING_KNOWN].store(0, Relaxed);
         super::rights::send(self.init.control.as_fd(), &[1], &[theirs.as_fd()])?;
-        if let Body::Socket(socket) = &body {
-            self.by_socket.insert(*socket, inode);
-        }
         self.objects.insert(inode, Object::new(ours, body));
         self.arena.channel(thread).descriptor.store(kind::VIRTUAL << 56 | inode, Relaxed);
         Ok(Outcome::Descriptor { close_on_exec })
@@ -51,12 +48,12 @@ impl Tree {
 
     /// Is this inode an object of ours?
     pub(super) fn whose(&self, inode: u64) -> i64 {
-        i64::from(self.objects.contains_key(&inode))
+        i64::from(self.objects.has(inode))
     }
 
     /// The socket behind a call's descriptor. ENOTSOCK for other objects.
     pub(super) fn socket_of(&self, posted: &Posted) -> Result<SocketId, Errno> {
-        match self.objects.get(&posted.inode()).map(|object| &object.body) {
+        match self.objects.body(posted.inode()) {
             Some(Body::Socket(socket)) => Ok(*socket),
             Some(_) => Err(Errno(libc::ENOTSOCK)),
             None => Err(Errno(libc::EBADF)),
@@ -68,26 +65,26 @@ impl Tree {
         if inode == 0 {
             self.look_for_closed();
             self.drop_closed(outside);
-        } else if self.objects.get(&inode).is_some_and(Object::has_hung_up) {
+        } else if self.objects.get(inode).is_some_and(Object::has_hung_up) {
             self.drop_object(inode, outside);
         }
     }
 
     /// A process is gone, or has executed another image: look at every object, at the next opportunity.
     pub(super) fn look_for_closed(&mut self) {
-        self.closing = true;
+        self.objects.look_for_closed();
     }
 
     /// Does what [`Tree::look_for_closed`] asked for.
     pub(super) fn drop_closed(&mut self, outside: &mut dyn Outside) {
-        if !std::mem::take(&mut self.closing) {
+        if !self.objects.take_closing() {
             return;
         }
-        let gone: Vec<u64> = self.objects.iter().filter(|(_, object)| object.has_hung_up()).map(|(inode, _)| *inode).collect();
+        let gone: Vec<u64> = self.objects.hung_up();
         // Inode numbers are the host's: sockets go in the order of their making, which the model's ids tell.
         let mut sockets = Vec::new();
         for inode in gone {
-            match self.objects.get(&inode).map(|object| &object.body) {
+            match self.objects.body(inode) {
                 Some(Body::Socket(socket)) => sockets.push((*socket, inode)),
                 _ => self.drop_object(inode, outside),
             }
@@ -99,12 +96,11 @@ impl Tree {
     }
 
     pub(super) fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
-        let Some(object) = self.objects.remove(&inode) else { return };
+        let Some(object) = self.objects.remove(inode) else { return };
         self.forget_in_pollers(inode);
         self.shows.forget(inode, &self.arena);
         match object.body {
             Body::Socket(socket) => {
-                self.by_socket.remove(&socket);
                 outside.stack().close(socket);
             }
             Body::Timer(file) => {
@@ -115,7 +111,7 @@ impl Tree {
             Body::Epoll(_) | Body::Signals(_) | Body::Link(_) | Body::Setting { .. } => {}
         }
         for watcher in object.watchers {
-            if let Some(Body::Epoll(interests)) = self.objects.get_mut(&watcher).map(|object| &mut object.body) {
+            if let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) {
                 interests.forget(inode);
             }
         }
@@ -123,12 +119,12 @@ impl Tree {
 
     /// A timer or a set of signals may be readable now.
     pub(super) fn object_changed(&mut self, inode: u64, _: &mut dyn Outside) {
-        self.changed_objects.insert(inode);
+        self.objects.note_change(inode);
     }
 
     /// Those who wait for them look again.
     pub(super) fn finish_object_changes(&mut self, outside: &mut dyn Outside) {
-        let changed = std::mem::take(&mut self.changed_objects);
+        let changed = self.objects.take_changes();
         let mut all = changed.clone();
         for inode in &changed {
             self.note_object_edges(*inode, &mut all);
@@ -180,7 +176,7 @@ impl Tree {
         if call.ufd.get() == -1 {
             return self.made(asked.thread, Body::Signals(mask), flags, allowed);
         }
-        match self.objects.get_mut(&asked.posted.inode()).map(|object| &mut object.body) {
+        match self.objects.body_mut(asked.posted.inode()) {
             Some(Body::Signals(old)) => {
                 *old = mask;
                 Ok(Outcome::Done(i64::from(call.ufd.get())))
@@ -202,7 +198,7 @@ impl Tree {
         let inode = posted.inode();
         let room = posted.arguments[2] as usize;
         let nonblocking = posted.nonblocking();
-        match self.objects.get_mut(&inode).map(|object| &mut object.body) {
+        match self.objects.body_mut(inode) {
             Some(Body::Timer(file)) => {
                 if room < 8 {
                     return Err(Errno(libc::EINVAL));

@@ -46,7 +46,7 @@ impl Tree {
             libc::SYS_readv => self.take_answer(posted, &super::socket::vectors(caller, a[1], a[2])?, 0, caller),
             libc::SYS_ioctl => self.interface_ioctl(thread, posted, caller, outside.stack()),
             _ => {
-                let Some(Body::Link(link)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else {
+                let Some(Body::Link(link)) = self.objects.body_mut(inode) else {
                     return Err(Errno(libc::EBADF));
                 };
                 match number {
@@ -94,10 +94,10 @@ impl Tree {
         let manages = self.real.is_some() || self.manages_network(thread);
         let data = message.gather(caller, REQUEST_BYTES_MAX)?;
         let Tree { objects, calls, .. } = self;
-        let Some(Body::Link(link)) = objects.get_mut(&inode).map(|object| &mut object.body) else { return Err(Errno(libc::EBADF)) };
+        let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
         let packets = link.state.answers(&data, pid, manages, &mut Node { stack: outside.stack(), calls });
         packets.into_iter().for_each(|packet| link.queue(packet));
-        self.changed_objects.insert(inode);
+        self.objects.note_change(inode);
         let alerts = outside.stack().take_alerts();
         self.tell_alerts(&alerts, outside);
         Ok(Outcome::Done(data.len() as i64))
@@ -105,15 +105,14 @@ impl Tree {
 
     /// Whoever listens from now on hears nothing of what was before.
     fn forget_alerts(&self, outside: &mut dyn Outside) {
-        let others = self.objects.values().filter(|object| matches!(&object.body, Body::Link(link) if link.state.listens()));
-        if others.count() <= 1 {
+        if self.objects.links().filter(|link| link.state.listens()).count() <= 1 {
             outside.stack().take_alerts();
         }
     }
 
     /// Blocks may have alerted of something since the last turn.
     pub(super) fn take_alerts(&mut self, outside: &mut dyn Outside) {
-        if self.objects.values().any(|object| matches!(&object.body, Body::Link(link) if link.state.listens())) {
+        if self.objects.links().any(|link| link.state.listens()) {
             let alerts = outside.stack().take_alerts();
             self.tell_alerts(&alerts, outside);
         }
@@ -124,17 +123,18 @@ impl Tree {
         if alerts.is_empty() {
             return;
         }
-        let Tree { objects, calls, changed_objects, .. } = self;
-        for (inode, object) in objects {
-            let Body::Link(link) = &mut object.body else { continue };
+        let Tree { objects, calls, .. } = self;
+        objects.change_links(|link| {
+            let mut hears = false;
             for alert in alerts {
                 let node = &mut Node { stack: outside.stack(), calls };
                 if let Some(packet) = link.state.notification(alert.name, &alert.value, node) {
                     link.queue(packet);
-                    changed_objects.insert(*inode);
+                    hears = true;
                 }
             }
-        }
+            hears
+        });
     }
 
     fn take_answer(&mut self, posted: &Posted, message: &Message, flags: i32, caller: &Caller<'_>) -> Result<Outcome, Errno> {
@@ -142,7 +142,7 @@ impl Tree {
         if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
             caller.read_ahead(posted.arguments[5])?;
         }
-        let Some(Body::Link(link)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else { return Err(Errno(libc::EBADF)) };
+        let Some(Body::Link(link)) = self.objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
         if std::mem::take(&mut link.lost) {
             return Err(Errno(libc::ENOBUFS));
         }

@@ -44,7 +44,7 @@ fn kind_of(word: u64) -> u64 {
 impl Tree {
     /// What an object shows.
     pub(super) fn object_readiness(&self, thread: ThreadId, inode: u64, stack: &mut dyn Stack, depth: usize) -> u32 {
-        match self.objects.get(&inode).map(|object| &object.body) {
+        match self.objects.body(inode) {
             Some(Body::Socket(socket)) => stack.readiness(*socket).0,
             Some(Body::Timer(file)) => u32::from(file.expirations > 0),
             Some(Body::Signals(mask)) => u32::from(self.pending_of(thread) & mask != 0),
@@ -66,7 +66,7 @@ impl Tree {
 
     /// What a wait for an object has to watch.
     fn watch(&self, inode: u64, wait: &mut Wait) {
-        match self.objects.get(&inode).map(|object| &object.body) {
+        match self.objects.body(inode) {
             Some(Body::Socket(socket)) => wait.sockets.push(*socket),
             Some(Body::Signals(mask)) => wait.signals |= mask,
             _ => wait.objects.push(inode),
@@ -164,7 +164,7 @@ impl Tree {
         if operation == libc::EPOLL_CTL_ADD && self.makes_a_loop(inode, watched) {
             return Err(Errno(libc::ELOOP));
         }
-        let Some(Body::Epoll(interests)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else {
+        let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else {
             return Err(Errno(libc::EINVAL));
         };
         // do_epoll_ctl: "epoll adds to the wakeup queue at EPOLL_CTL_ADD time only, so EPOLLEXCLUSIVE is not allowed for a EPOLL_CTL_MOD operation."
@@ -182,7 +182,7 @@ impl Tree {
             libc::EPOLL_CTL_ADD => {
                 interests.members.insert(key, member);
                 if kind_of(watched) == kind::VIRTUAL
-                    && let Some(object) = self.objects.get_mut(&(watched & abi::INODE))
+                    && let Some(object) = self.objects.get_mut(watched & abi::INODE)
                     && !object.watchers.contains(&inode)
                 {
                     object.watchers.push(inode);
@@ -195,7 +195,7 @@ impl Tree {
             _ => return Err(Errno(libc::EINVAL)),
         }
         // Another thread may be waiting there.
-        self.changed_objects.insert(inode);
+        self.objects.note_change(inode);
         Ok(Outcome::Done(0))
     }
 
@@ -203,17 +203,17 @@ impl Tree {
     fn makes_a_loop(&self, epoll: u64, watched: u64) -> bool {
         const NESTS_MAX: usize = 4;
         let below = watched & abi::INODE;
-        let is_epoll = |inode| matches!(self.objects.get(&inode).map(|object| &object.body), Some(Body::Epoll(_)));
+        let is_epoll = |inode| matches!(self.objects.body(inode), Some(Body::Epoll(_)));
         if kind_of(watched) != kind::VIRTUAL || !is_epoll(below) {
             return false;
         }
         let down = |inode: u64| -> Vec<u64> {
-            let Some(Body::Epoll(interests)) = self.objects.get(&inode).map(|object| &object.body) else { return Vec::new() };
+            let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return Vec::new() };
             let virtuals = interests.members.keys().filter(|(_, word)| kind_of(*word) == kind::VIRTUAL);
             virtuals.map(|(_, word)| word & abi::INODE).filter(|inode| is_epoll(*inode)).collect()
         };
         let up = |inode: u64| -> Vec<u64> {
-            let watchers = self.objects.get(&inode).map_or(&[][..], |object| &object.watchers);
+            let watchers = self.objects.get(inode).map_or(&[][..], |object| &object.watchers);
             watchers.iter().copied().filter(|watcher| down(*watcher).contains(&inode)).collect()
         };
         // How many epolls lie one behind the other in a direction; `None`: the way leads to `epoll`.
@@ -245,7 +245,7 @@ impl Tree {
         let room = (posted.arguments[2] as u32 as usize).min(4096);
         let timed = posted.arguments[2] >> 32 != 0;
         let looked = posted.arguments[5] as usize;
-        let Some(Body::Epoll(interests)) = self.objects.get(&inode).map(|object| &object.body) else { return Err(Errno(libc::EINVAL)) };
+        let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return Err(Errno(libc::EINVAL)) };
         let members: Vec<((i32, u64), Member)> = interests.members.iter().map(|(key, member)| (*key, *member)).collect();
         let natives = members.iter().any(|((_, word), member)| kind_of(*word) != kind::VIRTUAL && !member.spent);
         let held = self.threads.get(&thread).is_some_and(|one| one.held);
@@ -283,7 +283,7 @@ impl Tree {
                 ready.push((member.turn, key, wanted, shown, member.data));
             }
         }
-        if let Some(Body::Epoll(interests)) = self.objects.get_mut(&inode).map(|object| &mut object.body) {
+        if let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) {
             for key in quiet {
                 interests.members.entry(key).and_modify(|member| member.fresh = false);
             }
@@ -309,13 +309,13 @@ impl Tree {
     }
 
     fn forget_member(&mut self, inode: u64, key: (i32, u64)) {
-        if let Some(Body::Epoll(interests)) = self.objects.get_mut(&inode).map(|object| &mut object.body) {
+        if let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) {
             interests.members.remove(&key);
         }
     }
 
     fn reported(&mut self, inode: u64, key: (i32, u64), shown: u32, activity: u64) {
-        let Some(Body::Epoll(interests)) = self.objects.get_mut(&inode).map(|object| &mut object.body) else { return };
+        let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else { return };
         interests.turn += 1;
         let turn = interests.turn;
         if let Some(member) = interests.members.get_mut(&key) {
@@ -330,7 +330,7 @@ impl Tree {
 
     /// A wait at an epoll ends when a member of it, or of one inside, changes.
     fn watch_members(&self, inode: u64, wait: &mut Wait, depth: usize) {
-        let Some(Body::Epoll(interests)) = self.objects.get(&inode).map(|object| &object.body) else { return };
+        let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return };
         for (_, word) in interests.members.keys().filter(|(_, word)| kind_of(*word) == kind::VIRTUAL) {
             let member = word & abi::INODE;
             self.watch(member, wait);
@@ -346,7 +346,7 @@ impl Tree {
         let channel = arena.channel(thread);
         let inode = channel.descriptor.load(Relaxed) & abi::INODE;
         let mut entries = Vec::new();
-        if let Some(Body::Epoll(interests)) = self.objects.get(&inode).map(|object| &object.body) {
+        if let Some(Body::Epoll(interests)) = self.objects.body(inode) {
             for ((fd, word), member) in interests.members.iter().filter(|((_, word), _)| kind_of(*word) != kind::VIRTUAL) {
                 if !member.spent {
                     let events = member.events & !PRIVATE_BITS;
@@ -367,19 +367,19 @@ impl Tree {
 
     /// A socket has changed: edges for the epolls that watch it. Their inodes are added.
     pub(super) fn note_edges(&mut self, socket: SocketId, objects: &mut BTreeSet<u64>) {
-        if let Some(inode) = self.by_socket.get(&socket).copied() {
+        if let Some(inode) = self.objects.of_socket(socket) {
             self.note_object_edges(inode, objects);
         }
     }
 
     /// The same for any object.
     pub(super) fn note_object_edges(&mut self, inode: u64, objects: &mut BTreeSet<u64>) {
-        let watchers = self.objects.get(&inode).map(|object| object.watchers.clone()).unwrap_or_default();
+        let watchers = self.objects.get(inode).map(|object| object.watchers.clone()).unwrap_or_default();
         // __wake_up_common: of those that want it for themselves one is told, the first at which somebody waits; those before it, at which nobody does, as well.
         let mut given = false;
         for watcher in watchers {
             let waits = self.threads.values().any(|one| matches!(&one.state, State::Waiting(wait) if wait.objects.contains(&watcher)));
-            let Some(Body::Epoll(interests)) = self.objects.get_mut(&watcher).map(|object| &mut object.body) else { continue };
+            let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) else { continue };
             let (mut told, mut exclusively) = (false, false);
             for ((_, word), member) in &mut interests.members {
                 if *word == kind::VIRTUAL << 56 | inode && !(given && member.events & EXCLUSIVE != 0) {

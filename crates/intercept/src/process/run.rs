@@ -164,7 +164,7 @@ impl Tree {
     pub(super) fn settle(&mut self, outside: &mut dyn Outside) {
         self.tell_ends(outside);
         self.drop_closed(outside);
-        while !self.signal_waits.is_empty() || !self.child_changes.is_empty() || !self.changed_objects.is_empty() {
+        while !self.signal_waits.is_empty() || !self.child_changes.is_empty() || self.objects.has_changes() {
             self.finish_signal_waits(outside);
             self.finish_child_waits(outside);
             self.finish_object_changes(outside);
@@ -566,11 +566,11 @@ impl Tree {
                 self.shows.changed(*socket);
                 self.note_edges(*socket, &mut objects);
                 if self.real.is_some()
-                    && let Some(inode) = self.by_socket.get(socket).copied()
+                    && let Some(inode) = self.objects.of_socket(*socket)
                 {
                     self.raise_pollers(inode, outside);
                 }
-                if !self.by_socket.contains_key(socket) {
+                if self.objects.of_socket(*socket).is_none() {
                     outside.stack().not_a_programs(*socket);
                 }
             }

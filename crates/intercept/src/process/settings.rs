@@ -439,7 +439,7 @@ impl Tree {
 
     /// The next call begins there.
     fn stand(&mut self, posted: &Posted, to: usize) {
-        if let Some(Body::Setting { position, .. }) = self.objects.get_mut(&posted.inode()).map(|object| &mut object.body) {
+        if let Some(Body::Setting { position, .. }) = self.objects.body_mut(posted.inode()) {
             *position = to;
         }
     }

@@ -38,7 +38,7 @@ impl Tree {
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
         let number = posted.number as i64;
-        if let Some(Body::Setting { name, position }) = self.objects.get(&posted.inode()).map(|object| &object.body) {
+        if let Some(Body::Setting { name, position }) = self.objects.body(posted.inode()) {
             let (name, position) = (name.clone(), *position);
             return self.setting_call(&name, position, posted, caller, outside);
         }
@@ -47,12 +47,10 @@ impl Tree {
             let unknown = number == libc::SYS_lseek && !(libc::SEEK_SET..=libc::SEEK_HOLE).contains(&posted.int(2));
             return Err(Errno(if unknown { libc::EINVAL } else { libc::ESPIPE }));
         }
-        if matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Link(_))) {
+        if matches!(self.objects.body(posted.inode()), Some(Body::Link(_))) {
             return self.link_call(thread, posted, caller, outside);
         }
-        if matches!(number, libc::SYS_read | libc::SYS_readv)
-            && !matches!(self.objects.get(&posted.inode()).map(|object| &object.body), Some(Body::Socket(_)))
-        {
+        if matches!(number, libc::SYS_read | libc::SYS_readv) && !matches!(self.objects.body(posted.inode()), Some(Body::Socket(_))) {
             return self.read_object(thread, posted, caller);
         }
         let s = self.socket_of(posted)?;

@@ -137,7 +137,7 @@ impl Tree {
                 }
                 Due::Posix(process, id) => self.fire_posix(process, id),
                 Due::File(inode) => {
-                    if let Some(Body::Timer(file)) = self.objects.get_mut(&inode).map(|object| &mut object.body) {
+                    if let Some(Body::Timer(file)) = self.objects.body_mut(inode) {
                         file.expirations += 1;
                         file.timer.key = None;
                         if !file.timer.interval.is_zero() {
@@ -376,7 +376,7 @@ impl Tree {
 
     /// The timer that a descriptor is, and its clock.
     fn timer_file(&self, inode: u64) -> Result<(Timer, i32), Errno> {
-        match self.objects.get(&inode).map(|object| &object.body) {
+        match self.objects.body(inode) {
             Some(Body::Timer(file)) => Ok((file.timer, file.clock)),
             _ => Err(Errno(libc::EINVAL)),
         }
@@ -412,7 +412,7 @@ impl Tree {
             self.timers.remove(key);
         }
         let key = (!first.is_zero()).then(|| self.timers.add(at, Due::File(inode)));
-        if let Some(Body::Timer(file)) = self.objects.get_mut(&inode).map(|object| &mut object.body) {
+        if let Some(Body::Timer(file)) = self.objects.body_mut(inode) {
             *file = TimerFile { clock, timer: Timer { key, interval }, expirations: 0 };
         }
         self.object_changed(inode, outside);

@@ -10,7 +10,7 @@ use super::ids::{ProcessId, ThreadId};
 use super::launch::Init;
 use super::limits::MEMORY_BYTES;
 use super::mirrors::Shows;
-use super::object::Object;
+use super::object::Objects;
 use super::outside::Exit;
 use super::pending;
 use super::real::Real;
@@ -38,8 +38,7 @@ pub struct Tree {
     pub(super) queue: VecDeque<ThreadId>,
     pub(super) timers: Timers,
     pub(super) cpu_timers: CpuTimers,
-    pub(super) objects: BTreeMap<u64, Object>,
-    pub(super) by_socket: BTreeMap<SocketId, u64>,
+    pub(super) objects: Objects,
     pub(super) futexes: BTreeMap<FutexKey, VecDeque<Waiter>>,
     /// Who has a lock for which somebody waits (PI), by the number of the thread.
     pub(super) lock_owners: BTreeMap<FutexKey, u32>,
@@ -48,10 +47,6 @@ pub struct Tree {
     pub(super) signal_waits: Vec<ThreadId>,
     /// Processes with a child that has changed.
     pub(super) child_changes: Vec<ProcessId>,
-    /// Timers and signalfds that have changed.
-    pub(super) changed_objects: BTreeSet<u64>,
-    /// Some descriptor may have been closed for good.
-    pub(super) closing: bool,
     pub(super) waits: u64,
     pub(super) activity: u64,
     pub(super) calls: Calls,
@@ -117,15 +112,12 @@ impl Tree {
             queue: VecDeque::new(),
             timers: Timers::default(),
             cpu_timers: CpuTimers::default(),
-            objects: BTreeMap::new(),
-            by_socket: BTreeMap::new(),
+            objects: Objects::default(),
             futexes: BTreeMap::new(),
             lock_owners: BTreeMap::new(),
             changed: BTreeSet::new(),
             signal_waits: Vec::new(),
             child_changes: Vec::new(),
-            changed_objects: BTreeSet::new(),
-            closing: false,
             waits: 0,
             activity: 0,
             calls: Calls::default(),

@@ -75,7 +75,7 @@ impl Tree {
         if operation != libc::EPOLL_CTL_DEL {
             caller.read(posted.arguments[3], &mut event)?;
         }
-        if watched >> 56 != kind::VIRTUAL || !self.objects.contains_key(&inode) {
+        if watched >> 56 != kind::VIRTUAL || !self.objects.has(inode) {
             return Err(Errno(libc::EBADF));
         }
         let events = u32::from_ne_bytes([event[0], event[1], event[2], event[3]]);

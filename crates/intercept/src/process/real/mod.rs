@@ -101,14 +101,14 @@ impl Tree {
 
     /// Is it a socket of its programs?
     pub fn has(&self, socket: SocketId) -> bool {
-        self.by_socket.contains_key(&socket)
+        self.objects.of_socket(socket).is_some()
     }
 
     /// Closes what programs have left behind: nobody of the tree is there any more.
     pub fn close_all(&mut self, outside: &mut dyn Outside) {
         let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
         threads.into_iter().for_each(|thread| self.remove_thread(thread, true, outside));
-        let objects: Vec<u64> = self.objects.keys().copied().collect();
+        let objects: Vec<u64> = self.objects.inodes();
         objects.into_iter().for_each(|inode| self.drop_object(inode, outside));
     }
 
@@ -359,10 +359,9 @@ impl Tree {
         let Some(body) = real.made.remove(&thread) else { return };
         let watched = real.watch(ours.as_fd(), inode, libc::EPOLLRDHUP);
         if let Body::Socket(socket) = &body {
-            if watched.is_err() || self.objects.contains_key(&inode) {
+            if watched.is_err() || self.objects.has(inode) {
                 return outside.stack().close(*socket);
             }
-            self.by_socket.insert(*socket, inode);
         }
         self.objects.insert(inode, Object::new(ours, body));
     }
