@@ -118,24 +118,18 @@ impl Tree {
 
     /// Somebody waits there from now on.
     pub(super) fn enter_futex(&mut self, key: Key, waiter: Waiter) {
-        self.futexes.entry(key).or_default().push_back(waiter);
+        self.futexes.enter(key, waiter);
         self.arena.header().futex_waiters.fetch_add(1, Relaxed);
     }
 
     /// The first who waits there, taken out of the queue; it is still in its wait.
     pub(super) fn take_first(&mut self, key: Key) -> Option<Waiter> {
-        let queue = self.futexes.get_mut(&key)?;
-        let first = queue.pop_front();
-        if queue.is_empty() {
-            self.futexes.remove(&key);
+        let first = self.futexes.take_first(key)?;
+        self.arena.header().futex_waiters.fetch_sub(1, Relaxed);
+        if let Some(wait) = self.wait_of(first.thread) {
+            wait.no_longer_at(key);
         }
-        if let Some(first) = &first {
-            self.arena.header().futex_waiters.fetch_sub(1, Relaxed);
-            if let Some(wait) = self.wait_of(first.thread) {
-                wait.no_longer_at(key);
-            }
-        }
-        first
+        Some(first)
     }
 
     /// What a thread waits for, also one that was stopped meanwhile.
@@ -152,28 +146,9 @@ impl Tree {
 
     /// Wakes up to `count` in order of their coming. -EINVAL: among them is one who waits for a lock that is handed over.
     pub(super) fn futex_wake(&mut self, key: Key, count: i32, bits: u32) -> i64 {
-        let mut woken = Vec::new();
-        let mut refused = false;
-        if let Some(queue) = self.futexes.get_mut(&key) {
-            let mut kept = std::collections::VecDeque::new();
-            while let Some(waiter) = queue.pop_front() {
-                // "if (++ret >= nr_wake) break;": at least one, even for a count of 0.
-                let more = !refused && (woken.len() as i64) < i64::from(count.max(1));
-                // "if (this->pi_state || this->rt_waiter) { ret = -EINVAL; break; }"
-                refused |= more && waiter.kind != Kind::Plain;
-                if more && !refused && waiter.bits & bits != 0 {
-                    woken.push((waiter.thread, waiter.index));
-                } else {
-                    kept.push_back(waiter);
-                }
-            }
-            *queue = kept;
-            if queue.is_empty() {
-                self.futexes.remove(&key);
-            }
-        }
+        let (woken, refused) = self.futexes.take(key, count, bits);
         self.arena.header().futex_waiters.fetch_sub(woken.len() as u32, Relaxed);
-        for (thread, index) in &woken {
+        for Waiter { thread, index, .. } in &woken {
             if let Some(wait) = self.wait_of(*thread) {
                 wait.no_longer_at(key);
             }
@@ -186,9 +161,8 @@ impl Tree {
     /// Threads have ended that could not say which locks they held. The kernel has marked those (FUTEX_OWNER_DIED, set_robust_list(2)); whoever waits at a
     /// word that processes share looks at it again, as after any wake-up.
     pub(super) fn wake_for_the_dead(&mut self) {
-        let shared = self.futexes.iter().filter(|(key, _)| matches!(key, Key::Shared(..)));
         // Not in the order of the keys, which hold numbers of the host's.
-        let mut shared: Vec<(u64, Key)> = shared.map(|(key, queue)| (self.first_since(queue), *key)).collect();
+        let mut shared: Vec<(u64, Key)> = self.futexes.shared().map(|(key, first)| (self.first_since(first), key)).collect();
         shared.sort_unstable();
         for (_, key) in shared {
             self.futex_wake(key, i32::MAX, u32::MAX);
@@ -196,8 +170,8 @@ impl Tree {
     }
 
     /// Since when the first of a queue waits, also when it was stopped meanwhile.
-    pub(super) fn first_since(&self, queue: &std::collections::VecDeque<Waiter>) -> u64 {
-        let state = queue.front().and_then(|waiter| self.threads.get(&waiter.thread)).map(|one| &one.state);
+    pub(super) fn first_since(&self, first: Option<&Waiter>) -> u64 {
+        let state = first.and_then(|waiter| self.threads.get(&waiter.thread)).map(|one| &one.state);
         let inner = match state {
             Some(State::Stopped(inner)) => Some(&**inner),
             state => state,
@@ -209,37 +183,21 @@ impl Tree {
     }
 
     fn futex_requeue(&mut self, from: Key, to: Key, count: i32) -> i64 {
-        let Some(mut queue) = self.futexes.remove(&from) else { return 0 };
-        let count = queue.len().min(usize::try_from(count).unwrap_or(0));
-        // Those who wait for a lock that is handed over are led to it by FUTEX_CMP_REQUEUE_PI only.
-        let plain = queue.iter().take(count).take_while(|waiter| waiter.kind == Kind::Plain).count();
-        let moved: Vec<Waiter> = queue.drain(..plain).collect();
-        if !queue.is_empty() {
-            self.futexes.insert(from, queue);
-        }
+        let (moved, refused) = self.futexes.requeue(from, to, count);
         for waiter in &moved {
             if let Some(wait) = self.wait_of(waiter.thread) {
                 wait.no_longer_at(from);
                 wait.futexes.push(to);
             }
         }
-        if !moved.is_empty() {
-            self.futexes.entry(to).or_default().extend(moved);
-        }
-        if plain < count { -i64::from(libc::EINVAL) } else { plain as i64 }
+        if refused { -i64::from(libc::EINVAL) } else { moved.len() as i64 }
     }
 
     /// A thread waits there no longer.
     pub(super) fn leave_futex(&mut self, thread: ThreadId, key: Key) {
-        if let Some(queue) = self.futexes.get_mut(&key) {
-            let before = queue.len();
-            queue.retain(|waiter| waiter.thread != thread);
-            let gone = before - queue.len();
-            if queue.is_empty() {
-                self.futexes.remove(&key);
-            }
+        if let Some(gone) = self.futexes.leave(thread, key) {
             self.arena.header().futex_waiters.fetch_sub(gone as u32, Relaxed);
-            self.look_at_owner(key);
+            self.futexes.look_at_owner(key);
         }
     }
 

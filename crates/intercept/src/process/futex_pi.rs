@@ -42,7 +42,7 @@ impl Tree {
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
-        self.lock_owners.insert(key, owner);
+        self.futexes.set_owner(key, owner);
         self.enter_futex(key, Waiter::new(thread, u32::MAX, Kind::Lock(address)));
         // "return ret != -EINTR ? ret : -ERESTARTNOINTR;"
         Ok(Outcome::Wait(Wait { futexes: smallvec![key], deadline, interrupted: abi::RESTART_ALWAYS, ..Wait::default() }))
@@ -58,7 +58,7 @@ impl Tree {
         }
         match self.first_kind(key) {
             None => self.write_word(thread, address, 0)?,
-            Some(Kind::Lock(_)) if self.lock_owners.get(&key) == Some(&tid) => self.hand_over(key, 0),
+            Some(Kind::Lock(_)) if self.futexes.owner(key) == Some(tid) => self.hand_over(key, 0),
             // "If current does not own the pi_state then the futex is inconsistent and user space fiddled with the futex value."
             Some(_) => return Err(Errno(libc::EINVAL)),
         }
@@ -137,7 +137,7 @@ impl Tree {
 
     /// Who waits at a word first, all of whom must want to be led to this lock.
     fn first_to(&self, key: Key, lock: Key) -> Result<Option<ThreadId>, Errno> {
-        match self.futexes.get(&key).and_then(|queue| queue.front()) {
+        match self.futexes.first(key) {
             None => Ok(None),
             Some(Waiter { thread, kind: Kind::Requeue(to, _), .. }) if *to == lock => Ok(Some(*thread)),
             Some(_) => Err(Errno(libc::EINVAL)),
@@ -151,7 +151,7 @@ impl Tree {
             return Err(Errno(libc::EDEADLK));
         }
         let Some(Waiter { kind: Kind::Requeue(_, address), .. }) = self.take_first(key) else { return Err(Errno(libc::EINVAL)) };
-        self.lock_owners.insert(lock, owner);
+        self.futexes.set_owner(lock, owner);
         self.enter_futex(lock, Waiter::new(thread, u32::MAX, Kind::Lock(address)));
         if let Some(wait) = self.wait_of(thread) {
             wait.futexes.push(lock);
@@ -169,7 +169,7 @@ impl Tree {
         }
         if let Some(kind) = self.first_kind(key) {
             // attach_to_pi_state: the word must say what is known.
-            let owner = self.lock_owners.get(&key).copied().filter(|_| matches!(kind, Kind::Lock(_))).ok_or(Errno(libc::EINVAL))?;
+            let owner = self.futexes.owner(key).filter(|_| matches!(kind, Kind::Lock(_))).ok_or(Errno(libc::EINVAL))?;
             let dead = word & TID == 0 && word & OWNER_DIED != 0;
             return if word & TID == owner || dead { Ok(Some(owner)) } else { Err(Errno(libc::EINVAL)) };
         }
@@ -188,11 +188,8 @@ impl Tree {
         let mut at = owner;
         for _ in 0..self.threads.len() {
             let Some(thread) = self.threads.iter().find(|(_, one)| one.tid == at).map(|(thread, _)| *thread) else { return false };
-            let waits = |(_, queue): &(&Key, &std::collections::VecDeque<Waiter>)| {
-                queue.iter().any(|waiter| waiter.thread == thread && matches!(waiter.kind, Kind::Lock(_)))
-            };
-            let Some(next) = self.futexes.iter().find(waits).and_then(|(key, _)| self.lock_owners.get(key)) else { return false };
-            at = *next;
+            let Some(next) = self.futexes.owner_for(thread) else { return false };
+            at = next;
             if at == tid {
                 return true;
             }
@@ -206,25 +203,16 @@ impl Tree {
         let tid = self.threads.get(&thread).map_or(0, |one| one.tid);
         // Whose memory is gone is about to be gone, too; then the next one gets it.
         let _ = self.write_word(thread, address, WAITERS | more | tid);
-        self.lock_owners.insert(key, tid);
-        self.look_at_owner(key);
+        self.futexes.set_owner(key, tid);
+        self.futexes.look_at_owner(key);
         self.answer(thread, 0);
         self.make_runnable(thread);
     }
 
-    /// Somebody waits there no longer: without anybody it is not known who has the lock.
-    pub(super) fn look_at_owner(&mut self, key: Key) {
-        if !matches!(self.first_kind(key), Some(Kind::Lock(_))) {
-            self.lock_owners.remove(&key);
-        }
-    }
-
     /// A thread is gone: exit_pi_state_list. Its locks go on to those who wait for them.
     pub(super) fn owner_died(&mut self, tid: u32) {
-        let since = |key: &Key| self.futexes.get(key).map_or(u64::MAX, |queue| self.first_since(queue));
-        let its = self.lock_owners.iter().filter(|(_, owner)| **owner == tid);
         // Not in the order of the keys, which hold numbers of the host's.
-        let mut its: Vec<(u64, Key)> = its.map(|(key, _)| (since(key), *key)).collect();
+        let mut its: Vec<(u64, Key)> = self.futexes.owned_by(tid).map(|(key, first)| (self.first_since(first), key)).collect();
         its.sort_unstable();
         for (_, key) in its {
             self.hand_over(key, OWNER_DIED);
@@ -232,7 +220,7 @@ impl Tree {
     }
 
     fn first_kind(&self, key: Key) -> Option<Kind> {
-        self.futexes.get(&key).and_then(|queue| queue.front()).map(|waiter| waiter.kind)
+        self.futexes.first(key).map(|waiter| waiter.kind)
     }
 
     fn outer_of(&self, thread: ThreadId) -> Result<u32, Errno> {

@@ -5,7 +5,7 @@ use super::config::Config;
 use super::cpu_timers::CpuTimers;
 use super::disk::Disk;
 use super::error::StartError;
-use super::futexes::{Key as FutexKey, Waiter};
+use super::futexes::Futexes;
 use super::ids::{ProcessId, ThreadId};
 use super::launch::Init;
 use super::limits::MEMORY_BYTES;
@@ -39,9 +39,7 @@ pub struct Tree {
     pub(super) timers: Timers,
     pub(super) cpu_timers: CpuTimers,
     pub(super) objects: Objects,
-    pub(super) futexes: BTreeMap<FutexKey, VecDeque<Waiter>>,
-    /// Who has a lock for which somebody waits (PI), by the number of the thread.
-    pub(super) lock_owners: BTreeMap<FutexKey, u32>,
+    pub(super) futexes: Futexes,
     pub(super) changed: BTreeSet<SocketId>,
     /// Threads that wait for a signal which has come.
     pub(super) signal_waits: Vec<ThreadId>,
@@ -113,8 +111,7 @@ impl Tree {
             timers: Timers::default(),
             cpu_timers: CpuTimers::default(),
             objects: Objects::default(),
-            futexes: BTreeMap::new(),
-            lock_owners: BTreeMap::new(),
+            futexes: Futexes::default(),
             changed: BTreeSet::new(),
             signal_waits: Vec::new(),
             child_changes: Vec::new(),
