@@ -208,7 +208,7 @@ impl Tree {
             abi::TELL | abi::GREW | abi::EXEC_FAILED => Ok(Outcome::Done(0)),
             abi::POLL => self.poll(thread, posted, outside),
             abi::LAYERS => self.lay_layers(),
-            abi::SAID => self.said_file(thread, posted, caller, outside),
+            abi::SAID => self.open_proc_file(thread, posted, caller, outside),
             abi::UNSUPPORTED => {
                 let errno = Errno(posted.arguments[2] as i32);
                 let (number, detail) = (posted.arguments[0], posted.arguments[1]);

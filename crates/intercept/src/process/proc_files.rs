@@ -9,7 +9,7 @@ use super::machine::{self, Moment};
 use super::object::Body;
 use super::outcome::Outcome;
 use super::outside::Outside;
-use super::sheet;
+use super::standard_files;
 use super::state::{Process, State};
 use super::tree::Tree;
 use super::{mib, settings};
@@ -53,7 +53,7 @@ impl Tree {
     ///
     /// # Errors
     /// EACCES: a setting of the node's may not be written, or not by this user; EFAULT.
-    pub(super) fn said_file(
+    pub(super) fn open_proc_file(
         &mut self,
         thread: ThreadId,
         posted: &Posted,
@@ -73,9 +73,9 @@ impl Tree {
             }
             return self.new_object(thread, Body::Setting { name: name.to_owned(), position: 0 }, false, close_on_exec);
         }
-        let text = std::str::from_utf8(&path).ok().and_then(|path| self.said(thread, path, there, outside));
+        let text = std::str::from_utf8(&path).ok().and_then(|path| self.text_of(thread, path, there, outside));
         let Some(text) = text else { return Ok(Outcome::Done(0)) };
-        let file = sheet::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        let file = standard_files::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         let inode = sys::inode(file.as_fd())? & abi::INODE;
         super::rights::send(self.init.control.as_fd(), &[1], &[file.as_fd()])?;
         self.arena.channel(thread).descriptor.store(kind::FILE << 56 | inode, Relaxed);
@@ -125,7 +125,7 @@ impl Tree {
     }
 
     /// The text of a file; None: it is the kernel's.
-    fn said(&self, thread: ThreadId, path: &str, there: bool, outside: &mut dyn Outside) -> Option<String> {
+    fn text_of(&self, thread: ThreadId, path: &str, there: bool, outside: &mut dyn Outside) -> Option<String> {
         let whole = path.strip_prefix("/proc/")?;
         // What is not the node's is empty: the kernel would show a namespace that nothing goes through.
         let net = |name: &str, outside: &mut dyn Outside| {
