@@ -4,8 +4,8 @@ use super::Supervisor;
 use super::Turn;
 use crate::face::{SocketId, SocketState};
 use crate::netlink;
-use crate::standin::stream::{self, Phase};
-use crate::standin::{self, Body, packet};
+use crate::standin::stream::Phase;
+use crate::standin::{self, Body, packet_pump, stream_pump};
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -71,26 +71,26 @@ impl Supervisor {
             return;
         }
         let was_ended = one.write_ended;
-        let out = stream::pump_out(one, socket, &mut filling, buffer, turn.stack);
+        let out = stream_pump::pump_out(one, socket, &mut filling, buffer, turn.stack);
         match out {
-            stream::Out::Open => {}
-            stream::Out::End if was_ended && !hung_up => {}
-            stream::Out::End => {
+            stream_pump::Out::Open => {}
+            stream_pump::Out::End if was_ended && !hung_up => {}
+            stream_pump::Out::End => {
                 if self.end_of_writing(key, socket, turn) {
                     return;
                 }
             }
-            stream::Out::Reset => {
+            stream_pump::Out::Reset => {
                 self.close_stand_in(key, true, turn);
                 return;
             }
         }
         self.widen_bulk(key);
         let Some(one) = self.stand_ins.get_mut(key) else { return };
-        match stream::pump_in(one, socket, turn.stack) {
-            stream::In::Open => self.watch_room(key, turn),
-            stream::In::Failed => self.reset(key, turn),
-            stream::In::Gone => self.close_stand_in(key, true, turn),
+        match stream_pump::pump_in(one, socket, turn.stack) {
+            stream_pump::In::Open => self.watch_room(key, turn),
+            stream_pump::In::Failed => self.reset(key, turn),
+            stream_pump::In::Gone => self.close_stand_in(key, true, turn),
         }
     }
 
@@ -139,8 +139,8 @@ impl Supervisor {
         let Supervisor { stand_ins, buffer, calls, .. } = self;
         let Some(one) = stand_ins.get_mut(key) else { return };
         let Some(socket) = one.socket() else { return };
-        let ended = packet::pump_out(one, socket, buffer, &mut calls.late_refusals, turn.stack);
-        let gone = packet::pump_in(one, turn.stack);
+        let ended = packet_pump::pump_out(one, socket, buffer, &mut calls.late_refusals, turn.stack);
+        let gone = packet_pump::pump_in(one, turn.stack);
         if ended || hung_up && one.unsent.is_none() && !one.readable {
             self.over(key, turn);
         } else if gone {
