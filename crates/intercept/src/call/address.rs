@@ -1,6 +1,6 @@
 //! bind(2), getsockname(2), getpeername(2).
 
-use super::{Call, Outcome};
+use super::trapped::{Call, Outcome};
 use crate::memory::Memory as _;
 use crate::netlink;
 use crate::standin::Body;

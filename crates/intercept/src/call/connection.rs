@@ -1,6 +1,7 @@
 //! connect(2), listen(2), accept(2), accept4(2), shutdown(2).
 
-use super::{Call, Outcome, wait};
+use super::opening::{is_opening, open_for_data};
+use super::trapped::{Call, Outcome, wait};
 use crate::face::{SocketId, SocketState};
 use crate::memory::Memory as _;
 use crate::standin::stream::{self, Phase, Stream};
@@ -43,7 +44,7 @@ fn connect_stream(
     if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) {
         open_for_data(s, turn, key, socket)?;
     }
-    if result.is_ok() && is_listening(s, key) && !is_opening(turn, socket) {
+    if result.is_ok() && s.is_listening(key) && !is_opening(turn, socket) {
         // connect(AF_UNSPEC) has ended the listener: a unix socket cannot become unconnected again, but whoever waits there wakes.
         let end = s.borrow(key)?;
         let _ = sys::shutdown(end.as_fd(), libc::SHUT_RDWR);
@@ -58,53 +59,16 @@ fn connect_stream(
         }
         Err(errno) => {
             // The failure has been told now.
-            super::option::forget_native_error(s, key);
+            s.forget_native_error(key);
             Err(errno)
         }
     }
 }
 
-/// The model has begun to connect: from now on the stand-in carries data.
-pub(super) fn open_for_data(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId) -> Result<(), Errno> {
-    if !is_fresh(s, key) || !is_opening(turn, socket) {
-        return Ok(());
-    }
-    if let Err(errno) = s.open_door(key, turn) {
-        s.calls.out_of_descriptors += 1;
-        // Without a door no data could flow: take the attempt back (connect to AF_UNSPEC) and say that the system is full.
-        let _ = turn.stack.connect(socket, &[0; 16]);
-        return Err(if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno });
-    }
-    s.pump(key, false, turn);
-    Ok(())
-}
-
-fn is_opening(turn: &mut Turn<'_>, socket: SocketId) -> bool {
-    matches!(
-        turn.stack.state(socket),
-        Some(SocketState::Connecting | SocketState::Connected | SocketState::PeerClosed | SocketState::Failed)
-    )
-}
-
-fn phase(s: &Supervisor, key: usize) -> Option<&Phase> {
-    match &s.stand_ins.get(key)?.body {
-        Body::Stream(stream) => Some(&stream.phase),
-        _ => None,
-    }
-}
-
-fn is_fresh(s: &Supervisor, key: usize) -> bool {
-    matches!(phase(s, key), Some(Phase::Fresh))
-}
-
-fn is_listening(s: &Supervisor, key: usize) -> bool {
-    matches!(phase(s, key), Some(Phase::Listening { .. }))
-}
-
 /// The model's socket is as good as new (a failed attempt was told, a connection or listener was dissolved), but its stand-in is not.
 fn revive_if_used(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, socket: SocketId) -> Result<(), Errno> {
     let unused = matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound));
-    let used = matches!(phase(s, key), Some(Phase::Dead | Phase::Connected | Phase::Listening { .. }));
+    let used = matches!(s.phase(key), Some(Phase::Dead | Phase::Connected | Phase::Listening { .. }));
     if unused && used { revive(s, turn, call, key) } else { Ok(()) }
 }
 
@@ -143,7 +107,7 @@ pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
         result = turn.stack.listen(socket, call.int(1));
     }
     result?;
-    if is_fresh(s, key) {
+    if s.is_fresh(key) {
         let end = s.borrow(key)?;
         let name = sys::autobind(end.as_fd())?;
         sys::listen(end.as_fd(), STAND_IN_BACKLOG)?;
@@ -167,7 +131,7 @@ pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
         call.remote.read_ahead(call.argument(2))?;
     }
     let end = s.borrow(key)?;
-    let child = match take_returned(s, key) {
+    let child = match s.take_returned(key) {
         Some(child) => child,
         None => match turn.stack.accept(socket) {
             Ok(child) => child,
@@ -206,29 +170,9 @@ pub(crate) fn hand_over(
 ) -> Result<Outcome, Errno> {
     let outcome = hand_child(s, turn, call, child, flags);
     if !matches!(outcome, Ok(Outcome::Sent)) {
-        give_back(s, turn, listener, child);
+        s.give_back(listener, child, turn);
     }
     outcome
-}
-
-/// Puts a connection that no program got back into the queue, if there is still one.
-pub(crate) fn give_back(s: &mut Supervisor, turn: &mut Turn<'_>, listener: usize, child: SocketId) {
-    match returned(s, listener) {
-        Some(returned) => returned.push_front(child),
-        None => turn.stack.close(child),
-    }
-    s.update_token(listener, None, turn);
-}
-
-fn returned(s: &mut Supervisor, key: usize) -> Option<&mut VecDeque<SocketId>> {
-    match &mut s.stand_ins.get_mut(key)?.body {
-        Body::Stream(Stream { phase: Phase::Listening { returned, .. }, .. }) => Some(returned),
-        _ => None,
-    }
-}
-
-fn take_returned(s: &mut Supervisor, key: usize) -> Option<SocketId> {
-    returned(s, key)?.pop_front()
 }
 
 /// Makes a stand-in for an accepted connection and gives it to the program, in one step with the answer.
@@ -276,9 +220,9 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
         _ => return Err(Errno(libc::EINVAL)),
     };
     let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
-    let flowing = matches!(phase(s, key), Some(Phase::Connected));
+    let flowing = matches!(s.phase(key), Some(Phase::Connected));
     // What was written before comes before the FIN.
-    refresh(s, key);
+    s.refresh(key);
     s.pump(key, false, turn);
     if !s.stand_ins.contains(key) {
         return Err(Errno(libc::EBADF));
@@ -296,7 +240,7 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     }
     let end = s.borrow(key)?;
     // A listener ends as a whole, and whoever waits there wakes.
-    let how = if read && is_listening(s, key) { libc::SHUT_RDWR } else { how };
+    let how = if read && s.is_listening(key) { libc::SHUT_RDWR } else { how };
     if let Some(one) = s.stand_ins.get_mut(key) {
         match &one.ours {
             Some(ours) if flowing && write && !one.shut_write => one.last = stream::end_writing(end.as_fd(), ours.as_fd(), how),
@@ -308,14 +252,8 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
         one.shut_write |= write;
     }
     drop(end);
-    refresh(s, key);
-    s.move_and_retry(key, false, turn);
+    s.refresh(key);
+    s.pump(key, false, turn);
+    s.changed_for_others(key);
     result.map(|()| Outcome::DoneWithEffect(0))
-}
-
-/// Our end may have something that epoll has not told yet.
-pub(crate) fn refresh(s: &mut Supervisor, key: usize) {
-    if let Some(one) = s.stand_ins.get_mut(key) {
-        one.readable |= one.ours.is_some();
-    }
 }

@@ -2,16 +2,16 @@
 //!
 //! What lies in the stand-in goes first, or native and trapped calls would change places.
 
-use super::connection::refresh;
-use super::message::{Message, Taken, joined};
-use super::{Call, Outcome, wait};
+use super::message::{MESSAGES_MAX, Message, TCP_INQ, Taken, joined};
+use super::opening::open_for_data;
+use super::trapped::{Call, Outcome, wait};
 use crate::arch;
 use crate::face::SocketId;
 use crate::filter;
 use crate::memory::Memory as _;
 use crate::netlink;
 use crate::remote::{LATER, Stored};
-use crate::standin::stream::{Phase, Stream};
+use crate::standin::stream::Phase;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
@@ -23,8 +23,6 @@ use std::time::Duration;
 const STREAM_BYTES_MAX: usize = 1024 * 1024;
 /// Most bytes of a datagram that are read from a program: one more than UDP can carry, so that the model says EMSGSIZE.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
-/// Most messages of sendmmsg and recvmmsg (UIO_MAXIOV).
-pub(super) const MESSAGES_MAX: u64 = 1024;
 
 /// `sendto(fd, buffer, length, flags, address, address length)`
 pub(super) fn sendto(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
@@ -43,7 +41,7 @@ pub(super) fn sendmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> R
     let flags = call.int(2);
     let plain = message.header.name == 0 && message.header.control_bytes == 0 && flags as u32 & filter::SEND_FLAGS == 0;
     // While connecting even nothing has to wait, and after a failure the model knows the reason.
-    let native = if message.total == 0 { is_connected(s, key) } else { carries_stream(s, key) && !is_dead(s, key) };
+    let native = if message.total == 0 { s.is_connected(key) } else { carries_stream(s, key) && !is_dead(s, key) };
     if plain && native {
         return Ok(Outcome::Continue);
     }
@@ -93,18 +91,12 @@ fn end_message(call: &Call, index: u64) -> Result<(), Result<i64, Errno>> {
 
 /// Does the stand-in itself carry the data, as a stream does once it is connecting?
 fn carries_stream(s: &Supervisor, key: usize) -> bool {
-    let Some(StandIn { body: Body::Stream(stream), .. }) = s.stand_ins.get(key) else { return false };
-    matches!(stream.phase, Phase::Connecting { .. } | Phase::Connected | Phase::Dead)
-}
-
-/// Is it a stream through which data flows?
-pub(super) fn is_connected(s: &Supervisor, key: usize) -> bool {
-    matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(Stream { phase: Phase::Connected, .. }), .. }))
+    matches!(s.phase(key), Some(Phase::Connecting { .. } | Phase::Connected | Phase::Dead))
 }
 
 /// Is it a stream whose connection has failed?
 fn is_dead(s: &Supervisor, key: usize) -> bool {
-    matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(Stream { phase: Phase::Dead, .. }), .. }))
+    matches!(s.phase(key), Some(Phase::Dead))
 }
 
 fn finish_send(
@@ -124,15 +116,15 @@ fn finish_send(
         }
         Err(Errno(libc::EPIPE)) => {
             let stream = matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(_), .. }));
-            super::option::forget_native_error(s, key);
+            s.forget_native_error(key);
             if stream && flags & libc::MSG_NOSIGNAL == 0 {
                 s.signal(call.tid, libc::SIGPIPE);
             }
             Err(Errno(libc::EPIPE))
         }
         Err(errno) => {
-            super::option::forget_native_error(s, key);
-            error_was_told(s, turn, key);
+            s.forget_native_error(key);
+            s.error_was_told(key, turn);
             Err(errno)
         }
     }
@@ -155,11 +147,11 @@ fn send(
     control: &[u8],
     flags: i32,
 ) -> Result<usize, Errno> {
-    refresh(s, key);
+    s.refresh(key);
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
-    forget_told_error(s, turn, key, socket);
+    s.forget_told_error(key, socket, turn);
     s.error_told_natively(key, turn);
     if s.packets(key).is_some_and(|packets| packets.name.is_some()) {
         s.look_before_sending(turn);
@@ -188,7 +180,7 @@ fn send(
     }
     let sent = turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control);
     if flags & libc::MSG_FASTOPEN != 0 && matches!(sent, Ok(_) | Err(Errno(libc::EINPROGRESS))) {
-        super::connection::open_for_data(s, turn, key, socket)?;
+        open_for_data(s, turn, key, socket)?;
     }
     sent
 }
@@ -305,7 +297,7 @@ fn wait_for_all(
     count: u64,
     timeout: Option<Duration>,
 ) -> Result<Option<Outcome>, Errno> {
-    refresh(s, key);
+    s.refresh(key);
     s.pump(key, false, turn);
     let end = s.borrow(key)?;
     let at_once = libc::MSG_WAITFORONE | libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE;
@@ -342,7 +334,7 @@ fn wait_to_receive(s: &mut Supervisor, call: &Call, key: usize, flags: i32, errn
 
 /// Takes a message, or a piece of a stream, for a program. EAGAIN when there is none.
 fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: i32) -> Result<Taken, Errno> {
-    refresh(s, key);
+    s.refresh(key);
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let total = usize::try_from(total).unwrap_or(usize::MAX);
@@ -361,7 +353,7 @@ fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: 
                 // sock_dequeue_err_skb: "if (icmp && !icmp_next) sk->sk_err = 0;"
                 packets.error = None;
             }
-            error_was_told(s, turn, key);
+            s.error_was_told(key, turn);
             taken
         }
         (Body::Stream(stream), Some(socket)) => {
@@ -388,7 +380,7 @@ fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i
 }
 
 fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
-    forget_told_error(s, turn, key, socket);
+    s.forget_told_error(key, socket, turn);
     let end = s.borrow(key)?;
     if flags & libc::MSG_OOB != 0 {
         return take_urgent(end.as_fd(), total, flags);
@@ -453,58 +445,15 @@ fn inquiry(s: &Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, en
     let left = if left == 0 && one.read_ended { 1 } else { i32::try_from(left).unwrap_or(i32::MAX) };
     // struct cmsghdr { size_t cmsg_len; int cmsg_level; int cmsg_type; }, four bytes, padding.
     let mut control = 20_u64.to_ne_bytes().to_vec();
-    [libc::IPPROTO_TCP, super::option::TCP_INQ, left, 0].iter().for_each(|int| control.extend(int.to_ne_bytes()));
+    [libc::IPPROTO_TCP, TCP_INQ, left, 0].iter().for_each(|int| control.extend(int.to_ne_bytes()));
     control
-}
-
-/// A native read of a stream that has failed takes the error of the stand-in; the model's, which is the same one, goes with it.
-pub(super) fn forget_told_error(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId) {
-    if !s.stand_ins.get(key).is_some_and(|one| one.reset_shown) {
-        return;
-    }
-    let Ok(end) = s.borrow(key) else { return };
-    if sys::poll_now(end.as_fd(), 0) & libc::POLLERR == 0 {
-        take_error(turn, socket);
-        if let Some(one) = s.stand_ins.get_mut(key) {
-            one.reset_shown = false;
-        }
-    }
-}
-
-/// The model's pending error, which is cleared.
-fn take_error(turn: &mut Turn<'_>, socket: SocketId) -> Option<Errno> {
-    let value = turn.stack.get_option(socket, libc::SOL_SOCKET, libc::SO_ERROR, 4).ok()?;
-    let errno = i32::from_ne_bytes(value.get(..4)?.try_into().ok()?);
-    (errno != 0).then_some(Errno(errno))
-}
-
-/// The program has been told an error of a datagram socket: what woke it for that goes, and comes again if there is another.
-pub(super) fn error_was_told(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize) {
-    drop_wake(s, key);
-    s.pump(key, false, turn);
-}
-
-/// Takes out the empty packet that woke the program for an error.
-fn drop_wake(s: &mut Supervisor, key: usize) {
-    let is_wake =
-        |one: &StandIn| matches!(&one.body, Body::Packet(packets) if packets.beside.front().is_some_and(|beside| beside.wakes_for_error));
-    if !s.stand_ins.get(key).is_some_and(is_wake) {
-        return;
-    }
-    let Ok(end) = s.borrow(key) else { return };
-    let Some(StandIn { body: Body::Packet(packets), .. }) = s.stand_ins.get_mut(key) else { return };
-    // Only if it is still what comes first: the program may have read it.
-    if sys::poll_now(end.as_fd(), libc::POLLIN) & libc::POLLIN != 0 && sys::next_packet_bytes(end.as_fd()) == Ok(0) {
-        let _ = sys::receive_into(end.as_fd(), &mut BytesMut::with_capacity(1), 1, 0);
-    }
-    packets.beside.pop_front();
 }
 
 fn take_datagram(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
     s.error_told_natively(key, turn);
     let kept = s.packets(key).and_then(|packets| packets.error.take());
-    if let Some(errno) = kept.or_else(|| take_error(turn, socket)) {
-        error_was_told(s, turn, key);
+    if let Some(errno) = kept.or_else(|| turn.take_error(socket)) {
+        s.error_was_told(key, turn);
         return Err(errno);
     }
     let is_refused = |received| matches!(received, Err(Errno(libc::EOPNOTSUPP)));

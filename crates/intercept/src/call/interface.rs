@@ -2,7 +2,7 @@
 //! whatever socket they come through; none reaches the host's interfaces. What they set is set by the procedures that netlink uses, too: flags, MTU,
 //! link-layer address, queue length, name, IPv4 address, mask and broadcast address. Routes and ARP entries are netlink's alone.
 
-use super::{Call, Outcome};
+use super::trapped::{Call, Outcome};
 use crate::face::Stack;
 use crate::memory::Memory;
 use crate::supervisor::{Supervisor, Turn};

@@ -11,6 +11,11 @@ const VECTORS_MAX: u64 = 1024;
 /// Most bytes of control messages (net.core.optmem_max is 128 KiB; real ones are tens of bytes).
 const CONTROL_BYTES_MAX: u64 = 16 * 1024;
 
+/// Most messages of sendmmsg and recvmmsg (UIO_MAXIOV).
+pub(super) const MESSAGES_MAX: u64 = 1024;
+/// The option of linux/tcp.h; the control message has the same number.
+pub(super) const TCP_INQ: i32 = 36;
+
 /// Bytes of `struct cmsghdr`.
 const CMSGHDR_BYTES: usize = 16;
 

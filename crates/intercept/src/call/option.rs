@@ -1,7 +1,8 @@
 //! getsockopt(2), setsockopt(2), ioctl(2).
 
-use super::connection::refresh;
-use super::{Call, Outcome, interface};
+use super::interface;
+use super::message::TCP_INQ;
+use super::trapped::{Call, Outcome};
 use crate::filter;
 use crate::memory::Memory;
 use crate::standin::{Body, StandIn};
@@ -19,8 +20,6 @@ const INSTRUCTION_BYTES: usize = 8;
 const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
 const SO_TIMESTAMPING_NEW: i32 = 65;
-/// linux/tcp.h; the control message has the same number.
-pub(super) const TCP_INQ: i32 = 36;
 /// Options of SOL_SOCKET that act on native reads and writes, so the stand-in gets them too.
 const MIRRORED: [i32; 7] =
     [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, libc::SO_RCVLOWAT, libc::SO_PEEK_OFF, libc::SO_OOBINLINE];
@@ -61,7 +60,7 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         }
         (_, Some(socket)) => {
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
-                super::data::forget_told_error(s, turn, key, socket);
+                s.forget_told_error(key, socket, turn);
                 s.error_told_natively(key, turn);
             }
             let mut value = turn.stack.get_option(socket, level, name, room.bytes);
@@ -72,8 +71,8 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
                 value = Ok(errno.0.to_ne_bytes().to_vec());
             }
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
-                forget_native_error(s, key);
-                super::data::error_was_told(s, turn, key);
+                s.forget_native_error(key);
+                s.error_was_told(key, turn);
             }
             value
         }
@@ -82,17 +81,6 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
     let value = value.inspect_err(|errno| count(s, "getsockopt", level, name, *errno))?;
     room.fill(call, &value, call.argument(3), call.argument(4))?;
     Ok(Outcome::DoneWithEffect(0))
-}
-
-/// The stand-in of a failed connection has an error of its own (ECONNRESET), which poll shows; reading SO_ERROR clears it as in TCP.
-pub(super) fn forget_native_error(s: &mut Supervisor, key: usize) {
-    let dead = s.stand_ins.get(key).is_some_and(|one| one.watched && one.ours.is_none());
-    if dead && let Ok(end) = s.borrow(key) {
-        let _ = sys::get_option(end.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
-        if let Some(one) = s.stand_ins.get_mut(key) {
-            one.reset_shown = false;
-        }
-    }
 }
 
 fn count(s: &mut Supervisor, call: &str, level: i32, name: i32, errno: Errno) {
@@ -185,7 +173,7 @@ pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
     }
     let Some(socket) = one.socket() else { return Err(Errno(libc::EBADF)) };
     // What was written before goes by the old value: traceroute sets the TTL between two native sends.
-    refresh(s, key);
+    s.refresh(key);
     s.pump(key, false, turn);
     if !s.stand_ins.contains(key) {
         return Err(Errno(libc::EBADF));
@@ -229,7 +217,8 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
         return Err(Errno(libc::EPERM));
     }
     if request == filter::USERFAULTFD_NEW {
-        return super::socket::userfaultfd(s, turn, call);
+        s.leave_to_workers(call.tree);
+        return Ok(Outcome::Continue);
     }
     let about_interfaces = filter::is_about_interfaces(request);
     let found = match s.find(call, call.argument(0)) {
@@ -249,11 +238,11 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     let otherwise = if about_interfaces { Err(Errno(libc::ENOTTY)) } else { Ok(Outcome::Continue) };
     let Some(key) = found else { return otherwise };
     let Some(socket) = s.stand_ins.get(key).and_then(StandIn::socket) else { return otherwise };
-    if request == SIOCATMARK && super::data::is_connected(s, key) {
+    if request == SIOCATMARK && s.is_connected(key) {
         // The mark has gone into the stand-in.
         return Ok(Outcome::Continue);
     }
-    refresh(s, key);
+    s.refresh(key);
     s.pump(key, false, turn);
     if request == FIONREAD
         && let Some(bytes) = before_mark(s, key)?
@@ -288,7 +277,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
 
 /// Bytes before the urgent byte, if that lies unread in the program's end and out of band: so many can be read at once.
 fn before_mark(s: &mut Supervisor, key: usize) -> Result<Option<usize>, Errno> {
-    if !super::data::is_connected(s, key) {
+    if !s.is_connected(key) {
         return Ok(None);
     }
     let end = s.borrow(key)?;

@@ -1,6 +1,6 @@
 //! socket(2), and what is refused whole.
 
-use super::{Call, Outcome};
+use super::trapped::{Call, Outcome};
 use crate::arch;
 use crate::face::SocketId;
 use crate::filter;
@@ -155,9 +155,4 @@ pub(super) fn refuse_compat(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call
         .map_or("call (i386)", |(_, name)| name);
     s.calls.unsupported(name.to_owned(), Errno(libc::ENOSYS));
     Err(Errno(libc::ENOSYS))
-}
-
-/// The filter and the table disagree: the kernel does it.
-pub(super) fn leave(_: &mut Supervisor, _: &mut Turn<'_>, _: &Call) -> Result<Outcome, Errno> {
-    Ok(Outcome::Continue)
 }

@@ -1,8 +1,9 @@
 //! Errors of datagram sockets, shown where poll(2) looks for them: see [`crate::standin::packet`].
 
+use super::state::Supervisor;
+use super::turn::Turn;
 use super::waiting::{Waiting, is_waiting};
-use super::{Supervisor, Turn};
-use crate::call::{self, Call};
+use crate::call::Call;
 use crate::face::Poll;
 use crate::standin::{Body, StandIn, packet};
 use crate::sys::{self, Errno};
@@ -133,7 +134,7 @@ impl Supervisor {
         }
         let inode = sys::inode(theirs.as_fd())?;
         // What was written natively goes first.
-        call::refresh(self, key);
+        self.refresh(key);
         self.pump(key, false, turn);
         let (tree, close_on_exec) = (self.trees.get(of.tree).ok_or(Errno(libc::ENOENT))?, sys::is_close_on_exec(of.tid, of.descriptor()));
         tree.replace(of.id, theirs.as_fd(), of.descriptor(), close_on_exec)?;

@@ -7,8 +7,9 @@
 //! What cannot be looked at is refused. The kernel does the calls that pass, after the look: a program that exchanges its own descriptors at
 //! that moment, from another thread, can have the call done on a socket of the host's that it was given (docs/compatibility.md).
 
-use super::Supervisor;
+use super::pidfds::Pidfds;
 use crate::call::Call;
+use crate::calls::Calls;
 use crate::sys::{self, Errno};
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -22,24 +23,24 @@ pub(super) struct Foreign {
     harmless: HashSet<u64>,
 }
 
-impl Supervisor {
+impl Foreign {
     /// May the kernel do a call on this socket?
     ///
     /// # Errors
     /// EPERM: it belongs to the host's network, or it cannot be looked at.
-    pub(super) fn check_foreign(&mut self, call: &Call, fd: i32, inode: u64) -> Result<(), Errno> {
-        if self.foreign.harmless.contains(&inode) {
+    pub fn check(&mut self, call: &Call, fd: i32, inode: u64, pidfds: &mut Pidfds, calls: &mut Calls) -> Result<(), Errno> {
+        if self.harmless.contains(&inode) {
             return Ok(());
         }
-        let end = match self.borrow_at(call.tid, fd) {
+        let end = match pidfds.borrow(call.tid, fd) {
             Ok(end) => end,
             Err(Errno(libc::EMFILE | libc::ENFILE)) => {
-                self.calls.out_of_descriptors += 1;
+                calls.out_of_descriptors += 1;
                 return Err(Errno(libc::ENFILE));
             }
             Err(errno @ Errno(libc::EBADF | libc::ESRCH)) => return Err(errno),
             Err(_) => {
-                self.calls.not_permitted += 1;
+                calls.not_permitted += 1;
                 return Err(Errno(libc::EPERM));
             }
         };
@@ -52,15 +53,15 @@ impl Supervisor {
             .and_then(|(value, _)| value.get(..4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes));
         match domain {
             Some(libc::AF_UNIX | libc::AF_ALG) => {
-                if self.foreign.harmless.len() >= HARMLESS_MAX {
-                    self.foreign.harmless.clear();
+                if self.harmless.len() >= HARMLESS_MAX {
+                    self.harmless.clear();
                 }
-                self.foreign.harmless.insert(inode);
+                self.harmless.insert(inode);
                 Ok(())
             }
             other => {
                 let family = other.unwrap_or_default();
-                self.calls.unsupported(format!("{} on a socket of the host's (family {family})", call.row.name), Errno(libc::EPERM));
+                calls.unsupported(format!("{} on a socket of the host's (family {family})", call.row.name), Errno(libc::EPERM));
                 Err(Errno(libc::EPERM))
             }
         }

@@ -6,154 +6,44 @@
 //! - A process tree has at most [`TREE_MAX`] errands at a time, so that those of one leave workers for the others. What is beyond is refused with
 //!   ENOBUFS, and `weft show calls` counts it.
 
-use super::held::{Parked, Stage};
-use super::{Supervisor, Turn};
-use crate::call::{self, Call, Outcome};
-use crate::remote::LATER;
-use crate::standin::liveness;
-use crate::sys::{self, Errno};
-use crate::workers::{Brought, Done, Errand, Job};
-use std::sync::Arc;
-use std::time::Instant;
+use crate::call::{Call, Outcome};
+use crate::sys::Errno;
+use crate::workers::Job;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 
 /// Most errands of one process tree at a time.
 pub const TREE_MAX: usize = 64;
 
-impl Supervisor {
-    /// Leaves a call to a worker: to fetch what its handler wants, or to store what it has written.
-    pub(super) fn park(&mut self, call: Call, stage: Stage, turn: &mut Turn<'_>) {
-        let job = match call.remote.take_wanted() {
-            Some(range) => Job::Fetch(range),
-            None => Job::Store(call.remote.take_stores()),
-        };
-        call.remote.forget_looks();
-        let errands = self.parked.calls_of_tree(call.tree).count();
-        if errands >= TREE_MAX {
-            return self.refuse_parked(call, &stage, turn);
-        }
-        let end = call.held.or(call.file.get().map(|(key, _)| key)).and_then(|key| self.borrow(key).ok());
-        let number = self.parked.next;
-        self.parked.next += 1;
-        self.run_errand(number, Parked { call, stage, end, unwritten: None }, job, turn);
-    }
+/// What a parked call has come to.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It goes on when the worker is back: from its beginning where this is [`crate::remote::LATER`], else with this.
+    Answer(Result<Outcome, Errno>),
+    /// Its answer was missed; the memory that tells it from another call is being read.
+    Missed(Result<i64, Errno>),
+}
 
-    fn run_errand(&mut self, number: u64, parked: Parked, job: Job, turn: &mut Turn<'_>) {
-        let Some(listener) = self.trees.get(parked.call.tree) else { return };
-        let call = &parked.call;
-        let whose = if matches!(parked.stage, Stage::Missed(_)) { None } else { Some((Arc::clone(listener), call.id)) };
-        match self.workers.send(Errand { number, whose, tid: call.tid, job }) {
-            Ok(()) => {
-                self.parked.calls.insert(number, parked);
-                self.look_at.get_or_insert_with(|| Instant::now() + liveness::PERIOD);
-            }
-            Err(_) => self.refuse_parked(parked.call, &parked.stage, turn),
-        }
-    }
+/// A call that waits for a worker.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub call: Call,
+    pub stage: Stage,
+    /// The file that it was made on.
+    pub end: Option<OwnedFd>,
+    /// A signal came before the worker: to be written when the thread makes the call again.
+    pub unwritten: Option<Job>,
+}
 
-    /// There is no worker for it.
-    fn refuse_parked(&mut self, call: Call, stage: &Stage, turn: &mut Turn<'_>) {
-        let errno = Errno(libc::ENOBUFS);
-        self.calls.unsupported(format!("{} in memory whose pages nobody brings, more than {TREE_MAX} at a time", call.row.name), errno);
-        if let Stage::Answer(outcome) = stage {
-            let outcome = self.instead(*outcome, Err(errno), turn);
-            self.settle_call(call, outcome, turn);
-        }
-    }
+/// All parked calls, by the number of their errand.
+#[derive(Debug, Default)]
+pub(crate) struct ParkedCalls {
+    pub calls: BTreeMap<u64, Parked>,
+    pub next: u64,
+}
 
-    /// A call comes. Where it is one that is parked, and that a signal has cancelled, it takes that up.
-    pub(super) fn take_up_parked(&mut self, call: Call, turn: &mut Turn<'_>) -> Option<Call> {
-        let same = |parked: &Parked| {
-            (parked.call.tree, parked.call.tid, parked.call.number) == (call.tree, call.tid, call.number)
-                && (parked.call.arguments, parked.call.instruction) == (call.arguments, call.instruction)
-        };
-        let found = self.parked.calls.iter().find(|(_, parked)| same(parked) && !self.still_waits(&parked.call));
-        let Some(number) = found.map(|(number, _)| *number) else { return Some(call) };
-        let mut parked = self.parked.calls.remove(&number)?;
-        parked.call.id = call.id;
-        match (parked.unwritten.take(), &parked.stage) {
-            (Some(job), _) => self.run_errand(number, parked, job, turn),
-            (None, Stage::Missed(answer)) => {
-                let answer = answer.map(Outcome::DoneWithEffect);
-                self.settle_call(parked.call, answer, turn);
-            }
-            (None, Stage::Answer(_)) => drop(self.parked.calls.insert(number, parked)),
-        }
-        None
-    }
-
-    /// Workers have come back.
-    pub(super) fn workers_are_back(&mut self, turn: &mut Turn<'_>) {
-        for Done { number, result, was_slow } in self.workers.take_done() {
-            // Its tree is gone.
-            let Some(mut parked) = self.parked.calls.remove(&number) else { continue };
-            if was_slow {
-                self.leave_to_workers(parked.call.tree);
-                parked.call.remote.leave_to_workers();
-            }
-            match result {
-                Brought::Fetched(range, bytes) => {
-                    parked.call.remote.keep_fetched(range, bytes);
-                    self.go_on(parked, turn);
-                }
-                Brought::Stored(Ok(())) => self.go_on(parked, turn),
-                Brought::Stored(Err(otherwise)) => {
-                    if let Stage::Answer(outcome) = parked.stage {
-                        parked.stage = Stage::Answer(self.instead(outcome, otherwise, turn));
-                    }
-                    self.go_on(parked, turn);
-                }
-                // It was taken up by another attempt before the worker came to it: again.
-                Brought::Gone(job) if self.still_waits(&parked.call) => self.run_errand(number, parked, job, turn),
-                Brought::Gone(Job::Fetch(_)) => self.calls.of(parked.call.row.name).cancelled += 1,
-                Brought::Gone(job) => {
-                    parked.unwritten = Some(job);
-                    self.parked.calls.insert(number, parked);
-                }
-            }
-        }
-    }
-
-    fn go_on(&mut self, parked: Parked, turn: &mut Turn<'_>) {
-        let Parked { call, stage, end, .. } = parked;
-        match stage {
-            Stage::Answer(Err(LATER)) if !self.still_waits(&call) && call.messages.get() == 0 => {
-                self.calls.of(call.row.name).cancelled += 1;
-            }
-            Stage::Answer(Err(LATER)) => self.begin(call, turn),
-            Stage::Answer(outcome) => self.settle_call(call, outcome, turn),
-            Stage::Missed(answer) => self.keep_missed(call, answer, turn),
-        }
-        drop(end);
-    }
-
-    /// Lets go of the files of parked calls that nobody waits for any more, and of those whose thread is gone. True: calls are parked.
-    pub(super) fn forget_gone_parked(&mut self, turn: &mut Turn<'_>) -> bool {
-        for number in self.numbers_of_parked(|s, parked| !s.still_waits(&parked.call)) {
-            let Some(parked) = self.parked.calls.get_mut(&number) else { continue };
-            parked.end = None;
-            if parked.unwritten.is_some() && matches!(sys::pidfd_open(parked.call.tid), Err(Errno(libc::ESRCH))) {
-                self.forget_parked(number, turn);
-            }
-        }
-        !self.parked.calls.is_empty()
-    }
-
-    /// A tree is gone.
-    pub(super) fn forget_parked_of(&mut self, tree: usize, turn: &mut Turn<'_>) {
-        for number in self.numbers_of_parked(|_, parked| parked.call.tree == tree) {
-            self.forget_parked(number, turn);
-        }
-    }
-
-    fn numbers_of_parked(&self, which: impl Fn(&Supervisor, &Parked) -> bool) -> Vec<u64> {
-        self.parked.calls.iter().filter(|(_, parked)| which(self, parked)).map(|(number, _)| *number).collect()
-    }
-
-    fn forget_parked(&mut self, number: u64, turn: &mut Turn<'_>) {
-        let Some(parked) = self.parked.calls.remove(&number) else { return };
-        self.calls.of(parked.call.row.name).cancelled += 1;
-        if let Stage::Answer(Ok(Outcome::HandOver { listener, child, .. })) = parked.stage {
-            call::give_back(self, turn, listener, child);
-        }
+impl ParkedCalls {
+    pub fn calls_of_tree(&self, tree: usize) -> impl Iterator<Item = &Call> {
+        self.calls.values().map(|parked| &parked.call).filter(move |call| call.tree == tree)
     }
 }

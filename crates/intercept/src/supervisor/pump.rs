@@ -1,21 +1,15 @@
-//! Data moved between stand-ins and the model's sockets, and what it shows to the program: ends, resets, tokens.
+//! Data moved between stand-ins and the model's sockets, and what it shows to the program: ends and resets.
 
-use super::Supervisor;
-use super::Turn;
+use super::state::Supervisor;
+use super::turn::Turn;
 use crate::face::{SocketId, SocketState};
 use crate::netlink;
 use crate::standin::stream::Phase;
 use crate::standin::{self, Body, packet_pump, stream_pump};
-use crate::sys::{self, Errno};
-use std::os::fd::{AsFd, BorrowedFd};
+use crate::sys;
+use std::os::fd::AsFd;
 
 impl Supervisor {
-    /// Moves what can move at a stand-in, mirrors its socket's state, and tries the calls that wait there again.
-    pub(crate) fn move_and_retry(&mut self, key: usize, hung_up: bool, turn: &mut Turn<'_>) {
-        self.pump(key, hung_up, turn);
-        self.retry(key, turn);
-    }
-
     /// Moves what can move, without touching held calls.
     pub(crate) fn pump(&mut self, key: usize, hung_up: bool, turn: &mut Turn<'_>) {
         let Some(one) = self.stand_ins.get_mut(key) else { return };
@@ -176,31 +170,6 @@ impl Supervisor {
             if let Body::Stream(stream) = &mut one.body {
                 stream.phase = Phase::Dead;
             }
-        }
-    }
-
-    /// Makes a listening stand-in readable exactly while the model has a connection to accept. Taking the token out needs the program's
-    /// end, which is at hand in accept(2), where it becomes necessary.
-    pub(crate) fn update_token(&mut self, key: usize, end: Option<BorrowedFd<'_>>, turn: &mut Turn<'_>) {
-        let Some(one) = self.stand_ins.get_mut(key) else { return };
-        let Body::Stream(stream) = &mut one.body else { return };
-        let Phase::Listening { name, token, returned } = &mut stream.phase else { return };
-        let waiting = !returned.is_empty() || turn.stack.readiness(stream.socket).contains(crate::Poll::IN);
-        if waiting && !*token {
-            let knock = sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK).and_then(|knock| sys::connect(knock.as_fd(), name));
-            match knock {
-                // The token stays in the queue though its maker is closed.
-                Ok(()) => *token = true,
-                // It is gone, or was shut down.
-                Err(Errno(libc::ECONNREFUSED)) => self.look_for_closed(turn),
-                Err(_) => self.calls.out_of_descriptors += 1,
-            }
-        } else if !waiting
-            && *token
-            && let Some(end) = end
-        {
-            while sys::poll_now(end, libc::POLLIN) & libc::POLLIN != 0 && sys::accept(end).is_ok() {}
-            *token = false;
         }
     }
 }

@@ -3,9 +3,10 @@
 //! Only processes under a filter are looked into, those that used a socket of ours and their descendants first; a walk over all processes
 //! (their status only) happens at most once in [`liveness::PERIOD`].
 
-use super::Supervisor;
-use crate::standin::liveness;
+use super::pidfds::Pidfds;
+use crate::standin::{StandIn, liveness};
 use crate::sys::{self, Errno};
+use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
@@ -19,18 +20,18 @@ pub(super) struct Search {
     walked_at: Option<Instant>,
 }
 
-impl Supervisor {
+impl Search {
     /// Looks for a stand-in's end in the processes of the trees.
     ///
     /// # Errors
     /// EBADF: nobody there has it. ENFILE: this process has no descriptor left to look with.
-    pub(super) fn search(&mut self, inode: u64) -> Result<OwnedFd, Errno> {
-        let users: BTreeSet<u32> = self.stand_ins.iter().map(|(_, one)| one.place.0).filter(|tid| *tid != 0).collect();
+    pub fn find(&mut self, inode: u64, stand_ins: &Slab<StandIn>, pidfds: &mut Pidfds) -> Result<OwnedFd, Errno> {
+        let users: BTreeSet<u32> = stand_ins.iter().map(|(_, one)| one.place.0).filter(|tid| *tid != 0).collect();
         let mut looked_at = BTreeSet::new();
         let mut next: VecDeque<u32> = users.into_iter().collect();
         while let Some(pid) = next.pop_front().filter(|_| looked_at.len() < PROCESSES_MAX) {
             if looked_at.insert(pid) {
-                if let Some(end) = self.search_in(pid, inode)? {
+                if let Some(end) = search_in(pid, inode, pidfds)? {
                     return Ok(end);
                 }
                 next.extend(children(pid));
@@ -38,40 +39,40 @@ impl Supervisor {
         }
         // An orphan: its parent is gone, so nobody's child here.
         let now = Instant::now();
-        if self.search.walked_at.is_some_and(|at| now.duration_since(at) < liveness::PERIOD) {
+        if self.walked_at.is_some_and(|at| now.duration_since(at) < liveness::PERIOD) {
             return Err(Errno(libc::EBADF));
         }
-        self.search.walked_at = Some(now);
+        self.walked_at = Some(now);
         for process in std::fs::read_dir("/proc").map_err(|error| without_room(&error).unwrap_or(Errno(libc::EBADF)))?.flatten() {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
             if pid != std::process::id()
                 && !looked_at.contains(&pid)
                 && is_filtered(pid)
-                && let Some(end) = self.search_in(pid, inode)?
+                && let Some(end) = search_in(pid, inode, pidfds)?
             {
                 return Ok(end);
             }
         }
         Err(Errno(libc::EBADF))
     }
+}
 
-    fn search_in(&mut self, pid: u32, inode: u64) -> Result<Option<OwnedFd>, Errno> {
-        let wanted = format!("socket:[{inode}]");
-        let descriptors = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
-            Ok(descriptors) => descriptors,
-            Err(error) => return without_room(&error).map_or(Ok(None), Err),
-        };
-        for descriptor in descriptors.flatten() {
-            let matches = std::fs::read_link(descriptor.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str());
-            let (true, Some(fd)) = (matches, descriptor.file_name().to_str().and_then(|name| name.parse().ok())) else { continue };
-            match self.borrow_at(pid, fd) {
-                Ok(end) if sys::inode(end.as_fd()) == Ok(inode) => return Ok(Some(end)),
-                Err(Errno(libc::EMFILE | libc::ENFILE)) => return Err(Errno(libc::ENFILE)),
-                _ => {}
-            }
+fn search_in(pid: u32, inode: u64, pidfds: &mut Pidfds) -> Result<Option<OwnedFd>, Errno> {
+    let wanted = format!("socket:[{inode}]");
+    let descriptors = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(descriptors) => descriptors,
+        Err(error) => return without_room(&error).map_or(Ok(None), Err),
+    };
+    for descriptor in descriptors.flatten() {
+        let matches = std::fs::read_link(descriptor.path()).is_ok_and(|target| target.as_os_str() == wanted.as_str());
+        let (true, Some(fd)) = (matches, descriptor.file_name().to_str().and_then(|name| name.parse().ok())) else { continue };
+        match pidfds.borrow(pid, fd) {
+            Ok(end) if sys::inode(end.as_fd()) == Ok(inode) => return Ok(Some(end)),
+            Err(Errno(libc::EMFILE | libc::ENFILE)) => return Err(Errno(libc::ENFILE)),
+            _ => {}
         }
-        Ok(None)
     }
+    Ok(None)
 }
 
 /// ENFILE, where this process has no descriptor left: who could not look may not say that nobody is there.

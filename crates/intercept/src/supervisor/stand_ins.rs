@@ -1,6 +1,8 @@
 //! The table of stand-ins: made, found, borrowed, watched, closed.
 
-use super::{KIND_STAND_IN, PIDFDS_MAX, STAND_INS_MAX, Supervisor, Turn, token};
+use super::state::Supervisor;
+use super::token::{KIND_STAND_IN, token};
+use super::turn::Turn;
 use crate::call::Call;
 use crate::reactor::Interest;
 use crate::standin::stream::{self, Phase};
@@ -9,6 +11,8 @@ use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+/// Most stand-ins of a supervisor.
+const STAND_INS_MAX: usize = 1 << 20;
 /// How long a look at what is closed serves those that send.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// With more stand-ins than this, looking is too dear for that.
@@ -114,6 +118,41 @@ impl Supervisor {
         }
     }
 
+    /// Where in its life a stream's stand-in is.
+    pub(crate) fn phase(&self, key: usize) -> Option<&Phase> {
+        match &self.stand_ins.get(key)?.body {
+            Body::Stream(stream) => Some(&stream.phase),
+            _ => None,
+        }
+    }
+
+    /// Is it a stream that is neither connected nor listening?
+    pub(crate) fn is_fresh(&self, key: usize) -> bool {
+        matches!(self.phase(key), Some(Phase::Fresh))
+    }
+
+    /// Is it a stream that listens?
+    pub(crate) fn is_listening(&self, key: usize) -> bool {
+        matches!(self.phase(key), Some(Phase::Listening { .. }))
+    }
+
+    /// Is it a stream through which data flows?
+    pub(crate) fn is_connected(&self, key: usize) -> bool {
+        matches!(self.phase(key), Some(Phase::Connected))
+    }
+
+    /// Our end may have something that epoll has not told yet.
+    pub(crate) fn refresh(&mut self, key: usize) {
+        if let Some(one) = self.stand_ins.get_mut(key) {
+            one.readable |= one.ours.is_some();
+        }
+    }
+
+    /// A call has changed a stand-in for others, too: those that wait there are tried before its answer goes out.
+    pub(crate) fn changed_for_others(&mut self, key: usize) {
+        self.changed_by_call = Some(key);
+    }
+
     /// The stand-in behind a program's descriptor; none when it is something else.
     ///
     /// # Errors
@@ -140,7 +179,7 @@ impl Supervisor {
             Err(errno) => return Err(errno),
         };
         let Some(&key) = self.by_inode.get(&inode) else {
-            self.check_foreign(call, fd, inode)?;
+            self.foreign.check(call, fd, inode, &mut self.pidfds, &mut self.calls)?;
             return Ok(None);
         };
         if let Some(one) = self.stand_ins.get_mut(key) {
@@ -159,7 +198,7 @@ impl Supervisor {
     pub(crate) fn borrow(&mut self, key: usize) -> Result<OwnedFd, Errno> {
         let Some(one) = self.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
         let ((tid, fd), inode) = (one.place, one.inode);
-        match self.borrow_at(tid, fd) {
+        match self.pidfds.borrow(tid, fd) {
             Ok(end) if sys::inode(end.as_fd())? == inode => return Ok(end),
             // Looking elsewhere needs descriptors too: the program hears what is missing, not that its own descriptor is bad.
             Err(Errno(libc::EMFILE | libc::ENFILE)) => {
@@ -170,28 +209,8 @@ impl Supervisor {
         }
         match self.end_of_held(key) {
             Some(end) => Ok(end),
-            None => self.search(inode),
+            None => self.search.find(inode, &self.stand_ins, &mut self.pidfds),
         }
-    }
-
-    pub(super) fn borrow_at(&mut self, tid: u32, fd: i32) -> Result<OwnedFd, Errno> {
-        for fresh in [false, true] {
-            if fresh || !self.pidfds.contains_key(&tid) {
-                if self.pidfds.len() >= PIDFDS_MAX {
-                    self.pidfds.clear();
-                }
-                self.pidfds.insert(tid, sys::pidfd_open(tid)?);
-            }
-            match self.pidfds.get(&tid).map(|pidfd| sys::pidfd_getfd(pidfd.as_fd(), fd)) {
-                // A pidfd means one thread for ever, so a number that was given out again is noticed here.
-                Some(Err(Errno(libc::ESRCH))) => {
-                    self.pidfds.remove(&tid);
-                }
-                Some(other) => return other,
-                None => {}
-            }
-        }
-        Err(Errno(libc::ESRCH))
     }
 
     /// Sends a signal to a thread, as a native call would have.
