@@ -10,35 +10,42 @@ use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use weft_loader::calls::{self, Flags};
 
 /// Connections that may lie in the queue of a listening stand-in. There is one token at a time; the rest is for strangers who find the name.
 const STAND_IN_BACKLOG: i32 = 16;
 
 /// `connect(fd, address, length)`
-pub(super) fn connect(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let address = call.read_address(call.argument(1), call.int(2))?;
+pub(super) fn connect(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Connect) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let address = call.read_address(asked.addr.0 as u64, asked.addrlen.get())?;
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     match &one.body {
         Body::Netlink(_) => Ok(Outcome::Done(0)),
         Body::Packet(packets) => turn.stack.connect(packets.socket, &address).map(|()| Outcome::DoneWithEffect(0)),
         Body::Stream(stream) => {
             let socket = stream.socket;
-            connect_stream(s, turn, call, key, socket, &address)
+            connect_stream(s, turn, call, Connecting { fd: asked.fd.get(), key, socket }, &address)
         }
     }
+}
+
+/// A stream that connect(2) is about: the program's descriptor, its stand-in, and the model's socket.
+struct Connecting {
+    fd: i32,
+    key: usize,
+    socket: SocketId,
 }
 
 fn connect_stream(
     s: &mut Supervisor,
     turn: &mut Turn<'_>,
     call: &Call,
-    key: usize,
-    socket: SocketId,
+    Connecting { fd, key, socket }: Connecting,
     address: &[u8],
 ) -> Result<Outcome, Errno> {
     if call.held.is_none() {
-        revive_if_used(s, turn, call, key, socket)?;
+        revive_if_used(s, turn, call, fd, key, socket)?;
     }
     let result = turn.stack.connect(socket, address);
     if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) {
@@ -66,15 +73,15 @@ fn connect_stream(
 }
 
 /// The model's socket is as good as new (a failed attempt was told, a connection or listener was dissolved), but its stand-in is not.
-fn revive_if_used(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, socket: SocketId) -> Result<(), Errno> {
+fn revive_if_used(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, fd: i32, key: usize, socket: SocketId) -> Result<(), Errno> {
     let unused = matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound));
     let used = matches!(s.phase(key), Some(Phase::Dead | Phase::Connected | Phase::Listening { .. }));
-    if unused && used { revive(s, turn, call, key) } else { Ok(()) }
+    if unused && used { revive(s, turn, call, fd, key) } else { Ok(()) }
 }
 
 /// A failed connect may be tried again on the same descriptor, but a unix socket that was reset cannot be connected again: put a new one in
 /// its place. Duplicates of the descriptor keep the old one (docs/compatibility.md).
-fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize) -> Result<(), Errno> {
+fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, fd: i32, key: usize) -> Result<(), Errno> {
     let old = s.borrow(key)?;
     let theirs = sys::unix_socket(libc::SOCK_STREAM)?;
     if sys::status_flags(old.as_fd())? & libc::O_NONBLOCK != 0 {
@@ -82,8 +89,8 @@ fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize) -> R
     }
     drop(old);
     let tree = s.trees.get(call.tree).ok_or(Errno(libc::ENOENT))?;
-    let close_on_exec = sys::is_close_on_exec(call.tid, call.int(0));
-    tree.replace(call.id, theirs.as_fd(), call.int(0), close_on_exec)?;
+    let close_on_exec = sys::is_close_on_exec(call.tid, fd);
+    tree.replace(call.id, theirs.as_fd(), fd, close_on_exec)?;
     let Some(mut one) = s.remove_stand_in(key, turn) else { return Err(Errno(libc::EBADF)) };
     let Body::Stream(stream) = &mut one.body else { return Err(Errno(libc::EBADF)) };
     let body = Body::Stream(Stream { socket: stream.socket, phase: Phase::Fresh });
@@ -91,20 +98,20 @@ fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize) -> R
     debug_assert_eq!(new, key, "a slab gives the last removed slot out first");
     s.watch(new);
     if let Some(one) = s.stand_ins.get_mut(new) {
-        one.place = (call.tid, call.int(0));
+        one.place = (call.tid, fd);
     }
     Ok(())
 }
 
 /// `listen(fd, backlog)`
-pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Listen) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
     let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
-    revive_if_used(s, turn, call, key, socket)?;
-    let mut result = turn.stack.listen(socket, call.int(1));
+    revive_if_used(s, turn, call, asked.fd.get(), key, socket)?;
+    let mut result = turn.stack.listen(socket, asked.backlog.get());
     if result == Err(Errno(libc::EADDRINUSE)) {
         s.look_for_closed(turn);
-        result = turn.stack.listen(socket, call.int(1));
+        result = turn.stack.listen(socket, asked.backlog.get());
     }
     result?;
     if s.is_fresh(key) {
@@ -119,16 +126,22 @@ pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
     Ok(Outcome::DoneWithEffect(0))
 }
 
-/// `accept4(fd, address, length pointer, flags)`; accept(2) is the same without flags.
-pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let flags = if i64::from(call.number) == libc::SYS_accept4 { call.int(3) } else { 0 };
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
+/// `accept(fd, address, length pointer)`
+pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Accept) -> Result<Outcome, Errno> {
+    let calls::Accept { fd, addr, addrlen } = asked;
+    accept4(s, turn, call, calls::Accept4 { fd, addr, addrlen, flags: Flags(0) })
+}
+
+/// `accept4(fd, address, length pointer, flags)`
+pub(super) fn accept4(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Accept4) -> Result<Outcome, Errno> {
+    let flags = asked.flags.get() as i32;
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
     if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
         return Err(Errno(libc::EINVAL));
     }
     let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
-    if call.argument(1) != 0 {
-        call.remote.read_ahead(call.argument(2))?;
+    if asked.addr.0 != 0 {
+        call.remote.read_ahead(asked.addrlen.0 as u64)?;
     }
     let end = s.borrow(key)?;
     let child = match s.take_returned(key) {
@@ -142,7 +155,7 @@ pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
             Err(errno) => return Err(errno),
         },
     };
-    let told = tell_peer(turn, call, child);
+    let told = tell_peer(turn, call, asked, child);
     if told.is_err() {
         turn.stack.close(child);
     }
@@ -151,12 +164,12 @@ pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Re
 }
 
 /// Writes the address of whoever is at the other end of an accepted connection. Where that cannot be, the connection is closed (do_accept: "goto out_fd").
-fn tell_peer(turn: &mut Turn<'_>, call: &Call, child: SocketId) -> Result<(), Errno> {
-    if call.argument(1) == 0 {
+fn tell_peer(turn: &mut Turn<'_>, call: &Call, asked: calls::Accept4, child: SocketId) -> Result<(), Errno> {
+    if asked.addr.0 == 0 {
         return Ok(());
     }
     let address = turn.stack.accepted_address(child)?;
-    call.write_address(&address, call.argument(1), call.argument(2))
+    call.write_address(&address, asked.addr.0 as u64, asked.addrlen.0 as u64)
 }
 
 /// Gives an accepted connection to the program, in one step with the answer. It leaves the queue only when the program has it.
@@ -210,9 +223,9 @@ fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: Socke
 }
 
 /// `shutdown(fd, how)`
-pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let how = call.int(1);
+pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Shutdown) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let how = asked.how.get();
     let (read, write) = match how {
         libc::SHUT_RD => (true, false),
         libc::SHUT_WR => (false, true),

@@ -18,6 +18,7 @@ use crate::sys::{self, Errno};
 use bytes::BytesMut;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
+use weft_loader::calls;
 
 /// Most bytes of a stream moved by one call.
 const STREAM_BYTES_MAX: usize = 1024 * 1024;
@@ -25,20 +26,20 @@ const STREAM_BYTES_MAX: usize = 1024 * 1024;
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 
 /// `sendto(fd, buffer, length, flags, address, address length)`
-pub(super) fn sendto(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let message = Message::flat(call.argument(1), call.argument(2));
-    let name = if call.argument(4) == 0 { None } else { Some(call.read_address(call.argument(4), call.int(5))?) };
-    let flags = call.int(3);
+pub(super) fn sendto(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Sendto) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
+    let name = if asked.addr.0 == 0 { None } else { Some(call.read_address(asked.addr.0 as u64, asked.addrlen.get())?) };
+    let flags = asked.flags.get() as i32;
     let sent = send(s, turn, call, key, &message, name, &[], flags);
     finish_send(s, turn, call, key, flags, sent)
 }
 
 /// `sendmsg(fd, header, flags)`
-pub(super) fn sendmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let message = Message::read(call, call.argument(1))?;
-    let flags = call.int(2);
+pub(super) fn sendmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Sendmsg) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let message = Message::read(call, asked.msg.0 as u64)?;
+    let flags = asked.flags.get() as i32;
     let plain = message.header.name == 0 && message.header.control_bytes == 0 && flags as u32 & filter::SEND_FLAGS == 0;
     // While connecting even nothing has to wait, and after a failure the model knows the reason.
     let native = if message.total == 0 { s.is_connected(key) } else { carries_stream(s, key) && !is_dead(s, key) };
@@ -50,12 +51,12 @@ pub(super) fn sendmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> R
 }
 
 /// `sendmmsg(fd, headers, count, flags)`
-pub(super) fn sendmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let flags = call.int(3);
-    let count = u64::from(call.argument(2) as u32).min(MESSAGES_MAX);
+pub(super) fn sendmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Sendmmsg) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let flags = asked.flags.get() as i32;
+    let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
     for index in call.messages.get()..count {
-        let at = call.argument(1).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
+        let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
         let sent = Message::read(call, at).and_then(|message| send_message(s, turn, call, key, &message, flags));
         let sent = sent.and_then(|sent| call.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(sent as u32).to_ne_bytes()));
         match sent {
@@ -204,17 +205,17 @@ fn send_netlink(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize
 }
 
 /// `recvfrom(fd, buffer, length, flags, address, length pointer)`
-pub(super) fn recvfrom(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let message = Message::flat(call.argument(1), call.argument(2));
-    let flags = call.int(3);
-    if call.argument(4) != 0 {
-        call.remote.read_ahead(call.argument(5))?;
+pub(super) fn recvfrom(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Recvfrom) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
+    let flags = asked.flags.get() as i32;
+    if asked.addr.0 != 0 {
+        call.remote.read_ahead(asked.addrlen.0 as u64)?;
     }
     match take(s, turn, key, message.total, flags) {
         Ok(taken) => {
-            if call.argument(4) != 0 {
-                call.write_address(&taken.from, call.argument(4), call.argument(5))?;
+            if asked.addr.0 != 0 {
+                call.write_address(&taken.from, asked.addr.0 as u64, asked.addrlen.0 as u64)?;
             }
             message.deliver(call, &taken, flags).map(Outcome::DoneWithEffect)
         }
@@ -223,10 +224,10 @@ pub(super) fn recvfrom(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
 }
 
 /// `recvmsg(fd, header, flags)`
-pub(super) fn recvmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let message = Message::read(call, call.argument(1))?;
-    let flags = call.int(2);
+pub(super) fn recvmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Recvmsg) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let message = Message::read(call, asked.msg.0 as u64)?;
+    let flags = asked.flags.get() as i32;
     let both = libc::MSG_PEEK | libc::MSG_WAITALL;
     let plain = message.header.name == 0 && flags as u32 & filter::RECEIVE_FLAGS == 0 && flags & both != both;
     let inquiry = s.stand_ins.get(key).is_some_and(|one| one.inquiry);
@@ -241,11 +242,11 @@ pub(super) fn recvmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> R
 
 /// `recvmmsg(fd, headers, count, flags, timeout)`. A call that is cancelled must not have taken anything, so datagrams stay where they are until
 /// there are as many as are wanted, the time is up, or no more fit.
-pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let flags = call.int(3);
-    let count = u64::from(call.argument(2) as u32).min(MESSAGES_MAX);
-    let timeout = if call.argument(4) == 0 { None } else { Some(call.read_timespec(call.argument(4))?) };
+pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Recvmmsg) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let flags = asked.flags.get() as i32;
+    let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
+    let timeout = if asked.timeout.0 == 0 { None } else { Some(call.read_timespec(asked.timeout.0 as u64)?) };
     let done = call.messages.get();
     if done == 0
         && let Some(outcome) = wait_for_all(s, turn, call, key, flags, count, timeout)?
@@ -254,7 +255,7 @@ pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     }
     let mut taken_count = done;
     for index in done..count {
-        let at = call.argument(1).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
+        let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
         // do_recvmmsg: "… or if recvmsg returns an error after we received some datagrams, where we record the error to return on the next call".
         if index > 0 && error_waits(s, turn, key) {
             break;
@@ -282,7 +283,7 @@ pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> 
     call.remote.otherwise(Err(Errno(libc::EFAULT)));
     if let Some(timeout) = timeout {
         // "*timeout = timespec64_sub(end_time, timeout64)": what is left of it.
-        call.write_timespec(call.argument(4), timeout.saturating_sub(call.since.elapsed()))?;
+        call.write_timespec(asked.timeout.0 as u64, timeout.saturating_sub(call.since.elapsed()))?;
     }
     Ok(Outcome::DoneWithEffect(taken_count as i64))
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{Address, Family, LinkType};
 use weft_core::{Op, Selector};
+use weft_loader::calls;
 
 /// Bytes of `struct ifreq`: a name and a union.
 const IFREQ_BYTES: usize = 40;
@@ -58,8 +59,9 @@ const SETTING: [u32; 15] = [
 ];
 
 /// Answers a request about interfaces.
-pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, request: u32) -> Result<Outcome, Errno> {
-    answer_in(call, turn.stack, request, call.argument(2), true).map(|()| Outcome::Done(0)).inspect_err(|errno| {
+pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Ioctl) -> Result<Outcome, Errno> {
+    let request = asked.cmd.get() as u32;
+    answer_in(call, turn.stack, request, asked.arg.0 as u64, true).map(|()| Outcome::Done(0)).inspect_err(|errno| {
         if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
             s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
         }

@@ -1,8 +1,8 @@
-//! Calls by family, and who answers each. To add one: a function in a family's file, its name in the row of the call (`weft_loader::calls`), and
-//! a rule in [`crate::filter`].
+//! Calls by family, and who answers each. To add one: a function in a family's file, its name in the row of the call
+//! (`weft_loader::calls`), and a rule in [`crate::filter`].
 //!
-//! What everybody needs is at the bottom: [`rows`], [`trapped`] (a call, and what it comes to) and [`message`]. The supervisor stands on them,
-//! the families on the supervisor, and [`answer`] on them all.
+//! What everybody needs is at the bottom: [`rows`], [`trapped`] (a call, and what it comes to) and [`message`]. The
+//! supervisor stands on them, the families on the supervisor, and [`answer`] on them all.
 
 mod address;
 mod connection;
@@ -22,6 +22,7 @@ pub(crate) use trapped::{Call, Outcome};
 
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
+use weft_loader::calls::{self, Call as _};
 
 macro_rules! supervised {
     (
@@ -29,12 +30,13 @@ macro_rules! supervised {
             $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
             $(, notify $($handler:ident)::+ $sentence:literal)?;)*
     ) => {
-        /// Answers a call by the handler that its row names. Called again, with `held` set, when its socket has changed, and when memory that was
-        /// [`LATER`](crate::remote::LATER) is there; must not have an effect before it gives an outcome, but for [`Call::messages`].
+        /// Answers a call by the handler that its row names, which gets its arguments by type. Called again, with `held`
+        /// set, when its socket has changed, and when memory that was [`LATER`](crate::remote::LATER) is there; must not
+        /// have an effect before it gives an outcome, but for [`Call::messages`].
         pub(crate) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
             match call.row.number {
-                $($($number => $($handler)::+(s, turn, call),)?)*
-                rows::OF_I386 => socket::refuse_compat(s, turn, call),
+                $($($number => $($handler)::+(s, turn, call, calls::$name::of(&call.words())),)?)*
+                rows::OF_I386 => socket::refuse_compat(s, call),
                 // The filter and the table disagree: the kernel does it.
                 _ => Ok(Outcome::Continue),
             }

@@ -9,6 +9,7 @@ use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
+use weft_loader::calls;
 
 /// Longest option value.
 const OPTION_BYTES_MAX: i32 = 4096;
@@ -34,10 +35,10 @@ const ERROR_QUEUES: [(i32, i32); 5] = [
 ];
 
 /// `getsockopt(fd, level, name, value, length pointer)`
-pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let (level, name) = (call.int(1), call.int(2));
-    let room = Room::read(call, level, name, call.argument(4))?;
+pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Getsockopt) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let (level, name) = (asked.level.get(), asked.optname.get());
+    let room = Room::read(call, level, name, asked.optlen.0 as u64)?;
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF && one.ours.is_some() {
         // Raw sockets have none. Otherwise it moves with native reads, so the stand-in knows it.
@@ -79,7 +80,7 @@ pub(super) fn getsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
         _ => Err(Errno(libc::EBADF)),
     };
     let value = value.inspect_err(|errno| count(s, "getsockopt", level, name, *errno))?;
-    room.fill(call, &value, call.argument(3), call.argument(4))?;
+    room.fill(call, &value, asked.optval.0 as u64, asked.optlen.0 as u64)?;
     Ok(Outcome::DoneWithEffect(0))
 }
 
@@ -159,10 +160,10 @@ pub(crate) fn given(memory: &impl Memory, level: i32, name: i32, at: u64, length
 }
 
 /// `setsockopt(fd, level, name, value, length)`
-pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, call.argument(0))? else { return Ok(Outcome::Continue) };
-    let (level, name, length) = (call.int(1), call.int(2), call.int(4));
-    let value = given(call, level, name, call.argument(3), length)?;
+pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Setsockopt) -> Result<Outcome, Errno> {
+    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let (level, name) = (asked.level.get(), asked.optname.get());
+    let value = given(call, level, name, asked.optval.0 as u64, asked.optlen.get())?;
     let Some(one) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
     if let Body::Netlink(session) = &mut one.body {
         if level == libc::SOL_SOCKET {
@@ -187,7 +188,7 @@ pub(super) fn setsockopt(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -
     }
     if ERROR_QUEUES.contains(&(level, name)) && value.iter().any(|byte| *byte != 0) {
         // Where it cannot be exchanged, an error shows as an empty datagram.
-        match s.let_errors_show(key, call, turn) {
+        match s.let_errors_show(key, call, asked.fd.get(), turn) {
             Err(errno @ Errno(libc::ENOENT)) => return Err(errno),
             Err(_) => s.calls.out_of_descriptors += 1,
             Ok(()) => {}
@@ -209,8 +210,8 @@ const SIOCOUTQNSD: u32 = 0x894b;
 const SIOCATMARK: u32 = 0x8905;
 
 /// `ioctl(fd, request, argument)`
-pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let request = call.argument(1) as u32;
+pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Ioctl) -> Result<Outcome, Errno> {
+    let request = asked.cmd.get() as u32;
     if filter::makes_interfaces(request) {
         // What comes through the device would go through the host's stack.
         s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EPERM));
@@ -221,9 +222,9 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
         return Ok(Outcome::Continue);
     }
     let about_interfaces = filter::is_about_interfaces(request);
-    let found = match s.find(call, call.argument(0)) {
+    let found = match s.find(call, asked.fd.get()) {
         // What cannot be looked at: the kernel tells how much there is to read, and nothing that reaches further.
-        Err(Errno(libc::EPERM)) if !about_interfaces && call.remote.socket_inode(call.int(0)) == Err(Errno(libc::EPERM)) => {
+        Err(Errno(libc::EPERM)) if !about_interfaces && call.remote.socket_inode(asked.fd.get()) == Err(Errno(libc::EPERM)) => {
             return Ok(Outcome::Continue);
         }
         other => other?,
@@ -231,8 +232,8 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     if about_interfaces && request != SIOCOUTQNSD {
         // Through whatever socket: libc uses AF_UNIX ones. Nothing but a socket, or a device whose interface the program cannot have made,
         // knows these numbers.
-        let is_socket = found.is_some() || call.remote.socket_inode(call.int(0))?.is_some();
-        return if is_socket { interface::answer(s, turn, call, request) } else { Err(Errno(libc::ENOTTY)) };
+        let is_socket = found.is_some() || call.remote.socket_inode(asked.fd.get())?.is_some();
+        return if is_socket { interface::answer(s, turn, call, asked) } else { Err(Errno(libc::ENOTTY)) };
     }
     // By now the descriptor may mean another file, whose interfaces the kernel would look at.
     let otherwise = if about_interfaces { Err(Errno(libc::ENOTTY)) } else { Ok(Outcome::Continue) };
@@ -247,7 +248,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     if request == FIONREAD
         && let Some(bytes) = before_mark(s, key)?
     {
-        call.write(call.argument(2), &(bytes as u32).to_ne_bytes())?;
+        call.write(asked.arg.0 as u64, &(bytes as u32).to_ne_bytes())?;
         return Ok(Outcome::Done(0));
     }
     let waiting = match request {
@@ -261,7 +262,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     {
         // FIONREAD of a datagram socket is the next datagram; the kernel gives the sum of all in the stand-in.
         let next = packets.beside.front().map_or(0, |beside| beside.bytes);
-        call.write(call.argument(2), &(next as u32).to_ne_bytes())?;
+        call.write(asked.arg.0 as u64, &(next as u32).to_ne_bytes())?;
         return Ok(Outcome::Done(0));
     }
     let value = turn
@@ -271,7 +272,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Res
     let in_model = value.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
     let value =
         if waiting > 0 { in_model.saturating_add(i32::try_from(waiting).unwrap_or(i32::MAX)).to_ne_bytes().to_vec() } else { value };
-    call.write(call.argument(2), &value)?;
+    call.write(asked.arg.0 as u64, &value)?;
     Ok(Outcome::Done(0))
 }
 

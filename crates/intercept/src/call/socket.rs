@@ -11,13 +11,14 @@ use crate::standin::stream::{Phase, Stream};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, OwnedFd};
+use weft_loader::calls::{self, Call as _};
 
 /// The bits of `type` that are not flags (SOCK_TYPE_MASK).
 const TYPE_MASK: i32 = 0xf;
 
 /// `socket(domain, type, protocol)`
-pub(super) fn socket(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let (domain, kind, protocol) = (call.int(0), call.int(1), call.int(2));
+pub(super) fn socket(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Socket) -> Result<Outcome, Errno> {
+    let (domain, kind, protocol) = (asked.family.get(), asked.kind.get(), asked.protocol.get());
     let flags = kind & !TYPE_MASK;
     if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
         return Err(Errno(libc::EINVAL));
@@ -118,14 +119,14 @@ fn pair_with_errors(s: &mut Supervisor, turn: &mut Turn<'_>, socket: SocketId) -
 }
 
 /// io_uring: its requests are made by the kernel, past the filter.
-pub(super) fn refuse_ring(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+pub(super) fn refuse_ring(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call, _: impl calls::Call) -> Result<Outcome, Errno> {
     s.calls.unsupported(call.row.name.to_owned(), Errno(libc::ENOSYS));
     Err(Errno(libc::ENOSYS))
 }
 
 /// `socketpair(domain, type, protocol, pair)` for families other than AF_UNIX: AF_TIPC, for example, would be the host's.
-pub(super) fn refuse_pair(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
-    let family = call.int(0);
+pub(super) fn refuse_pair(s: &mut Supervisor, _: &mut Turn<'_>, _: &Call, asked: calls::Socketpair) -> Result<Outcome, Errno> {
+    let family = asked.family.get();
     // sock_no_socketpair: "return -EOPNOTSUPP;", for the families that there are.
     let known = matches!(family, libc::AF_INET | libc::AF_INET6 | libc::AF_NETLINK | libc::AF_PACKET);
     let errno = Errno(if known { libc::EOPNOTSUPP } else { libc::EAFNOSUPPORT });
@@ -134,19 +135,22 @@ pub(super) fn refuse_pair(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> 
 }
 
 /// `userfaultfd(flags)`: the kernel makes it, and a page of this program may wait for whoever answers there.
-pub(super) fn userfaultfd(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+pub(super) fn userfaultfd(s: &mut Supervisor, _: &mut Turn<'_>, call: &Call, _: calls::Userfaultfd) -> Result<Outcome, Errno> {
     s.leave_to_workers(call.tree);
     Ok(Outcome::Continue)
 }
 
 /// Calls of the i386 table that make or use sockets, or reach interfaces. Refused by number alone.
-pub(super) fn refuse_compat(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
+pub(super) fn refuse_compat(s: &mut Supervisor, call: &Call) -> Result<Outcome, Errno> {
+    // ioctl has the same arguments there.
+    let request = calls::Ioctl::of(&call.words()).cmd.get() as u32;
     let is = |number: u32| i64::from(call.number) == i64::from(number);
-    if is(arch::COMPAT_USERFAULTFD) || is(arch::COMPAT_IOCTL) && call.argument(1) as u32 == filter::USERFAULTFD_NEW {
-        return userfaultfd(s, turn, call);
+    if is(arch::COMPAT_USERFAULTFD) || is(arch::COMPAT_IOCTL) && request == filter::USERFAULTFD_NEW {
+        s.leave_to_workers(call.tree);
+        return Ok(Outcome::Continue);
     }
     if is(arch::COMPAT_IOCTL) {
-        s.calls.unsupported(format!("ioctl {:#x} (i386)", call.argument(1) as u32), Errno(libc::EPERM));
+        s.calls.unsupported(format!("ioctl {request:#x} (i386)"), Errno(libc::EPERM));
         return Err(Errno(libc::EPERM));
     }
     let name = arch::COMPAT_REFUSED

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
+use weft_loader::calls::{self, Call as _};
 
 /// Bytes of one message that tell a call from another.
 const MEMORY_BYTES_MAX: usize = 64 * 1024;
@@ -70,17 +71,14 @@ pub(crate) enum Outcome {
 }
 
 impl Call {
-    pub(super) fn argument(&self, index: usize) -> u64 {
-        self.arguments.get(index).copied().unwrap_or(0)
-    }
-    /// An argument of type int.
-    pub(super) fn int(&self, index: usize) -> i32 {
-        self.argument(index) as i32
+    /// Its arguments, as [`calls`] takes them.
+    pub(super) fn words(&self) -> [usize; 6] {
+        self.arguments.map(|word| word as usize)
     }
 
     /// The descriptor that it is about.
     pub(crate) fn descriptor(&self) -> i32 {
-        self.int(0)
+        self.arguments[0] as i32
     }
 
     /// The bytes that it sends, or has just received, and where to; as much as tells one call from another. What cannot be read counts as none.
@@ -88,39 +86,75 @@ impl Call {
     /// # Errors
     /// [`LATER`].
     pub(crate) fn memory(&self) -> Result<Vec<u8>, Errno> {
-        let headers = |count: u64, bytes: usize| {
-            let mut all = Vec::new();
-            for index in 0..count.min(MESSAGES_MAX) {
-                let at = self.argument(1).wrapping_add(index * bytes as u64);
-                if let Some(message) = readable(Message::read(self, at))? {
-                    all.extend(readable(message.gather(self, MEMORY_BYTES_MAX))?.unwrap_or_default());
-                    all.extend(readable(message.name(self))?.flatten().unwrap_or_default());
-                }
-            }
-            Ok(all)
-        };
+        let words = self.words();
         match i64::from(self.number) {
-            libc::SYS_sendmsg | libc::SYS_recvmsg => headers(1, 0),
-            libc::SYS_sendmmsg | libc::SYS_recvmmsg => headers(u64::from(self.argument(2) as u32), arch::MMSGHDR_BYTES),
-            libc::SYS_sendto | libc::SYS_recvfrom => {
-                let message = Message::flat(self.argument(1), self.argument(2));
-                let mut all = readable(message.gather(self, MEMORY_BYTES_MAX))?.unwrap_or_default().to_vec();
-                all.extend(readable(self.read_address(self.argument(4), self.int(5)))?.unwrap_or_default());
-                Ok(all)
+            libc::SYS_sendmsg => self.headers(calls::Sendmsg::of(&words).msg.0, 1, 0),
+            libc::SYS_recvmsg => self.headers(calls::Recvmsg::of(&words).msg.0, 1, 0),
+            libc::SYS_sendmmsg => {
+                let asked = calls::Sendmmsg::of(&words);
+                self.headers(asked.mmsg.0, asked.vlen.get(), arch::MMSGHDR_BYTES)
             }
-            libc::SYS_connect | libc::SYS_bind => Ok(readable(self.read_address(self.argument(1), self.int(2)))?.unwrap_or_default()),
-            libc::SYS_setsockopt => self.option_value(self.int(4)),
+            libc::SYS_recvmmsg => {
+                let asked = calls::Recvmmsg::of(&words);
+                self.headers(asked.mmsg.0, asked.vlen.get(), arch::MMSGHDR_BYTES)
+            }
+            libc::SYS_sendto => {
+                let asked = calls::Sendto::of(&words);
+                self.flat(Message::flat(asked.buf.0 as u64, asked.len.get() as u64), asked.addr.0, asked.addrlen.get())
+            }
+            libc::SYS_recvfrom => {
+                let asked = calls::Recvfrom::of(&words);
+                // The word is a pointer here, whose lower half is seldom a length.
+                self.flat(Message::flat(asked.buf.0 as u64, asked.len.get() as u64), asked.addr.0, asked.addrlen.0 as i32)
+            }
+            libc::SYS_connect => {
+                let asked = calls::Connect::of(&words);
+                self.address(asked.addr.0, asked.addrlen.get())
+            }
+            libc::SYS_bind => {
+                let asked = calls::Bind::of(&words);
+                self.address(asked.addr.0, asked.addrlen.get())
+            }
+            libc::SYS_setsockopt => {
+                let asked = calls::Setsockopt::of(&words);
+                self.option_value(asked.optval.0, asked.optlen.get())
+            }
             libc::SYS_getsockopt => {
-                let length = readable(self.read_int(self.argument(4)))?.unwrap_or_default();
-                Ok([length.to_ne_bytes().to_vec(), self.option_value(length)?].concat())
+                let asked = calls::Getsockopt::of(&words);
+                let length = readable(self.read_int(asked.optlen.0 as u64))?.unwrap_or_default();
+                Ok([length.to_ne_bytes().to_vec(), self.option_value(asked.optval.0, length)?].concat())
             }
             _ => Ok(Vec::new()),
         }
     }
 
-    fn option_value(&self, length: i32) -> Result<Vec<u8>, Errno> {
+    /// Of messages whose headers lie so many bytes apart.
+    fn headers(&self, at: usize, count: u32, bytes: usize) -> Result<Vec<u8>, Errno> {
+        let mut all = Vec::new();
+        for index in 0..u64::from(count).min(MESSAGES_MAX) {
+            let at = (at as u64).wrapping_add(index * bytes as u64);
+            if let Some(message) = readable(Message::read(self, at))? {
+                all.extend(readable(message.gather(self, MEMORY_BYTES_MAX))?.unwrap_or_default());
+                all.extend(readable(message.name(self))?.flatten().unwrap_or_default());
+            }
+        }
+        Ok(all)
+    }
+
+    /// Of a message without a header.
+    fn flat(&self, message: Message, address: usize, address_bytes: i32) -> Result<Vec<u8>, Errno> {
+        let mut all = readable(message.gather(self, MEMORY_BYTES_MAX))?.unwrap_or_default().to_vec();
+        all.extend(self.address(address, address_bytes)?);
+        Ok(all)
+    }
+
+    fn address(&self, at: usize, bytes: i32) -> Result<Vec<u8>, Errno> {
+        Ok(readable(self.read_address(at as u64, bytes))?.unwrap_or_default())
+    }
+
+    fn option_value(&self, at: usize, length: i32) -> Result<Vec<u8>, Errno> {
         let mut value = vec![0; usize::try_from(length).unwrap_or_default().min(OPTION_BYTES_MAX)];
-        Ok(readable(self.read(self.argument(3), &mut value))?.map(|()| value).unwrap_or_default())
+        Ok(readable(self.read(at as u64, &mut value))?.map(|()| value).unwrap_or_default())
     }
 }
 

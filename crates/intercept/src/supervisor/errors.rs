@@ -117,7 +117,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// When descriptors cannot be made or the call was cancelled; then nothing has changed.
-    pub(crate) fn let_errors_show(&mut self, key: usize, of: &Call, turn: &mut Turn<'_>) -> Result<(), Errno> {
+    pub(crate) fn let_errors_show(&mut self, key: usize, call: &Call, fd: i32, turn: &mut Turn<'_>) -> Result<(), Errno> {
         if self.packets(key).is_none_or(|packets| packets.name.is_some()) {
             return Ok(());
         }
@@ -136,8 +136,8 @@ impl Supervisor {
         // What was written natively goes first.
         self.refresh(key);
         self.pump(key, false, turn);
-        let (tree, close_on_exec) = (self.trees.get(of.tree).ok_or(Errno(libc::ENOENT))?, sys::is_close_on_exec(of.tid, of.descriptor()));
-        tree.replace(of.id, theirs.as_fd(), of.descriptor(), close_on_exec)?;
+        let (tree, close_on_exec) = (self.trees.get(call.tree).ok_or(Errno(libc::ENOENT))?, sys::is_close_on_exec(call.tid, fd));
+        tree.replace(call.id, theirs.as_fd(), fd, close_on_exec)?;
         self.detach(key, turn);
         let Some(one) = self.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
         if self.by_inode.get(&one.inode) == Some(&key) {

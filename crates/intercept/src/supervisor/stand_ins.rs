@@ -158,8 +158,7 @@ impl Supervisor {
     /// # Errors
     /// EBADF: no such descriptor.
     /// EPERM: a socket of the host's network, or one that may not be looked at.
-    pub(crate) fn find(&mut self, call: &Call, fd: u64) -> Result<Option<usize>, Errno> {
-        let fd = fd as i32;
+    pub(crate) fn find(&mut self, call: &Call, fd: i32) -> Result<Option<usize>, Errno> {
         if let Some(key) = call.held {
             // It holds its file, whatever the number means by now.
             return Ok(Some(key));

@@ -370,7 +370,7 @@ macro_rules! for_each_call {
             287 TIMERFD_GETTIME TimerfdGettime(ufd: Fd, otmr: Out<kernel::Itimerspec>): program(time::timerfd_gettime) -> timerfd_gettime;
             288 ACCEPT4 Accept4(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>, flags: Flags):
                 program(sockets::accept4), strict program(calls::accept4),
-                notify connection::accept "model; waits; makes a stand-in";
+                notify connection::accept4 "model; waits; makes a stand-in";
             289 SIGNALFD4 Signalfd4(ufd: FdOrNone, user_mask: In<kernel::SigSet>, sizemask: Size, flags: Flags):
                 program(descriptors::signalfd4) -> signalfd4;
             290 EVENTFD2 Eventfd2(count: Uint, flags: Flags): kernel;
