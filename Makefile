@@ -250,7 +250,8 @@ bench: ## throughput, latency, connections, datagrams and drops beside the kerne
 	@$(BUILD) --quiet
 	@$(PYTHON) -m harness.bench
 
-docs: ## manual pages, completions, a page a block, and the API documentation; a broken reference is an error
-	@$(SETUP) build
+docs: ## manual pages, completions, a page a block, the page of calls, pictures, and the API documentation; a broken reference is an error
+	@$(SETUP) docs
 	cargo run --quiet --release --package weft-cli --bin weft -- generate docs
+	for picture in docs/architecture/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg"; done
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps
