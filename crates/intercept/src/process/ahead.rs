@@ -224,8 +224,8 @@ impl Tree {
         let name = process.map_or_else(String::new, |process| format!("{} (process {})", process.name, process.pid));
         tracing::error!(node = %self.config.name, "{name} was told something wrong, which is a bug in weft: {what}");
         let line = format!("{name} was told something wrong: {what}");
-        if self.doubts.len() < DOUBTS_MAX && !self.doubts.contains(&line) {
-            self.doubts.push(line);
+        if self.ledger.doubts().len() < DOUBTS_MAX && !self.ledger.has_doubt(&line) {
+            self.ledger.add_doubt(line);
         }
     }
 }

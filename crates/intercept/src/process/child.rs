@@ -309,7 +309,7 @@ impl Tree {
             self.wake_for_the_dead();
         }
         self.drop_timers(process);
-        self.exits.push(Exit { pid, at: self.clock, status });
+        self.ledger.ended(Exit { pid, at: self.clock, status });
         self.arena.header().activity.fetch_add(1, Relaxed);
         self.look_for_closed();
         // Orphans are process 1's, which reaps without being told.

@@ -99,7 +99,7 @@ impl Tree {
         self.arena.channel(thread).cpu.store(one.cpu, Relaxed);
         if let Some(process) = self.processes.get_mut(&one.process) {
             process.cpu += used;
-            self.usage.entry(process.program).or_default().cpu += Duration::from_nanos(used);
+            self.ledger.usage_mut(process.program).cpu += Duration::from_nanos(used);
             self.arena.process(one.process).cpu.store(process.cpu, Relaxed);
         }
     }

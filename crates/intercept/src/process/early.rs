@@ -49,7 +49,7 @@ impl Tree {
         header.grant.store(limit.as_nanos(), Relaxed);
         self.arena.channel(thread).resumed.store(self.clock.as_nanos(), Relaxed);
         self.arena.release(thread);
-        self.round_trips += 1;
+        self.ledger.round_trips += 1;
     }
 
     /// When a thread posts that was let go early, if that is not before the grant.

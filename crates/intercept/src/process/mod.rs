@@ -31,6 +31,7 @@ mod futexes;
 mod ids;
 mod interests;
 mod launch;
+mod ledger;
 mod limits;
 mod link;
 mod machine;

@@ -143,9 +143,9 @@ impl Tree {
                 break;
             }
             self.turn(thread, outside);
-            self.tell_ends(outside);
+            self.ledger.tell_ends(outside);
         }
-        self.tell_ends(outside);
+        self.ledger.tell_ends(outside);
         let posts = self.early.and_then(|early| early.posts);
         let at = match (self.queue.is_empty(), self.timers.next()) {
             (false, _) => posts.map_or(self.clock, |posts| posts.max(self.clock)),
@@ -162,21 +162,13 @@ impl Tree {
 
     /// What calls have left to be done for others: signals that a call takes, children that somebody waits for.
     pub(super) fn settle(&mut self, outside: &mut dyn Outside) {
-        self.tell_ends(outside);
+        self.ledger.tell_ends(outside);
         self.drop_closed(outside);
         while !self.signal_waits.is_empty() || !self.child_changes.is_empty() || self.objects.has_changes() {
             self.finish_signal_waits(outside);
             self.finish_child_waits(outside);
             self.finish_object_changes(outside);
         }
-    }
-
-    /// Who has ended since the last time.
-    fn tell_ends(&mut self, outside: &mut dyn Outside) {
-        for exit in &self.exits[self.ends_told..] {
-            outside.ended(exit.pid);
-        }
-        self.ends_told = self.exits.len();
     }
 
     /// What was answered inside programs goes into the world's hash as one number, before every call that is told.
@@ -186,10 +178,10 @@ impl Tree {
         }
         let (program, process, thread) = (0, 0, 0);
         let trace = self.shows.trace.unwrap_or_else(|| self.trace());
-        if trace == self.told {
+        if trace == self.ledger.told {
             return;
         }
-        self.told = trace;
+        self.ledger.told = trace;
         let result = trace as i64;
         outside.record(&Record {
             at: self.clock,
@@ -280,8 +272,7 @@ impl Tree {
         self.add_cpu(thread, used);
         if let Some(process) = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process)) {
             let calls = self.arena.header().calls.load(Relaxed);
-            self.usage.entry(process.program).or_default().calls += calls.wrapping_sub(self.counted);
-            self.counted = calls;
+            self.ledger.count_calls(process.program, calls);
         }
     }
 
@@ -387,9 +378,9 @@ impl Tree {
         let Some(process) = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process)) else { return };
         let name = format!("{} (process {})", process.name, process.pid);
         self.call_back(thread);
-        if !self.preempted.contains(&name) {
+        if !self.ledger.is_preempted(&name) {
             tracing::warn!(node = %self.config.name, "{name} ran {:?} without a call and was interrupted: this run is not reproducible", self.config.patience);
-            self.preempted.push(name);
+            self.ledger.add_preempted(name);
         }
     }
 
@@ -405,9 +396,9 @@ impl Tree {
 
     /// Something has happened that makes this run not reproducible.
     pub(super) fn doubt(&mut self, what: String) {
-        if !self.doubts.contains(&what) {
+        if !self.ledger.has_doubt(&what) {
             tracing::warn!(node = %self.config.name, "{what}: this run is not reproducible");
-            self.doubts.push(what);
+            self.ledger.add_doubt(what);
         }
     }
 

@@ -9,7 +9,7 @@ impl Tree {
     /// The traffic of the program that a thread belongs to.
     fn traffic_of(&mut self, thread: ThreadId) -> Option<&mut Traffic> {
         let program = self.processes.get(&self.threads.get(&thread)?.process)?.program;
-        Some(self.usage.entry(program).or_default().traffic.get_or_insert_default())
+        Some(self.ledger.usage_mut(program).traffic.get_or_insert_default())
     }
 
     /// A program has a socket: what it moves is counted from now on, if only as nothing.

@@ -8,6 +8,7 @@ use super::error::StartError;
 use super::futexes::Futexes;
 use super::ids::{ProcessId, ThreadId};
 use super::launch::Init;
+use super::ledger::Ledger;
 use super::limits::MEMORY_BYTES;
 use super::mirrors::Shows;
 use super::object::Objects;
@@ -49,25 +50,12 @@ pub struct Tree {
     pub(super) activity: u64,
     pub(super) calls: Calls,
     pub(super) rng: Rng,
-    pub(super) exits: Vec<Exit>,
-    /// Of so many of them [`Outside::ended`](super::Outside::ended) has been told.
-    pub(super) ends_told: usize,
-    pub(super) round_trips: u64,
+    pub(super) ledger: Ledger,
     pub(super) shows: Shows,
-    /// The trace that was last told.
-    pub(super) told: u64,
-    /// Programs that had to be interrupted: the run is not reproducible.
-    pub(super) preempted: Vec<String>,
-    /// What else makes the run not reproducible.
-    pub(super) doubts: Vec<String>,
     /// The number that a process or thread was given last.
     pub(super) last_pid: u32,
     /// In real time.
     pub(super) real: Option<Real>,
-    /// By the number of the program.
-    pub(super) usage: BTreeMap<u32, Usage>,
-    /// `Header::calls` at the end of the last turn.
-    pub(super) counted: u64,
     /// The first program, on its way to its first post.
     pub(super) early: Option<Early>,
 }
@@ -119,25 +107,17 @@ impl Tree {
             activity: 0,
             calls: Calls::default(),
             rng,
-            exits: Vec::new(),
-            ends_told: 0,
-            round_trips: 0,
+            ledger: Ledger::default(),
             shows: Shows::default(),
-            told: 0,
-            preempted: Vec::new(),
-            doubts: Vec::new(),
             last_pid: 1,
             real: None,
-            usage: BTreeMap::new(),
-            counted: 0,
             early: None,
         }
     }
 
     /// Processes that have ended since the last call, in order.
     pub fn take_exits(&mut self) -> Vec<Exit> {
-        self.ends_told = 0;
-        std::mem::take(&mut self.exits)
+        self.ledger.take_exits()
     }
     /// All calls of all programs so far, folded into a number: (time, thread, call, result), and the bytes written to files and pipes.
     pub fn trace(&self) -> u64 {
@@ -149,11 +129,11 @@ impl Tree {
     }
     /// What a program (the number that [`Tree::spawn`] returned) and all that it has started have used so far.
     pub fn usage(&self, program: u32) -> Usage {
-        self.usage.get(&program).copied().unwrap_or_default()
+        self.ledger.usage(program)
     }
     /// How many of them came to the controller.
     pub fn round_trips(&self) -> u64 {
-        self.round_trips
+        self.ledger.round_trips
     }
     /// How many of them programs answered for the controller.
     pub fn answered_ahead(&self) -> u64 {
@@ -169,12 +149,12 @@ impl Tree {
     }
     /// Programs that were interrupted because they made no call for [`Config::patience`]. Not empty: the run is not reproducible.
     pub fn preempted(&self) -> &[String] {
-        &self.preempted
+        self.ledger.preempted()
     }
     /// What else makes the run not reproducible: limits of the host that were met, processes that were killed from outside, programs that were told
     /// something wrong.
     pub fn doubts(&self) -> &[String] {
-        &self.doubts
+        self.ledger.doubts()
     }
     /// Is any process left?
     pub fn is_empty(&self) -> bool {
