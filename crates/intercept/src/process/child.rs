@@ -115,10 +115,6 @@ impl Tree {
         }
     }
 
-    pub(super) fn process_of(&self, thread: ThreadId) -> Result<ProcessId, Errno> {
-        self.threads.get(&thread).map(|one| one.process).ok_or(Errno(libc::ESRCH))
-    }
-
     /// A thread is about to make another: grants it a channel and, for a process, a slot.
     pub(super) fn clone(&mut self, asked: &Asked<'_>, call: calls::Clone, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let flags = call.flags.0 as u64;

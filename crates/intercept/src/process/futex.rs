@@ -132,18 +132,6 @@ impl Tree {
         Some(first)
     }
 
-    /// What a thread waits for, also one that was stopped meanwhile.
-    pub(super) fn wait_of(&mut self, thread: ThreadId) -> Option<&mut Wait> {
-        match &mut self.threads.get_mut(&thread)?.state {
-            State::Waiting(wait) => Some(wait),
-            State::Stopped(inner) => match inner.as_mut() {
-                State::Waiting(wait) => Some(wait),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
     /// Wakes up to `count` in order of their coming. -EINVAL: among them is one who waits for a lock that is handed over.
     pub(super) fn futex_wake(&mut self, key: Key, count: i32, bits: u32) -> i64 {
         let (woken, refused) = self.futexes.take(key, count, bits);

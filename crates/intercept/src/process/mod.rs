@@ -48,6 +48,7 @@ mod posted;
 mod proc_files;
 pub mod processor;
 mod real;
+mod reply;
 mod rights;
 mod run;
 pub mod settings;

@@ -15,7 +15,7 @@ use super::object::Objects;
 use super::outside::Exit;
 use super::pending;
 use super::real::Real;
-use super::state::{Early, Process, Thread};
+use super::state::{Early, Process, State, Thread, Wait};
 use super::timers::Timers;
 use super::usage::Usage;
 use crate::calls::Calls;
@@ -206,6 +206,22 @@ impl Tree {
         self.arena.header().activity.fetch_add(1, Relaxed);
     }
 
+    /// The process of a thread.
+    pub(super) fn process_of(&self, thread: ThreadId) -> Result<ProcessId, Errno> {
+        self.threads.get(&thread).map(|one| one.process).ok_or(Errno(libc::ESRCH))
+    }
+
+    /// What a thread waits for, also one that was stopped meanwhile.
+    pub(super) fn wait_of(&mut self, thread: ThreadId) -> Option<&mut Wait> {
+        match &mut self.threads.get_mut(&thread)?.state {
+            State::Waiting(wait) => Some(wait),
+            State::Stopped(inner) => match inner.as_mut() {
+                State::Waiting(wait) => Some(wait),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
     pub(super) fn process_by_pid(&self, pid: u32) -> Option<ProcessId> {
         self.processes.iter().find(|(_, process)| process.pid == pid && process.status.is_none()).map(|(id, _)| *id)
     }
