@@ -174,7 +174,6 @@ pub(super) const ROWS: &[OptionRow] = &[
     timeout_row!(SO_RCVTIMEO_NEW, receive_timeout),
     timeout_row!(SO_SNDTIMEO_NEW, send_timeout),
     row(SOL_SOCKET, SO_BINDTODEVICE, "SO_BINDTODEVICE", Any, Set::Bytes(bind_to_device), Get::Bytes(bound_device)),
-    // Classic and extended BPF are not run here. To accept a filter and not apply it would be silence, so it is refused.
     // In and out as an array of `struct sock_filter`: adapters follow the pointer of `struct sock_fprog`, and count blocks for getsockopt(2).
     row(
         SOL_SOCKET,
