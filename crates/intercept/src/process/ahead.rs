@@ -50,7 +50,7 @@ impl Tree {
         if self.shows.of(inode).is_none() {
             self.show(inode, socket);
         }
-        let waited = self.threads.get(&thread).is_some_and(|one| one.held);
+        let waited = self.tasks.threads.get(&thread).is_some_and(|one| one.held);
         let Some(shown) = self.shows.of(inode) else { return };
         shown.stale = true;
         if receives {
@@ -92,7 +92,12 @@ impl Tree {
         let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead && !self.config.tell_calls) else { return Instant::ZERO };
         // How far it may go by its own clocks is told for one that does not sleep on the way.
         let timed = self.cpu_left(thread).is_some();
-        if timed || !self.queue.is_empty() || self.objects.may_be_closed() || self.threads.len() > THREADS_MAX || !self.is_alone(thread) {
+        if timed
+            || !self.tasks.queue.is_empty()
+            || self.objects.may_be_closed()
+            || self.tasks.threads.len() > THREADS_MAX
+            || !self.is_alone(thread)
+        {
             return Instant::ZERO;
         }
         for (index, slot) in self.shows.slots.iter_mut().enumerate() {
@@ -130,7 +135,7 @@ impl Tree {
 
     /// Nothing that this thread does ahead can make another one run.
     fn is_alone(&self, thread: ThreadId) -> bool {
-        self.threads.iter().filter(|(id, _)| **id != thread).all(|(_, other)| match &other.state {
+        self.tasks.threads.iter().filter(|(id, _)| **id != thread).all(|(_, other)| match &other.state {
             State::Waiting(wait) => wait.sockets.is_empty() && wait.objects.is_empty() && !wait.native,
             State::Starting | State::Runnable | State::Stopped(_) => false,
         })
@@ -169,7 +174,7 @@ impl Tree {
     }
 
     fn make_one_good(&mut self, thread: ThreadId, at: usize, one: &Logged, ended: Instant, outside: &mut dyn Outside) {
-        if let Some(thread) = self.threads.get_mut(&thread) {
+        if let Some(thread) = self.tasks.threads.get_mut(&thread) {
             thread.begin_call();
         }
         let arena = Arc::clone(&self.arena);
@@ -213,14 +218,14 @@ impl Tree {
         outside.advance(at.min(outside.grant()));
         self.changed.extend(outside.take_changed());
         self.wake_for_sockets(outside);
-        if let Some(one) = self.threads.get_mut(&thread) {
+        if let Some(one) = self.tasks.threads.get_mut(&thread) {
             one.held = true;
         }
     }
 
     /// A program was told something that was not so.
     fn missed(&mut self, thread: ThreadId, what: &str) {
-        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process));
+        let process = self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process));
         let name = process.map_or_else(String::new, |process| format!("{} (process {})", process.name, process.pid));
         tracing::error!(node = %self.config.name, "{name} was told something wrong, which is a bug in weft: {what}");
         let line = format!("{name} was told something wrong: {what}");

@@ -40,7 +40,7 @@ impl Tree {
         if self.real.is_some() {
             return self.attempt_real(thread, posted, channel, outside);
         }
-        let outer = self.process_of(thread).ok().and_then(|id| self.processes.get(&id)).map_or(0, |one| one.outer);
+        let outer = self.tasks.process_of(thread).ok().and_then(|id| self.tasks.processes.get(&id)).map_or(0, |one| one.outer);
         let caller = Caller::new(channel, outer);
         let outcome = self.dispatch(thread, posted, &caller, outside);
         match outcome {
@@ -141,7 +141,7 @@ impl Tree {
                 Ok(Outcome::Done(0))
             }
             abi::BLOCKED => {
-                if self.threads.get(&thread).is_some_and(|one| one.held) {
+                if self.tasks.threads.get(&thread).is_some_and(|one| one.held) {
                     return Ok(Outcome::Done(0));
                 }
                 // Argument 3: until when, 0 for ever.

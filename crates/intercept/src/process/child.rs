@@ -35,11 +35,11 @@ struct Places {
 impl Tree {
     /// A slot, a channel, and what belongs to them.
     pub(super) fn new_process(&mut self, parent: Option<ProcessId>) -> Option<(ProcessId, ThreadId)> {
-        let process = (0..abi::PROCESSES_MAX).find(|id| !self.processes.contains_key(id))?;
+        let process = (0..abi::PROCESSES_MAX).find(|id| !self.tasks.processes.contains_key(id))?;
         let key = [self.rng.u64(), self.rng.u64(), self.rng.u64(), self.rng.u64()];
         self.arena.clear_process(process, key, &super::limits::first_limits(self.config.limits));
         let (program, group, session, name) = parent
-            .and_then(|id| self.processes.get(&id))
+            .and_then(|id| self.tasks.processes.get(&id))
             .map(|one| (one.program, one.group, one.session, one.name.clone()))
             .unwrap_or_default();
         let one = Process {
@@ -64,16 +64,16 @@ impl Tree {
             began: self.clock,
             name,
         };
-        self.processes.insert(process, one);
+        self.tasks.processes.insert(process, one);
         let thread = self.new_thread(process);
         if thread.is_none() {
-            self.processes.remove(&process);
+            self.tasks.processes.remove(&process);
         }
         Some((process, thread?))
     }
 
     fn new_thread(&mut self, process: ProcessId) -> Option<ThreadId> {
-        let thread = (0..abi::CHANNELS_MAX).find(|id| !self.threads.contains_key(id))?;
+        let thread = (0..abi::CHANNELS_MAX).find(|id| !self.tasks.threads.contains_key(id))?;
         self.arena.clear_channel(thread, process);
         let one = Thread {
             process,
@@ -89,14 +89,14 @@ impl Tree {
             cpu_until: None,
             rests: None,
         };
-        self.threads.insert(thread, one);
-        self.processes.get_mut(&process)?.threads.push(thread);
+        self.tasks.threads.insert(thread, one);
+        self.tasks.processes.get_mut(&process)?.threads.push(thread);
         Some(thread)
     }
 
     /// The number of a process outside is known now.
     pub(super) fn meet(&mut self, process: ProcessId, outer: u32) {
-        if let Some(one) = self.processes.get_mut(&process) {
+        if let Some(one) = self.tasks.processes.get_mut(&process) {
             one.outer = outer;
             one.pidfd = sys::pidfd_open_process(outer).ok();
         }
@@ -107,10 +107,10 @@ impl Tree {
         let (pid, tid) = (posted.arguments[0] as u32, posted.arguments[1] as u32);
         self.arena.process(process).pid.store(pid, Relaxed);
         self.arena.channel(thread).tid.store(tid, Relaxed);
-        if let Some(one) = self.processes.get_mut(&process) {
+        if let Some(one) = self.tasks.processes.get_mut(&process) {
             one.pid = pid;
         }
-        if let Some(one) = self.threads.get_mut(&thread) {
+        if let Some(one) = self.tasks.threads.get_mut(&thread) {
             one.tid = tid;
         }
     }
@@ -118,13 +118,13 @@ impl Tree {
     /// A thread is about to make another: grants it a channel and, for a process, a slot.
     pub(super) fn clone(&mut self, asked: &Asked<'_>, call: calls::Clone, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let flags = call.flags.0 as u64;
-        let process = self.process_of(asked.thread)?;
+        let process = self.tasks.process_of(asked.thread)?;
         let granted = if flags & CLONE_THREAD != 0 {
             self.new_thread(process)
         } else {
             let made = self.new_process(Some(process));
             if let Some((child, _)) = made
-                && let Some(one) = self.processes.get_mut(&child)
+                && let Some(one) = self.tasks.processes.get_mut(&child)
             {
                 one.exit_signal = (flags & CLONE_SIGNAL) as i32;
             }
@@ -136,7 +136,7 @@ impl Tree {
     /// What became of it: (result, channel, flags).
     pub(super) fn cloned(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
         let (result, child, flags) = (posted.arguments[0] as i64, posted.arguments[1] as ThreadId, posted.arguments[2]);
-        let Some(process) = self.threads.get(&child).filter(|one| matches!(one.state, State::Starting)).map(|one| one.process) else {
+        let Some(process) = self.tasks.threads.get(&child).filter(|one| matches!(one.state, State::Starting)).map(|one| one.process) else {
             return Err(Errno(libc::EINVAL));
         };
         if result == -i64::from(libc::EAGAIN) {
@@ -151,12 +151,12 @@ impl Tree {
             self.wait_for_post(child)
         };
         if !there {
-            self.threads.remove(&child);
-            if let Some(one) = self.processes.get_mut(&process) {
+            self.tasks.threads.remove(&child);
+            if let Some(one) = self.tasks.processes.get_mut(&process) {
                 one.threads.retain(|other| *other != child);
             }
             if !is_thread {
-                self.processes.remove(&process);
+                self.tasks.processes.remove(&process);
             }
             return Ok(Outcome::Done(0));
         }
@@ -166,7 +166,7 @@ impl Tree {
         self.answer(child, 0);
         self.make_runnable(child);
         if flags & CLONE_VFORK != 0 && !is_thread {
-            if let Some(one) = self.processes.get_mut(&process) {
+            if let Some(one) = self.tasks.processes.get_mut(&process) {
                 one.vfork_of = Some(thread);
             }
             return Ok(Outcome::Wait(Wait { vfork: Some(process), uninterruptible: true, ..Wait::default() }));
@@ -176,8 +176,8 @@ impl Tree {
 
     /// A thread is about to execute another image: the other threads of its process end, and its channel goes on.
     pub(super) fn exec(&mut self, thread: ThreadId) -> Result<Outcome, Errno> {
-        let process = self.process_of(thread)?;
-        let Some(one) = self.processes.get_mut(&process) else { return Err(Errno(libc::ESRCH)) };
+        let process = self.tasks.process_of(thread)?;
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return Err(Errno(libc::ESRCH)) };
         let others: Vec<ThreadId> = one.threads.iter().copied().filter(|other| *other != thread).collect();
         one.threads = vec![thread];
         one.ended_threads = !others.is_empty();
@@ -189,20 +189,20 @@ impl Tree {
 
     /// The new image is there.
     pub(super) fn executed(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
-        let process = self.process_of(thread)?;
-        let old = self.threads.get(&thread).map_or(0, |one| one.tid);
+        let process = self.tasks.process_of(thread)?;
+        let old = self.tasks.threads.get(&thread).map_or(0, |one| one.tid);
         self.introduce(process, thread, posted);
         self.drop_posix_timers(process);
         // futex_exec_release: what the old image had. The number may be another one now, and locks with the old one have nobody's.
         self.owner_died(old);
-        if self.processes.get_mut(&process).is_some_and(|one| std::mem::take(&mut one.ended_threads)) {
+        if self.tasks.processes.get_mut(&process).is_some_and(|one| std::mem::take(&mut one.ended_threads)) {
             self.wake_for_the_dead();
         }
         let mut path = [0; abi::PATH_BYTES];
         self.arena.process(process).executable.get(0, &mut path);
         let end = path.iter().position(|byte| *byte == 0).unwrap_or(0);
         let name = String::from_utf8_lossy(path[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default()).into_owned();
-        let waiter = self.processes.get_mut(&process).and_then(|one| {
+        let waiter = self.tasks.processes.get_mut(&process).and_then(|one| {
             one.name = name;
             one.vfork_of.take()
         });
@@ -218,15 +218,15 @@ impl Tree {
 
     /// Nobody waits for a process any more: its number is free.
     fn forget_process(&mut self, process: ProcessId) {
-        if let Some(one) = self.processes.remove(&process) {
+        if let Some(one) = self.tasks.processes.remove(&process) {
             self.forget_cpu_clock(CpuClock::Process(one.pid));
         }
     }
 
     fn forget_thread(&mut self, thread: ThreadId) {
         self.leave_wait(thread);
-        let tid = self.threads.remove(&thread).map(|one| one.tid);
-        self.queue.retain(|other| *other != thread);
+        let tid = self.tasks.threads.remove(&thread).map(|one| one.tid);
+        self.tasks.queue.retain(|other| *other != thread);
         self.signal_waits.retain(|other| *other != thread);
         if let Some(tid) = tid {
             self.forget_cpu_clock(CpuClock::Thread(tid));
@@ -236,14 +236,14 @@ impl Tree {
 
     /// exit(2). `cleared`: the word that was cleared, 0: none.
     pub(super) fn thread_exits(&mut self, thread: ThreadId, status: i32, cleared: u64) {
-        let Ok(process) = self.process_of(thread) else { return };
+        let Ok(process) = self.tasks.process_of(thread) else { return };
         if cleared != 0
             && self.arena.header().futex_waiters.load(Relaxed) > 0
             && let Ok(key) = self.futex_key(thread, cleared, false)
         {
             self.futex_wake(key, 1, u32::MAX);
         }
-        let last = self.processes.get(&process).is_some_and(|one| one.threads.len() == 1);
+        let last = self.tasks.processes.get(&process).is_some_and(|one| one.threads.len() == 1);
         self.answer(thread, 0);
         self.arena.release(thread);
         if last {
@@ -256,14 +256,14 @@ impl Tree {
             waited += Duration::from_millis(100);
         }
         self.forget_thread(thread);
-        if let Some(one) = self.processes.get_mut(&process) {
+        if let Some(one) = self.tasks.processes.get_mut(&process) {
             one.threads.retain(|other| *other != thread);
         }
     }
 
     /// exit_group(2)
     pub(super) fn process_exits(&mut self, thread: ThreadId, status: i32) {
-        let Ok(process) = self.process_of(thread) else { return };
+        let Ok(process) = self.tasks.process_of(thread) else { return };
         self.answer(thread, 0);
         self.arena.release(thread);
         self.wait_for_death(process);
@@ -272,7 +272,7 @@ impl Tree {
 
     /// Waits until the kernel has taken a process apart: its descriptors are closed then.
     pub(super) fn wait_for_death(&mut self, process: ProcessId) {
-        let Some(pidfd) = self.processes.get(&process).and_then(|one| one.pidfd.as_ref()) else { return };
+        let Some(pidfd) = self.tasks.processes.get(&process).and_then(|one| one.pidfd.as_ref()) else { return };
         let mut set = libc::pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(pidfd), events: libc::POLLIN, revents: 0 };
         // SAFETY: one pollfd of ours.
         let found = unsafe { libc::poll(&raw mut set, 1, DEATH_LIMIT.as_millis() as i32) };
@@ -284,15 +284,15 @@ impl Tree {
 
     /// A thread's process is gone without a word: killed from outside.
     pub(super) fn vanished(&mut self, thread: ThreadId) {
-        let Ok(process) = self.process_of(thread) else { return };
-        let name = self.processes.get(&process).map(|one| format!("{} (process {})", one.name, one.pid)).unwrap_or_default();
+        let Ok(process) = self.tasks.process_of(thread) else { return };
+        let name = self.tasks.processes.get(&process).map(|one| format!("{} (process {})", one.name, one.pid)).unwrap_or_default();
         self.doubt(format!("{name} was killed from outside"));
         self.ended(process, Status::Killed(libc::SIGKILL));
     }
 
     /// A process has ended.
     pub(super) fn ended(&mut self, process: ProcessId, status: Status) {
-        let Some(one) = self.processes.get_mut(&process).filter(|one| one.status.is_none()) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process).filter(|one| one.status.is_none()) else { return };
         one.status = Some(status);
         one.pidfd = None;
         let unasked = matches!(status, Status::Killed(_)) || one.threads.len() > 1;
@@ -309,11 +309,12 @@ impl Tree {
         self.arena.header().activity.fetch_add(1, Relaxed);
         self.look_for_closed();
         // Orphans are process 1's, which reaps without being told.
-        let orphans: Vec<ProcessId> = self.processes.iter().filter(|(_, one)| one.parent == Some(process)).map(|(id, _)| *id).collect();
+        let orphans: Vec<ProcessId> =
+            self.tasks.processes.iter().filter(|(_, one)| one.parent == Some(process)).map(|(id, _)| *id).collect();
         for orphan in orphans {
-            if self.processes.get(&orphan).is_some_and(|one| one.status.is_some()) {
+            if self.tasks.processes.get(&orphan).is_some_and(|one| one.status.is_some()) {
                 self.forget_process(orphan);
-            } else if let Some(one) = self.processes.get_mut(&orphan) {
+            } else if let Some(one) = self.tasks.processes.get_mut(&orphan) {
                 one.parent = None;
                 if one.death_signal != 0 {
                     let signal = one.death_signal;
@@ -336,8 +337,8 @@ impl Tree {
 
     /// prctl(2): PR_SET_PDEATHSIG and PR_GET_PDEATHSIG.
     pub(super) fn prctl(&mut self, asked: &Asked<'_>, call: calls::Prctl, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let process = self.process_of(asked.thread)?;
-        let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
+        let process = self.tasks.process_of(asked.thread)?;
+        let one = self.tasks.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
         if call.option.get() == libc::PR_GET_PDEATHSIG {
             asked.caller.write(call.arg2.0 as u64, &one.death_signal.to_ne_bytes())?;
         } else {
@@ -349,7 +350,7 @@ impl Tree {
 
     /// SIGCHLD and wait(2). False: nobody wants to know.
     pub(super) fn tell_parent(&mut self, process: ProcessId, code: i32, value: i32) -> bool {
-        let Some(one) = self.processes.get(&process) else { return false };
+        let Some(one) = self.tasks.processes.get(&process) else { return false };
         let (Some(parent), pid, number) = (one.parent, one.pid, one.exit_signal) else { return false };
         let action = &self.arena.process(parent).actions[libc::SIGCHLD as usize];
         let (handler, flags) = (action.handler.load(Relaxed), action.flags.load(Relaxed));
@@ -364,9 +365,9 @@ impl Tree {
     /// Parents that wait for children look again.
     pub(super) fn finish_child_waits(&mut self, outside: &mut dyn super::outside::Outside) {
         for parent in std::mem::take(&mut self.child_changes) {
-            let threads = self.processes.get(&parent).map(|one| one.threads.clone()).unwrap_or_default();
+            let threads = self.tasks.processes.get(&parent).map(|one| one.threads.clone()).unwrap_or_default();
             for thread in threads {
-                if matches!(self.threads.get(&thread), Some(Thread { state: State::Waiting(wait), .. }) if wait.children) {
+                if matches!(self.tasks.threads.get(&thread), Some(Thread { state: State::Waiting(wait), .. }) if wait.children) {
                     self.attempt_again(thread, outside);
                 }
             }
@@ -375,8 +376,8 @@ impl Tree {
 
     /// wait4(2)
     pub(super) fn wait4(&mut self, asked: &Asked<'_>, call: calls::Wait4, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let own = self.process_of(asked.thread)?;
-        let group = self.processes.get(&own).map_or(0, |one| one.group);
+        let own = self.tasks.process_of(asked.thread)?;
+        let group = self.tasks.processes.get(&own).map_or(0, |one| one.group);
         let (kind, id) = match call.upid.get() {
             -1 => (libc::P_ALL, 0),
             0 => (libc::P_PGID, group as i32),
@@ -389,7 +390,7 @@ impl Tree {
 
     /// waitid(2)
     pub(super) fn waitid(&mut self, asked: &Asked<'_>, call: calls::Waitid, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let own = self.process_of(asked.thread)?;
+        let own = self.tasks.process_of(asked.thread)?;
         let places = Places { status: 0, info: Some(call.infop.0 as u64), usage: call.ru.0 as u64 };
         self.wait_child(asked, own, (call.which.get() as u32, call.upid.get()), call.options.0 as i32, &places)
     }
@@ -405,13 +406,13 @@ impl Tree {
         let Asked { thread, caller, .. } = *asked;
         // 1 tells the program's side to reap what argument 0 names; the program's own registers must not.
         self.arena.channel(thread).arguments[5].store(0, Relaxed);
-        let group = self.processes.get(&own).map_or(0, |one| one.group);
+        let group = self.tasks.processes.get(&own).map_or(0, |one| one.group);
         let wanted = |one: &Process| match kind {
             libc::P_PID => one.pid == id as u32,
             libc::P_PGID => one.group == if id == 0 { group } else { id as u32 },
             _ => kind == libc::P_ALL,
         };
-        let children = || self.processes.iter().filter(|(_, one)| one.parent == Some(own) && wanted(one));
+        let children = || self.tasks.processes.iter().filter(|(_, one)| one.parent == Some(own) && wanted(one));
         if children().next().is_none() {
             return Err(Errno(libc::ECHILD));
         }
@@ -463,14 +464,14 @@ impl Tree {
                 channel.arguments[5].store(1, Relaxed);
             }
             5 => {
-                if let Some(one) = self.processes.get_mut(&id)
+                if let Some(one) = self.tasks.processes.get_mut(&id)
                     && let Some(stopped) = &mut one.stopped
                 {
                     stopped.1 = true;
                 }
             }
             _ => {
-                if let Some(one) = self.processes.get_mut(&id) {
+                if let Some(one) = self.tasks.processes.get_mut(&id) {
                     one.continued = false;
                 }
             }
@@ -479,8 +480,8 @@ impl Tree {
 
     /// setsid(2), after the kernel has done it.
     pub(super) fn setsid(&mut self, asked: &Asked<'_>, _: calls::Setsid, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let own = self.process_of(asked.thread)?;
-        if let Some(one) = self.processes.get_mut(&own) {
+        let own = self.tasks.process_of(asked.thread)?;
+        if let Some(one) = self.tasks.processes.get_mut(&own) {
             one.session = one.pid;
             one.group = one.pid;
         }
@@ -489,10 +490,10 @@ impl Tree {
 
     /// setpgid(2), after the kernel has done it.
     pub(super) fn setpgid(&mut self, asked: &Asked<'_>, call: calls::Setpgid, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let own = self.process_of(asked.thread)?;
+        let own = self.tasks.process_of(asked.thread)?;
         let (pid, group) = (call.pid.get() as u32, call.pgid.get() as u32);
-        let target = if pid == 0 { Some(own) } else { self.process_by_pid(pid) };
-        if let Some(one) = target.and_then(|id| self.processes.get_mut(&id)) {
+        let target = if pid == 0 { Some(own) } else { self.tasks.process_by_pid(pid) };
+        if let Some(one) = target.and_then(|id| self.tasks.processes.get_mut(&id)) {
             one.group = if group == 0 { one.pid } else { group };
         }
         Ok(Outcome::Done(0))

@@ -38,8 +38,8 @@ pub(super) fn is_cpu_clock(id: i32) -> bool {
 impl Tree {
     /// pid_for_clock: whose clock a number means. `reads`: it is only asked for the time.
     pub(super) fn cpu_clock(&self, thread: ThreadId, id: i32, reads: bool) -> Result<CpuClock, Errno> {
-        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
-        let own = self.processes.get(&one.process).map_or(0, |process| process.pid);
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let own = self.tasks.processes.get(&one.process).map_or(0, |process| process.pid);
         let (of_thread, number) = match id {
             libc::CLOCK_PROCESS_CPUTIME_ID => (false, 0),
             libc::CLOCK_THREAD_CPUTIME_ID => (true, 0),
@@ -51,13 +51,13 @@ impl Tree {
             (true, 0) => Ok(CpuClock::Thread(one.tid)),
             (false, 0) => Ok(CpuClock::Process(own)),
             (true, tid) => {
-                let there = self.threads.values().any(|other| other.process == one.process && other.tid == tid);
+                let there = self.tasks.threads.values().any(|other| other.process == one.process && other.tid == tid);
                 there.then_some(CpuClock::Thread(tid)).ok_or(Errno(libc::EINVAL))
             }
             // "For clock_gettime(PROCESS) allow finding the process by with the pid of the current task."
             (false, tid) if reads && tid == one.tid => Ok(CpuClock::Process(own)),
             (false, pid) => {
-                let there = pid == INIT || self.processes.values().any(|process| process.pid == pid);
+                let there = pid == INIT || self.tasks.processes.values().any(|process| process.pid == pid);
                 there.then_some(CpuClock::Process(pid)).ok_or(Errno(libc::EINVAL))
             }
         }
@@ -66,10 +66,10 @@ impl Tree {
     /// What a CPU clock shows, in nanoseconds. None: its thread or process is no more.
     fn cpu_now(&self, clock: CpuClock) -> Option<u64> {
         match clock {
-            CpuClock::Thread(tid) => self.threads.values().find(|one| one.tid == tid).map(|one| one.cpu),
+            CpuClock::Thread(tid) => self.tasks.threads.values().find(|one| one.tid == tid).map(|one| one.cpu),
             CpuClock::Process(INIT) => Some(0),
             CpuClock::Gone => None,
-            CpuClock::Process(pid) => self.processes.values().find(|one| one.pid == pid).map(|one| one.cpu),
+            CpuClock::Process(pid) => self.tasks.processes.values().find(|one| one.pid == pid).map(|one| one.cpu),
         }
     }
 
@@ -94,10 +94,10 @@ impl Tree {
     /// A thread has had the processor for so long.
     pub(super) fn add_cpu(&mut self, thread: ThreadId, used: u64) {
         use std::sync::atomic::Ordering::Relaxed;
-        let Some(one) = self.threads.get_mut(&thread) else { return };
+        let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         one.cpu += used;
         self.arena.channel(thread).cpu.store(one.cpu, Relaxed);
-        if let Some(process) = self.processes.get_mut(&one.process) {
+        if let Some(process) = self.tasks.processes.get_mut(&one.process) {
             process.cpu += used;
             self.ledger.usage_mut(process.program).cpu += Duration::from_nanos(used);
             self.arena.process(one.process).cpu.store(process.cpu, Relaxed);
@@ -106,8 +106,8 @@ impl Tree {
 
     /// The clocks that go on with a thread, and what they show.
     fn clocks_of(&self, thread: ThreadId) -> [(CpuClock, u64); 2] {
-        let one = self.threads.get(&thread);
-        let process = one.and_then(|one| self.processes.get(&one.process));
+        let one = self.tasks.threads.get(&thread);
+        let process = one.and_then(|one| self.tasks.processes.get(&one.process));
         [
             (CpuClock::Thread(one.map_or(0, |one| one.tid)), one.map_or(0, |one| one.cpu)),
             (CpuClock::Process(process.map_or(0, |process| process.pid)), process.map_or(0, |process| process.cpu)),
@@ -135,7 +135,7 @@ impl Tree {
                     Due::Interval(process, which) => self.fire_cpu_interval(process, which, now, thread),
                     Due::Posix(process, id) => self.fire_cpu_posix(process, id, now, Some(thread)),
                     Due::Sleeper(sleeper) => {
-                        if let Some(one) = self.threads.get_mut(&sleeper) {
+                        if let Some(one) = self.tasks.threads.get_mut(&sleeper) {
                             one.expired = true;
                         }
                         self.attempt_again(sleeper, outside);
@@ -147,7 +147,7 @@ impl Tree {
 
     /// What a thread that was interrupted has rested is its CPU time: a loop without a call has the processor.
     pub(super) fn charge_rest(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
-        if let Some(since) = self.threads.get_mut(&thread).and_then(|one| one.rests.take()) {
+        if let Some(since) = self.tasks.threads.get_mut(&thread).and_then(|one| one.rests.take()) {
             self.add_cpu(thread, self.clock.since(since).as_nanos() as u64);
             self.fire_cpu(thread, outside);
         }
@@ -162,10 +162,10 @@ impl Tree {
     /// does so for ever.
     pub(super) fn forget_cpu_clock(&mut self, clock: CpuClock) {
         self.cpu_timers.forget(clock);
-        for process in self.processes.values_mut() {
+        for process in self.tasks.processes.values_mut() {
             process.timers.forget_cpu_clock(clock);
         }
-        for thread in self.threads.values_mut() {
+        for thread in self.tasks.threads.values_mut() {
             if let Some((of, _)) = thread.cpu_until.as_mut().filter(|(of, _)| *of == clock) {
                 *of = CpuClock::Gone;
             }
@@ -174,7 +174,7 @@ impl Tree {
 
     /// check_cpu_itimer
     fn fire_cpu_interval(&mut self, process: ProcessId, which: usize, now: u64, running: ThreadId) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         let clock = CpuClock::Process(one.pid);
         let Some(timer) = one.timers.cpu_intervals.get_mut(which) else { return };
         timer.key = None;
@@ -192,7 +192,7 @@ impl Tree {
 
     /// ITIMER_VIRTUAL (0) or ITIMER_PROF (1), as getitimer(2) shows it: interval, and what is left.
     pub(super) fn cpu_interval(&self, process: ProcessId, which: usize) -> [Duration; 2] {
-        let one = self.processes.get(&process);
+        let one = self.tasks.processes.get(&process);
         let timer = one.and_then(|one| one.timers.cpu_intervals.get(which).copied()).unwrap_or_default();
         let now = one.map_or(0, |one| one.cpu);
         let left = match timer.expires {
@@ -206,7 +206,7 @@ impl Tree {
 
     /// set_cpu_itimer
     pub(super) fn set_cpu_interval(&mut self, process: ProcessId, which: usize, first: Duration, interval: Duration) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         let (clock, now) = (CpuClock::Process(one.pid), one.cpu);
         let Some(timer) = one.timers.cpu_intervals.get_mut(which) else { return };
         if let Some(key) = timer.key.take() {
@@ -221,7 +221,7 @@ impl Tree {
     }
 
     fn fire_cpu_posix(&mut self, process: ProcessId, id: i32, now: u64, running: Option<ThreadId>) {
-        let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) else { return };
+        let Some(posix) = self.tasks.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) else { return };
         let Some((clock, timer)) = &mut posix.cpu else { return };
         timer.key = None;
         let times = timer.bump(now);
@@ -235,7 +235,7 @@ impl Tree {
 
     /// posix_cpu_timer_get: interval, and what is left.
     pub(super) fn cpu_posix(&mut self, process: ProcessId, id: i32) -> Result<[Duration; 2], Errno> {
-        let posix = self.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
+        let posix = self.tasks.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
         let (clock, mut timer) = posix.cpu.ok_or(Errno(libc::EINVAL))?;
         let silent = posix.notify == libc::SIGEV_NONE;
         // "if (p && cpu_timer_getexpires(&timr->it.cpu)) __posix_cpu_timer_get(timr, itp, ...);"
@@ -249,7 +249,7 @@ impl Tree {
             // "Timers which have a real signal delivery mode must return a remaining time greater than 0".
             if now < timer.expires { timer.expires - now } else { u64::from(!silent) }
         };
-        if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
+        if let Some(posix) = self.tasks.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
             posix.cpu = Some((clock, timer));
         }
         Ok([timer.interval, left].map(Duration::from_nanos))
@@ -258,7 +258,7 @@ impl Tree {
     /// posix_cpu_timer_set
     pub(super) fn set_cpu_posix(&mut self, process: ProcessId, id: i32, set: [Duration; 2], absolute: bool) -> Result<(), Errno> {
         let [interval, first] = set.map(nanos);
-        let posix = self.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
+        let posix = self.tasks.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
         let (clock, old) = posix.cpu.ok_or(Errno(libc::EINVAL))?;
         let silent = posix.notify == libc::SIGEV_NONE;
         let now = self.cpu_now(clock).ok_or(Errno(libc::ESRCH))?;
@@ -270,7 +270,7 @@ impl Tree {
         if !silent && expires > now {
             timer.key = Some(self.cpu_timers.add_timer(clock, now, expires, Due::Posix(process, id)));
         }
-        if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
+        if let Some(posix) = self.tasks.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
             posix.cpu = Some((clock, timer));
             posix.overrun = 0;
         }
@@ -285,7 +285,7 @@ impl Tree {
     pub(super) fn sleep_cpu(&mut self, asked: &Asked<'_>, call: &calls::ClockNanosleep) -> Result<Outcome, Errno> {
         let Asked { thread, caller, .. } = *asked;
         let (absolute, rest) = (call.flags.0 as i32 & TIMER_ABSTIME != 0, call.rmtp.0 as u64);
-        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some((clock, until))) = (one.held, one.cpu_until) {
             let left = until.saturating_sub(self.cpu_now(clock).unwrap_or(0));
             if one.expired || left == 0 {
@@ -308,7 +308,7 @@ impl Tree {
             return Ok(Outcome::Done(0));
         }
         let key = self.cpu_timers.add(clock, until, Due::Sleeper(thread));
-        if let Some(one) = self.threads.get_mut(&thread) {
+        if let Some(one) = self.tasks.threads.get_mut(&thread) {
             one.cpu_until = Some((clock, until));
         }
         let interrupted = if absolute { abi::RESTART_NO_HANDLER } else { pending::TRY_AGAIN };

@@ -30,7 +30,7 @@ impl Tree {
             self.init.settle_down(self.config.cpu, None);
         }
         let pid = pid?;
-        let Some(thread) = self.queue.front().copied() else { return Ok(pid) };
+        let Some(thread) = self.tasks.queue.front().copied() else { return Ok(pid) };
         let until = until.max(self.clock);
         self.let_go(thread, until, Instant::ZERO);
         self.early = Some(Early { thread, began: self.clock, until, posts: None, roams });
@@ -77,7 +77,7 @@ impl Tree {
 
     /// From now on the programs run where the controller does.
     fn settle_down(&self, thread: ThreadId) {
-        let process = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process));
+        let process = self.tasks.threads.get(&thread).and_then(|one| self.tasks.processes.get(&one.process));
         self.init.settle_down(self.config.cpu, process.map(|process| process.outer as libc::pid_t));
     }
 

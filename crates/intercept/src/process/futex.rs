@@ -61,7 +61,7 @@ impl Tree {
     /// futex_waitv(2): the program's side has looked at the words.
     pub(super) fn futex_waitv(&mut self, asked: &Asked<'_>, call: calls::FutexWaitv, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let Asked { thread, caller, .. } = *asked;
-        if self.threads.get(&thread).is_some_and(|one| one.held) {
+        if self.tasks.threads.get(&thread).is_some_and(|one| one.held) {
             return Err(Errno(libc::ETIMEDOUT));
         }
         let deadline = match call.timeout.0 {
@@ -85,7 +85,7 @@ impl Tree {
     }
 
     fn futex_wait(&mut self, thread: ThreadId, call: &calls::Futex, caller: &Caller<'_>, key: Key, bits: u32) -> Result<Outcome, Errno> {
-        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if one.held {
             // It was neither woken nor interrupted: its time is up.
             return Err(Errno(libc::ETIMEDOUT));
@@ -126,7 +126,7 @@ impl Tree {
     pub(super) fn take_first(&mut self, key: Key) -> Option<Waiter> {
         let first = self.futexes.take_first(key)?;
         self.arena.header().futex_waiters.fetch_sub(1, Relaxed);
-        if let Some(wait) = self.wait_of(first.thread) {
+        if let Some(wait) = self.tasks.wait_of(first.thread) {
             wait.no_longer_at(key);
         }
         Some(first)
@@ -137,7 +137,7 @@ impl Tree {
         let (woken, refused) = self.futexes.take(key, count, bits);
         self.arena.header().futex_waiters.fetch_sub(woken.len() as u32, Relaxed);
         for Waiter { thread, index, .. } in &woken {
-            if let Some(wait) = self.wait_of(*thread) {
+            if let Some(wait) = self.tasks.wait_of(*thread) {
                 wait.no_longer_at(key);
             }
             self.answer(*thread, i64::from(*index));
@@ -159,7 +159,7 @@ impl Tree {
 
     /// Since when the first of a queue waits, also when it was stopped meanwhile.
     pub(super) fn first_since(&self, first: Option<&Waiter>) -> u64 {
-        let state = first.and_then(|waiter| self.threads.get(&waiter.thread)).map(|one| &one.state);
+        let state = first.and_then(|waiter| self.tasks.threads.get(&waiter.thread)).map(|one| &one.state);
         let inner = match state {
             Some(State::Stopped(inner)) => Some(&**inner),
             state => state,
@@ -173,7 +173,7 @@ impl Tree {
     fn futex_requeue(&mut self, from: Key, to: Key, count: i32) -> i64 {
         let (moved, refused) = self.futexes.requeue(from, to, count);
         for waiter in &moved {
-            if let Some(wait) = self.wait_of(waiter.thread) {
+            if let Some(wait) = self.tasks.wait_of(waiter.thread) {
                 wait.no_longer_at(from);
                 wait.futexes.push(to);
             }
@@ -194,7 +194,8 @@ impl Tree {
         if !address.is_multiple_of(4) {
             return Err(Errno(libc::EINVAL));
         }
-        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process)).ok_or(Errno(libc::ESRCH))?;
+        let process =
+            self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process)).ok_or(Errno(libc::ESRCH))?;
         let own = Key::Private(process.outer, address);
         if private {
             return Ok(own);

@@ -26,7 +26,7 @@ const INIT: u32 = 1;
 impl Tree {
     /// FUTEX_LOCK_PI, FUTEX_LOCK_PI2, FUTEX_TRYLOCK_PI: futex_lock_pi.
     pub(super) fn lock_pi(&mut self, thread: ThreadId, call: &calls::Futex, caller: &Caller<'_>, key: Key) -> Result<Outcome, Errno> {
-        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if one.held {
             return Err(Errno(libc::ETIMEDOUT));
         }
@@ -50,7 +50,7 @@ impl Tree {
 
     /// FUTEX_UNLOCK_PI: futex_unlock_pi.
     pub(super) fn unlock_pi(&mut self, thread: ThreadId, call: &calls::Futex, key: Key) -> Result<Outcome, Errno> {
-        let tid = self.threads.get(&thread).map_or(0, |one| one.tid);
+        let tid = self.tasks.threads.get(&thread).map_or(0, |one| one.tid);
         let address = call.uaddr.0 as u64;
         // "We release only a lock we actually own".
         if self.read_word(thread, address)? & TID != tid {
@@ -73,7 +73,7 @@ impl Tree {
         caller: &Caller<'_>,
         key: Key,
     ) -> Result<Outcome, Errno> {
-        if self.threads.get(&thread).is_some_and(|one| one.held) {
+        if self.tasks.threads.get(&thread).is_some_and(|one| one.held) {
             return Err(Errno(libc::ETIMEDOUT));
         }
         let deadline = self.futex_deadline(call, caller)?;
@@ -115,7 +115,7 @@ impl Tree {
         let Some(first) = self.first_to(key, lock_key)? else { return Ok(Outcome::Done(0)) };
         let mut done = 0;
         // futex_proxy_trylock_atomic: the first gets the lock, if nobody has it.
-        let tid = self.threads.get(&first).map_or(0, |one| one.tid);
+        let tid = self.tasks.threads.get(&first).map_or(0, |one| one.tid);
         let owner = match self.take_lock(thread, lock_key, lock, tid, moves != 0)? {
             Some(owner) => owner,
             None => {
@@ -146,14 +146,14 @@ impl Tree {
 
     /// The first who waits at a word waits for a lock from now on.
     fn lead(&mut self, thread: ThreadId, key: Key, lock: Key, owner: u32) -> Result<(), Errno> {
-        let tid = self.threads.get(&thread).map_or(0, |one| one.tid);
+        let tid = self.tasks.threads.get(&thread).map_or(0, |one| one.tid);
         if tid == owner || self.waits_for_owner(owner, tid) {
             return Err(Errno(libc::EDEADLK));
         }
         let Some(Waiter { kind: Kind::Requeue(_, address), .. }) = self.take_first(key) else { return Err(Errno(libc::EINVAL)) };
         self.futexes.set_owner(lock, owner);
         self.enter_futex(lock, Waiter::new(thread, u32::MAX, Kind::Lock(address)));
-        if let Some(wait) = self.wait_of(thread) {
+        if let Some(wait) = self.tasks.wait_of(thread) {
             wait.futexes.push(lock);
             // "We've already been requeued, but cannot restart by calling futex_lock_pi() directly."
             wait.interrupted = -i64::from(libc::EAGAIN);
@@ -179,15 +179,15 @@ impl Tree {
         }
         self.write_word(thread, address, word | WAITERS)?;
         let owner = word & TID;
-        let there = owner == INIT || self.threads.values().any(|one| one.tid == owner);
+        let there = owner == INIT || self.tasks.threads.values().any(|one| one.tid == owner);
         if there { Ok(Some(owner)) } else { Err(Errno(libc::ESRCH)) }
     }
 
     /// Does `owner` wait, by way of other locks perhaps, for one that `tid` has? rt_mutex_adjust_prio_chain finds that out.
     fn waits_for_owner(&self, owner: u32, tid: u32) -> bool {
         let mut at = owner;
-        for _ in 0..self.threads.len() {
-            let Some(thread) = self.threads.iter().find(|(_, one)| one.tid == at).map(|(thread, _)| *thread) else { return false };
+        for _ in 0..self.tasks.threads.len() {
+            let Some(thread) = self.tasks.threads.iter().find(|(_, one)| one.tid == at).map(|(thread, _)| *thread) else { return false };
             let Some(next) = self.futexes.owner_for(thread) else { return false };
             at = next;
             if at == tid {
@@ -200,7 +200,7 @@ impl Tree {
     /// The lock belongs to the first who waits for it: wake_futex_pi. `more`: other bits of its word.
     fn hand_over(&mut self, key: Key, more: u32) {
         let Some(Waiter { thread, kind: Kind::Lock(address), .. }) = self.take_first(key) else { return };
-        let tid = self.threads.get(&thread).map_or(0, |one| one.tid);
+        let tid = self.tasks.threads.get(&thread).map_or(0, |one| one.tid);
         // Whose memory is gone is about to be gone, too; then the next one gets it.
         let _ = self.write_word(thread, address, WAITERS | more | tid);
         self.futexes.set_owner(key, tid);
@@ -224,7 +224,7 @@ impl Tree {
     }
 
     fn outer_of(&self, thread: ThreadId) -> Result<u32, Errno> {
-        let process = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process));
+        let process = self.tasks.threads.get(&thread).and_then(|one| self.tasks.processes.get(&one.process));
         // Of one that has ended, the number may be somebody else's.
         process.filter(|process| process.status.is_none()).map(|process| process.outer).ok_or(Errno(libc::ESRCH))
     }

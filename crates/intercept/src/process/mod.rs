@@ -57,6 +57,7 @@ mod socket;
 mod standard_files;
 mod state;
 mod strace;
+mod tasks;
 mod time;
 mod timers;
 mod traffic;

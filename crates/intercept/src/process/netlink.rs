@@ -30,8 +30,8 @@ impl Tree {
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let a = &posted.arguments;
-        let process = self.process_of(thread)?;
-        let pid = self.processes.get(&process).map_or(0, |one| one.pid);
+        let process = self.tasks.process_of(thread)?;
+        let pid = self.tasks.processes.get(&process).map_or(0, |one| one.pid);
         let inode = posted.inode();
         let done = |()| Outcome::Done(0);
         let number = posted.number as i64;

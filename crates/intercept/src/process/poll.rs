@@ -47,7 +47,7 @@ impl Tree {
         match self.objects.body(inode) {
             Some(Body::Socket(socket)) => stack.readiness(*socket).0,
             Some(Body::Timer(file)) => u32::from(file.expirations > 0),
-            Some(Body::Signals(mask)) => u32::from(self.pending_of(thread) & mask != 0),
+            Some(Body::Signals(mask)) => u32::from(self.tasks.pending_of(thread) & mask != 0),
             Some(Body::Link(link)) => link.readiness(),
             Some(Body::Epoll(interests)) if depth < NESTS_MAX => {
                 let ready = interests.members.iter().any(|((_, word), member)| {
@@ -96,7 +96,7 @@ impl Tree {
             ready += i64::from(entry.found != 0);
         }
         let deadline = self.poll_deadline(thread, posted.arguments[1] != 0, posted.arguments[2]);
-        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if ready > 0 || one.expired || deadline.is_some_and(|deadline| deadline <= self.clock) {
             self.put_entries(thread, &entries);
             return Ok(Outcome::Done(ready));
@@ -106,7 +106,7 @@ impl Tree {
     }
 
     fn poll_deadline(&self, thread: ThreadId, timed: bool, nanos: u64) -> Option<Instant> {
-        match self.threads.get(&thread).and_then(|one| one.deadline) {
+        match self.tasks.threads.get(&thread).and_then(|one| one.deadline) {
             Some(deadline) => Some(deadline),
             None => timed.then(|| self.clock + Duration::from_nanos(nanos)),
         }
@@ -248,7 +248,7 @@ impl Tree {
         let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return Err(Errno(libc::EINVAL)) };
         let members: Vec<((i32, u64), Member)> = interests.members.iter().map(|(key, member)| (*key, *member)).collect();
         let natives = members.iter().any(|((_, word), member)| kind_of(*word) != kind::VIRTUAL && !member.spent);
-        let held = self.threads.get(&thread).is_some_and(|one| one.held);
+        let held = self.tasks.threads.get(&thread).is_some_and(|one| one.held);
         if natives && looked == 0 && !held {
             self.prepare_probe(thread);
             return Ok(Outcome::Prepared);
@@ -291,7 +291,7 @@ impl Tree {
         ready.sort_unstable();
         ready.truncate(room);
         let deadline = self.poll_deadline(thread, timed, posted.arguments[3]);
-        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if ready.is_empty() && !one.expired && deadline.is_none_or(|deadline| deadline > self.clock) {
             let mut wait =
                 Wait { native: natives, deadline, objects: vec![inode], interrupted: -i64::from(libc::EINTR), ..Wait::default() };
@@ -378,7 +378,8 @@ impl Tree {
         // __wake_up_common: of those that want it for themselves one is told, the first at which somebody waits; those before it, at which nobody does, as well.
         let mut given = false;
         for watcher in watchers {
-            let waits = self.threads.values().any(|one| matches!(&one.state, State::Waiting(wait) if wait.objects.contains(&watcher)));
+            let waits =
+                self.tasks.threads.values().any(|one| matches!(&one.state, State::Waiting(wait) if wait.objects.contains(&watcher)));
             let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) else { continue };
             let (mut told, mut exclusively) = (false, false);
             for ((_, word), member) in &mut interests.members {

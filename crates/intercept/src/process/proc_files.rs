@@ -86,7 +86,7 @@ impl Tree {
     pub(super) fn manages_network(&self, thread: ThreadId) -> bool {
         const EFFECTIVE: usize = 1;
         const CAP_NET_ADMIN: u64 = 1 << 12;
-        self.process_of(thread).is_ok_and(|process| {
+        self.tasks.process_of(thread).is_ok_and(|process| {
             let slot = self.arena.process(process);
             slot.users[EFFECTIVE].load(Relaxed) == 0 || slot.capabilities_off[0].load(Relaxed) & CAP_NET_ADMIN == 0
         })
@@ -141,7 +141,7 @@ impl Tree {
         }
         let mut named = None;
         let process = match first {
-            "self" | "thread-self" => self.process_of(thread).ok()?,
+            "self" | "thread-self" => self.tasks.process_of(thread).ok()?,
             "1" => {
                 let rest = rest.strip_prefix("task/1/").unwrap_or(rest);
                 if let Some(name) = rest.strip_prefix("net/") {
@@ -154,11 +154,11 @@ impl Tree {
             }
             number => match number.parse() {
                 // Threads have folders, too, which no listing shows.
-                Ok(number) => match self.process_by_pid(number) {
+                Ok(number) => match self.tasks.process_by_pid(number) {
                     Some(process) => process,
                     None => {
                         named = Some(number);
-                        self.threads.values().find(|one| one.tid == number)?.process
+                        self.tasks.threads.values().find(|one| one.tid == number)?.process
                     }
                 },
                 Err(_) => return machine(),
@@ -172,7 +172,7 @@ impl Tree {
             Some(None) => return None,
             None => (named, rest),
         };
-        let one = self.processes.get(&process)?;
+        let one = self.tasks.processes.get(&process)?;
         match rest {
             "stat" => Some(self.stat_of(one, task)),
             "statm" => Some(format!("{PAGES} {PAGES_PRESENT} {} 1 0 {} 0\n", PAGES_PRESENT / 2, PAGES / 2)),
@@ -195,8 +195,8 @@ impl Tree {
         Moment {
             up_ns: boot + header.now.load(Relaxed),
             booted_ns: epoch.saturating_sub(boot),
-            cpu_ns: self.processes.values().map(|one| one.cpu).sum(),
-            runnable: self.queue.len() + 1,
+            cpu_ns: self.tasks.processes.values().map(|one| one.cpu).sum(),
+            runnable: self.tasks.queue.len() + 1,
             last_pid: self.last_pid,
             memory: header.memory.load(Relaxed),
             name: &self.config.name,
@@ -223,7 +223,7 @@ impl Tree {
     /// The state of a thread, the first one's without a number.
     fn letter(&self, one: &Process, task: Option<u32>) -> &'static str {
         let tid = task.unwrap_or(one.pid);
-        let threads = one.threads.iter().filter_map(|thread| self.threads.get(thread));
+        let threads = one.threads.iter().filter_map(|thread| self.tasks.threads.get(thread));
         match threads.filter(|thread| thread.tid == tid).map(|thread| &thread.state).next() {
             _ if one.status.is_some() => "Z",
             _ if one.stopped.is_some() => "T",
@@ -235,13 +235,13 @@ impl Tree {
     }
 
     fn parent_of(&self, one: &Process) -> u32 {
-        one.parent.and_then(|id| self.processes.get(&id)).map_or(1, |parent| parent.pid)
+        one.parent.and_then(|id| self.tasks.processes.get(&id)).map_or(1, |parent| parent.pid)
     }
 
     /// proc_pid_stat(5)
     fn stat_of(&self, one: &Process, task: Option<u32>) -> String {
         let cpu = match task {
-            Some(tid) => self.threads.values().find(|thread| thread.tid == tid).map_or(0, |thread| thread.cpu),
+            Some(tid) => self.tasks.threads.values().find(|thread| thread.tid == tid).map_or(0, |thread| thread.cpu),
             None => one.cpu,
         };
         let bytes = PAGES * PAGE_KIB * 1024;
@@ -272,9 +272,10 @@ impl Tree {
             |words: &[std::sync::atomic::AtomicU32; 4]| words.iter().map(|word| format!("\t{}", word.load(Relaxed))).collect::<String>();
         let groups: Vec<String> =
             slot.other_groups.iter().take(slot.group_count.load(Relaxed) as usize).map(|group| group.load(Relaxed).to_string()).collect();
-        let thread = one.threads.iter().find(|thread| task.is_none_or(|tid| self.threads.get(thread).is_some_and(|one| one.tid == tid)));
+        let thread =
+            one.threads.iter().find(|thread| task.is_none_or(|tid| self.tasks.threads.get(thread).is_some_and(|one| one.tid == tid)));
         let (blocked, own) = thread.map_or((0, 0), |thread| {
-            (self.arena.channel(*thread).mask.load(Relaxed), self.threads.get(thread).map_or(0, |one| one.queue.bits()))
+            (self.arena.channel(*thread).mask.load(Relaxed), self.tasks.threads.get(thread).map_or(0, |one| one.queue.bits()))
         });
         let signals = |wanted: &dyn Fn(u64) -> bool| {
             let is = |signal: usize| slot.actions.get(signal).is_some_and(|action| wanted(action.handler.load(Relaxed)));

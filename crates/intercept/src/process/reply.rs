@@ -26,17 +26,17 @@ impl Tree {
             number => (number as u32, [posted.arguments[0], posted.arguments[1], posted.arguments[2]], result),
         };
         self.report(outside);
-        let one = self.threads.get(&thread);
+        let one = self.tasks.threads.get(&thread);
         let (program, process) =
-            one.and_then(|one| self.processes.get(&one.process)).map_or((0, 0), |process| (process.program, process.pid));
+            one.and_then(|one| self.tasks.processes.get(&one.process)).map_or((0, 0), |process| (process.program, process.pid));
         let thread = one.map_or(0, |one| one.tid);
         outside.record(&Record { at: self.clock, program, process, thread, number, arguments, result, output });
     }
 
     /// Tells a call as text, where that is wanted: one that has returned, or one that never will.
     pub(super) fn called(&self, thread: ThreadId, number: u64, words: [u64; 5], result: Option<i64>, outside: &mut dyn Outside) {
-        let Some(one) = self.threads.get(&thread) else { return };
-        let Some(process) = self.processes.get(&one.process) else { return };
+        let Some(one) = self.tasks.threads.get(&thread) else { return };
+        let Some(process) = self.tasks.processes.get(&one.process) else { return };
         let caller = Caller::new(self.arena.channel(thread), process.outer);
         let text = strace::describe(&caller, number as i64, words, result);
         let at = self.own_time();
@@ -50,7 +50,7 @@ impl Tree {
 
     /// A thread has written to standard output or error, maybe.
     pub(super) fn wrote(&self, thread: ThreadId, outside: &mut dyn Outside) {
-        if let Some(process) = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process)) {
+        if let Some(process) = self.tasks.threads.get(&thread).and_then(|one| self.tasks.processes.get(&one.process)) {
             outside.wrote(process.program, self.own_time());
         }
     }

@@ -51,8 +51,8 @@ impl Tree {
         let (process, thread) = self.new_process(None).ok_or(StartError::Full)?;
         let result = self.init.spawn(&self.arena, spec, thread).and_then(|()| self.follow_spawn(process, thread, spec));
         if result.is_err() {
-            self.threads.remove(&thread);
-            self.processes.remove(&process);
+            self.tasks.threads.remove(&thread);
+            self.tasks.processes.remove(&process);
         }
         result
     }
@@ -71,7 +71,7 @@ impl Tree {
                 abi::HELLO => {
                     self.introduce(process, thread, &posted);
                     self.last_pid = posted.arguments[1] as u32;
-                    if let Some(process) = self.processes.get_mut(&process) {
+                    if let Some(process) = self.tasks.processes.get_mut(&process) {
                         process.program = process.pid;
                         process.group = process.pid;
                         process.session = process.pid;
@@ -129,7 +129,7 @@ impl Tree {
             self.fire_timers(outside);
             self.settle(outside);
             self.probe_native();
-            let Some(thread) = self.queue.pop_front() else {
+            let Some(thread) = self.tasks.queue.pop_front() else {
                 match self.timers.next() {
                     Some(at) if at < grant && at <= outside.next_event() => {
                         self.clock = self.clock.max(at);
@@ -139,7 +139,7 @@ impl Tree {
                 }
             };
             if self.posts_later(thread, outside).is_some() {
-                self.queue.push_front(thread);
+                self.tasks.queue.push_front(thread);
                 break;
             }
             self.turn(thread, outside);
@@ -147,7 +147,7 @@ impl Tree {
         }
         self.ledger.tell_ends(outside);
         let posts = self.early.and_then(|early| early.posts);
-        let at = match (self.queue.is_empty(), self.timers.next()) {
+        let at = match (self.tasks.queue.is_empty(), self.timers.next()) {
             (false, _) => posts.map_or(self.clock, |posts| posts.max(self.clock)),
             (true, Some(at)) => at.max(self.clock),
             (true, None) => Instant::FAR_FUTURE,
@@ -199,14 +199,14 @@ impl Tree {
     fn turn(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
         let mut share_ends = self.clock + self.config.slice;
         loop {
-            if !matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
+            if !matches!(self.tasks.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
                 return;
             }
             self.charge_rest(thread, outside);
             if self.early.is_none() {
                 self.attach_signal(thread);
             }
-            if !matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
+            if !matches!(self.tasks.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
                 // A signal has stopped it.
                 return;
             }
@@ -218,7 +218,7 @@ impl Tree {
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
             self.fire_cpu(thread, outside);
-            let process = self.process_of(thread).ok();
+            let process = self.tasks.process_of(thread).ok();
             let over = matches!(self.handle(thread, outside), Turn::Over);
             self.changed.extend(outside.take_changed());
             self.wake_for_sockets(outside);
@@ -232,7 +232,7 @@ impl Tree {
                 return;
             }
             if self.clock >= share_ends || self.clock >= outside.grant() {
-                self.queue.push_back(thread);
+                self.tasks.queue.push_back(thread);
                 return;
             }
         }
@@ -270,7 +270,7 @@ impl Tree {
         self.clock = said.clamp(self.clock, limit.max(self.clock));
         let used = self.clock.since(began).as_nanos() as u64;
         self.add_cpu(thread, used);
-        if let Some(process) = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process)) {
+        if let Some(process) = self.tasks.threads.get(&thread).and_then(|one| self.tasks.processes.get(&one.process)) {
             let calls = self.arena.header().calls.load(Relaxed);
             self.ledger.count_calls(process.program, calls);
         }
@@ -308,7 +308,7 @@ impl Tree {
         let (mut stuck, mut ending) = (Duration::ZERO, Duration::ZERO);
         let mut killed = false;
         // Who did so a moment ago goes on doing it.
-        let spins = self.threads.get(&thread).is_some_and(|one| one.spins > 0);
+        let spins = self.tasks.threads.get(&thread).is_some_and(|one| one.spins > 0);
         let patience = if spins { self.config.patience.min(PATIENCE_THEN) } else { self.config.patience };
         let clock = |tree: &Tree| tree.arena.header().now.load(Relaxed);
         let mut seen = clock(self);
@@ -363,19 +363,19 @@ impl Tree {
 
     /// What a thread's process has had of the processor; one thread of a node runs at a time.
     fn processor_time(&self, thread: ThreadId) -> Option<Duration> {
-        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process))?;
+        let process = self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process))?;
         crate::sys::process_time(i32::try_from(process.outer).ok()?)
     }
 
     fn is_dead(&self, thread: ThreadId) -> bool {
-        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process));
+        let process = self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process));
         let pidfd = process.and_then(|process| process.pidfd.as_ref());
         pidfd.is_some_and(|pidfd| crate::sys::poll_now(pidfd.as_fd(), libc::POLLIN) & libc::POLLIN != 0)
     }
 
     /// Interrupts a thread that runs without a call.
     fn preempt(&mut self, thread: ThreadId) {
-        let Some(process) = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process)) else { return };
+        let Some(process) = self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process)) else { return };
         let name = format!("{} (process {})", process.name, process.pid);
         self.call_back(thread);
         if !self.ledger.is_preempted(&name) {
@@ -386,7 +386,7 @@ impl Tree {
 
     /// Ends a process whose thread waits in the kernel, where nothing but SIGKILL reaches it: in a call that blocks, or stopped from outside.
     fn end_stuck(&mut self, thread: ThreadId) {
-        let Some(process) = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process)) else { return };
+        let Some(process) = self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process)) else { return };
         let what = format!("{} (process {}) is stuck in the kernel and was killed", process.name, process.pid);
         if let Some(pidfd) = process.pidfd.as_ref() {
             let _ = crate::sys::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
@@ -412,7 +412,7 @@ impl Tree {
     /// grants are.
     pub(super) fn rest(&mut self, thread: ThreadId) -> Outcome {
         let left = self.cpu_left(thread);
-        match self.threads.get_mut(&thread).filter(|one| !one.expired) {
+        match self.tasks.threads.get_mut(&thread).filter(|one| !one.expired) {
             Some(one) => {
                 one.rests = Some(self.clock);
                 let pause = REST_FIRST * (1 << one.spins.saturating_sub(1).min(REST_DOUBLINGS_MAX));
@@ -430,13 +430,13 @@ impl Tree {
 
     /// Not the loader, which is putting a new image in a program's place.
     fn runs_a_program(&self, thread: ThreadId) -> bool {
-        let runnable = matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. }));
+        let runnable = matches!(self.tasks.threads.get(&thread), Some(Thread { state: State::Runnable, .. }));
         runnable && self.arena.channel(thread).number.load(Relaxed) != abi::EXEC
     }
 
     /// Lets a thread that runs post [`abi::PREEMPTED`].
     fn call_back(&self, thread: ThreadId) {
-        let process = self.threads.get(&thread).and_then(|thread| self.processes.get(&thread.process));
+        let process = self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process));
         if let Some(pidfd) = process.and_then(|process| process.pidfd.as_ref()) {
             // Every other thread sleeps in a handler that blocks it.
             let _ = crate::sys::pidfd_signal(pidfd.as_fd(), libc::SIGSYS);
@@ -445,7 +445,7 @@ impl Tree {
 
     fn handle(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> Turn {
         let posted = Posted::read(self.arena.channel(thread));
-        if let Some(thread) = self.threads.get_mut(&thread) {
+        if let Some(thread) = self.tasks.threads.get_mut(&thread) {
             // A poll set that is posted again belongs to the same call.
             let again = matches!(posted.number, abi::POLL) && posted.arguments[3] == 0
                 || posted.number == libc::SYS_epoll_wait as u64 && posted.arguments[4] == 0;
@@ -467,12 +467,12 @@ impl Tree {
             }
             abi::YIELD => {
                 self.answer(thread, 0);
-                self.queue.push_back(thread);
+                self.tasks.queue.push_back(thread);
                 return Turn::Over;
             }
             _ => self.attempt(thread, &posted, outside),
         }
-        match self.threads.get(&thread).map(|thread| &thread.state) {
+        match self.tasks.threads.get(&thread).map(|thread| &thread.state) {
             Some(State::Runnable) => Turn::GoesOn,
             _ => Turn::Over,
         }
@@ -480,39 +480,39 @@ impl Tree {
 
     /// The call of a waiting thread is tried again; it becomes runnable when it is answered.
     pub(super) fn attempt_again(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
-        if !matches!(self.threads.get(&thread), Some(Thread { state: State::Waiting(_), .. })) {
+        if !matches!(self.tasks.threads.get(&thread), Some(Thread { state: State::Waiting(_), .. })) {
             return;
         }
         let posted = Posted::read(self.arena.channel(thread));
         self.leave_wait(thread);
-        if let Some(one) = self.threads.get_mut(&thread) {
+        if let Some(one) = self.tasks.threads.get_mut(&thread) {
             one.held = true;
             one.state = State::Runnable;
         }
         self.attempt(thread, &posted, outside);
-        if matches!(self.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
-            self.queue.push_back(thread);
+        if matches!(self.tasks.threads.get(&thread), Some(Thread { state: State::Runnable, .. })) {
+            self.tasks.queue.push_back(thread);
         }
     }
 
     /// Takes a thread out of its wait with an answer that is in its channel.
     pub(super) fn make_runnable(&mut self, thread: ThreadId) {
         self.leave_wait(thread);
-        let Some(one) = self.threads.get_mut(&thread) else { return };
+        let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         match &mut one.state {
             State::Runnable => {}
             State::Stopped(inner) => **inner = State::Runnable,
             state => {
                 *state = State::Runnable;
-                self.queue.push_back(thread);
+                self.tasks.queue.push_back(thread);
             }
         }
     }
 
     /// Lets a thread wait. `wait.deadline` counts from the first time this call waited.
     pub(super) fn park(&mut self, thread: ThreadId, mut wait: Wait) {
-        wait.since = self.grow_waits();
-        let Some(one) = self.threads.get_mut(&thread) else { return };
+        wait.since = self.tasks.grow_waits();
+        let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         wait.deadline = match one.deadline {
             Some(deadline) => Some(deadline),
             None => wait.deadline,
@@ -530,7 +530,7 @@ impl Tree {
 
     /// Takes back what a wait has left elsewhere.
     pub(super) fn leave_wait(&mut self, thread: ThreadId) {
-        let Some(one) = self.threads.get_mut(&thread) else { return };
+        let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         let state = match &mut one.state {
             State::Stopped(inner) => inner.as_mut(),
             state => state,
@@ -574,7 +574,7 @@ impl Tree {
     /// Tries the calls of all waiting threads that `looks` chooses, in the order in which they began to wait.
     pub(super) fn again_where(&mut self, looks: &dyn Fn(&Wait) -> bool, outside: &mut dyn Outside) {
         let mut chosen: Vec<(u64, ThreadId)> = Vec::new();
-        for (id, thread) in &self.threads {
+        for (id, thread) in &self.tasks.threads {
             if let State::Waiting(wait) = &thread.state
                 && looks(wait)
             {
@@ -598,7 +598,7 @@ impl Tree {
             State::Waiting(wait) if wait.native => Some(wait.since),
             _ => None,
         };
-        let mut chosen: Vec<_> = self.threads.iter().filter_map(|(id, thread)| Some((waits(thread)?, *id))).collect();
+        let mut chosen: Vec<_> = self.tasks.threads.iter().filter_map(|(id, thread)| Some((waits(thread)?, *id))).collect();
         chosen.sort_unstable();
         for (_, thread) in chosen {
             self.arena.channel(thread).answer.store(abi::AGAIN, Relaxed);

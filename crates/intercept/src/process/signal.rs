@@ -55,7 +55,7 @@ impl Tree {
         if !self.prepare_signal(process, signal) {
             return;
         }
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         if !one.queue.push(signal, info) {
             self.calls.unsupported("signal (queue full)".to_owned(), Errno(libc::EAGAIN));
             return;
@@ -71,7 +71,7 @@ impl Tree {
 
     /// complete_signal: a signal for the process of the thread that runs is that thread's, unless it blocks it.
     pub(super) fn takes_signal(&self, process: ProcessId, signal: i32, running: ThreadId) -> Option<ThreadId> {
-        let its = self.threads.get(&running).is_some_and(|one| one.process == process);
+        let its = self.tasks.threads.get(&running).is_some_and(|one| one.process == process);
         (its && self.mask(running) & bit(signal) == 0).then_some(running)
     }
 
@@ -82,11 +82,11 @@ impl Tree {
             self.arena.channel(thread).signal.store(signal as u32, Relaxed);
             return;
         }
-        let Some(process) = self.threads.get(&thread).map(|one| one.process) else { return };
+        let Some(process) = self.tasks.threads.get(&thread).map(|one| one.process) else { return };
         if !self.prepare_signal(process, signal) {
             return;
         }
-        if let Some(one) = self.threads.get_mut(&thread) {
+        if let Some(one) = self.tasks.threads.get_mut(&thread) {
             one.queue.push(signal, info);
         }
         self.show_pending(process);
@@ -95,7 +95,7 @@ impl Tree {
 
     /// What a signal does at once, whoever blocks it. False: nothing is left to deliver.
     fn prepare_signal(&mut self, process: ProcessId, signal: i32) -> bool {
-        let Some(one) = self.processes.get_mut(&process).filter(|one| one.status.is_none()) else { return false };
+        let Some(one) = self.tasks.processes.get_mut(&process).filter(|one| one.status.is_none()) else { return false };
         let threads = one.threads.clone();
         if signal == libc::SIGKILL {
             self.kill(process);
@@ -116,10 +116,10 @@ impl Tree {
     }
 
     fn forget_signals(&mut self, process: ProcessId, unwanted: u64) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         one.queue.forget(unwanted);
         for thread in one.threads.clone() {
-            if let Some(thread) = self.threads.get_mut(&thread) {
+            if let Some(thread) = self.tasks.threads.get_mut(&thread) {
                 thread.queue.forget(unwanted);
             }
         }
@@ -128,16 +128,16 @@ impl Tree {
 
     /// Tells each thread what waits for it.
     pub(super) fn show_pending(&mut self, process: ProcessId) {
-        let Some(one) = self.processes.get(&process) else { return };
+        let Some(one) = self.tasks.processes.get(&process) else { return };
         let shared = one.queue.bits();
         for thread in &one.threads {
-            let own = self.threads.get(thread).map_or(0, |thread| thread.queue.bits());
+            let own = self.tasks.threads.get(thread).map_or(0, |thread| thread.queue.bits());
             self.arena.channel(*thread).pending.store(shared | own, Relaxed);
         }
     }
 
     fn waits_for_signal(&self, thread: ThreadId) -> u64 {
-        match self.threads.get(&thread).map(|one| &one.state) {
+        match self.tasks.threads.get(&thread).map(|one| &one.state) {
             Some(State::Waiting(wait)) => wait.signals,
             _ => 0,
         }
@@ -147,7 +147,7 @@ impl Tree {
     pub(super) fn interrupt_if_signalled(&mut self, thread: ThreadId) {
         let pending = self.arena.channel(thread).pending.load(Relaxed);
         let open = pending & !self.mask(thread);
-        let Some(one) = self.threads.get_mut(&thread) else { return };
+        let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         let process = one.process;
         let State::Waiting(wait) = &one.state else { return };
         if wait.signals & pending != 0 {
@@ -163,7 +163,7 @@ impl Tree {
         };
         let (stops, acts) = (of(&|effect| effect == Effect::Stops), of(&|effect| matches!(effect, Effect::Kills | Effect::Handled)));
         let does_something = comes || stops | acts != 0;
-        let Some(one) = self.threads.get(&thread) else { return };
+        let Some(one) = self.tasks.threads.get(&thread) else { return };
         let State::Waiting(wait) = &one.state else { return };
         if !does_something || wait.uninterruptible {
             return;
@@ -200,11 +200,11 @@ impl Tree {
         }
         loop {
             let open = !self.mask(thread);
-            let Some(one) = self.threads.get_mut(&thread) else { return };
+            let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
             let process = one.process;
             let taken = match one.queue.take(open) {
                 Some(taken) => Some(taken),
-                None => self.processes.get_mut(&process).and_then(|one| one.queue.take(open)),
+                None => self.tasks.processes.get_mut(&process).and_then(|one| one.queue.take(open)),
             };
             let Some((signal, info)) = taken else { return };
             self.show_pending(process);
@@ -232,7 +232,7 @@ impl Tree {
     /// A fault, or a signal that the program's side delivers by death: the process is about to end itself.
     pub(super) fn died_of_signal(&mut self, thread: ThreadId) {
         let signal = self.arena.channel(thread).result.load(Relaxed) as i32;
-        if let Some(process) = self.threads.get(&thread).map(|one| one.process) {
+        if let Some(process) = self.tasks.threads.get(&thread).map(|one| one.process) {
             self.wait_for_death(process);
             self.ended(process, Status::Killed(signal));
         }
@@ -240,7 +240,7 @@ impl Tree {
 
     /// SIGKILL.
     pub(super) fn kill(&mut self, process: ProcessId) {
-        if let Some(pidfd) = self.processes.get(&process).and_then(|one| one.pidfd.as_ref()) {
+        if let Some(pidfd) = self.tasks.processes.get(&process).and_then(|one| one.pidfd.as_ref()) {
             let _ = crate::sys::pidfd_signal(std::os::fd::AsFd::as_fd(pidfd), libc::SIGKILL);
             self.wait_for_death(process);
         }
@@ -248,11 +248,11 @@ impl Tree {
     }
 
     fn stop(&mut self, process: ProcessId, signal: i32) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         one.stopped = Some((signal, false));
         one.continued = false;
         for thread in one.threads.clone() {
-            if let Some(one) = self.threads.get_mut(&thread)
+            if let Some(one) = self.tasks.threads.get_mut(&thread)
                 && !matches!(one.state, State::Stopped(_))
             {
                 let state = std::mem::replace(&mut one.state, State::Runnable);
@@ -260,24 +260,24 @@ impl Tree {
                 // It has the processor no longer.
                 one.rests = None;
             }
-            self.queue.retain(|other| *other != thread);
+            self.tasks.queue.retain(|other| *other != thread);
         }
         const CLD_STOPPED: i32 = 5;
         self.tell_parent(process, CLD_STOPPED, signal);
     }
 
     fn go_on(&mut self, process: ProcessId) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         if one.stopped.take().is_none() {
             return;
         }
         one.continued = true;
         for thread in one.threads.clone() {
-            let Some(one) = self.threads.get_mut(&thread) else { continue };
+            let Some(one) = self.tasks.threads.get_mut(&thread) else { continue };
             if let State::Stopped(inner) = &mut one.state {
                 one.state = std::mem::replace(inner, State::Runnable);
                 if matches!(one.state, State::Runnable) {
-                    self.queue.push_back(thread);
+                    self.tasks.queue.push_back(thread);
                 }
             }
             self.look_after_stop(thread);
@@ -289,7 +289,7 @@ impl Tree {
     /// A stopped thread goes on: what it waited for may have come meanwhile.
     fn look_after_stop(&mut self, thread: ThreadId) {
         let now = self.clock;
-        let Some(one) = self.threads.get_mut(&thread) else { return };
+        let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         let State::Waiting(wait) = &one.state else { return };
         let mut again = one.expired || !wait.sockets.is_empty() || !wait.objects.is_empty() || wait.children || wait.signals != 0;
         if wait.deadline.is_some_and(|deadline| deadline <= now) {
@@ -309,11 +309,11 @@ impl Tree {
     /// A terminal sends a signal to a group, as the kernel would.
     pub(super) fn terminal_signal(&mut self, thread: ThreadId, posted: &Posted) -> Result<Outcome, Errno> {
         let (group, signal, spares_orphans) = (posted.arguments[0] as u32, (posted.arguments[1] & 63) as i32, posted.arguments[2] != 0);
-        let sender = self.process_of(thread)?;
-        let members: Vec<ProcessId> = self.processes.iter().filter(|(_, one)| one.group == group).map(|(id, _)| *id).collect();
+        let sender = self.tasks.process_of(thread)?;
+        let members: Vec<ProcessId> = self.tasks.processes.iter().filter(|(_, one)| one.group == group).map(|(id, _)| *id).collect();
         // will_become_orphaned_pgrp: nobody in it has a parent elsewhere in the session.
-        let has_keeper = members.iter().filter_map(|id| self.processes.get(id)).any(|one| {
-            let parent = one.parent.and_then(|parent| self.processes.get(&parent));
+        let has_keeper = members.iter().filter_map(|id| self.tasks.processes.get(id)).any(|one| {
+            let parent = one.parent.and_then(|parent| self.tasks.processes.get(&parent));
             parent.is_some_and(|parent| parent.group != group && parent.session == one.session && parent.status.is_none())
         });
         if spares_orphans && !has_keeper {
@@ -335,7 +335,7 @@ impl Tree {
         let arena = std::sync::Arc::clone(&self.arena);
         let [soft, hard] = &arena.process(process).limits[libc::RLIMIT_CPU as usize];
         let [soft_seconds, hard_seconds] = [soft, hard].map(|word| word.load(Relaxed).max(1));
-        let Some(used) = self.processes.get(&process).filter(|one| one.status.is_none()).map(|one| one.cpu / SECOND) else { return };
+        let Some(used) = self.tasks.processes.get(&process).filter(|one| one.status.is_none()).map(|one| one.cpu / SECOND) else { return };
         if used >= hard_seconds {
             self.kill(process);
         } else if used >= soft_seconds {
@@ -346,7 +346,7 @@ impl Tree {
 
     /// kernel/signal.c, check_kill_permission: a process may signal itself, whom it shares a user with, and with SIGCONT its session.
     fn may_signal(&self, sender: ProcessId, target: ProcessId, signal: i32) -> bool {
-        let session = |id| self.processes.get(&id).map(|one| one.session);
+        let session = |id| self.tasks.processes.get(&id).map(|one| one.session);
         let users = &self.arena.process(target).users;
         sender == target
             || signal == libc::SIGCONT && session(sender) == session(target)
@@ -405,8 +405,8 @@ impl Tree {
 
     /// Who sends a signal, and what is said with it.
     fn said_by(&self, thread: ThreadId, signal: calls::Signal, code: i32) -> Result<(ProcessId, Info), Errno> {
-        let sender = self.process_of(thread)?;
-        let own = self.processes.get(&sender).map_or(0, |one| one.pid);
+        let sender = self.tasks.process_of(thread)?;
+        let own = self.tasks.processes.get(&sender).map_or(0, |one| one.pid);
         if !(0..=64).contains(&signal.get()) {
             return Err(Errno(libc::EINVAL));
         }
@@ -414,8 +414,8 @@ impl Tree {
     }
 
     fn signal_by_tid(&mut self, sender: ProcessId, tid: u32, signal: i32, what: Info) -> Result<Outcome, Errno> {
-        let target = self.threads.iter().find(|(_, one)| one.tid == tid).map(|(id, _)| *id).ok_or(Errno(libc::ESRCH))?;
-        if !self.may_signal(sender, self.process_of(target)?, signal) {
+        let target = self.tasks.threads.iter().find(|(_, one)| one.tid == tid).map(|(id, _)| *id).ok_or(Errno(libc::ESRCH))?;
+        if !self.may_signal(sender, self.tasks.process_of(target)?, signal) {
             return Err(Errno(libc::EPERM));
         }
         if signal != 0 {
@@ -425,8 +425,9 @@ impl Tree {
     }
 
     fn signal_processes(&mut self, sender: ProcessId, pid: i32, signal: i32, what: Info) -> Result<Outcome, Errno> {
-        let group = self.processes.get(&sender).map_or(0, |one| one.group);
+        let group = self.tasks.processes.get(&sender).map_or(0, |one| one.group);
         let chosen: Vec<ProcessId> = self
+            .tasks
             .processes
             .iter()
             .filter(|(id, one)| match pid {
@@ -474,7 +475,7 @@ impl Tree {
             }
             return Ok(Outcome::Done(i64::from(signal)));
         }
-        let expired = self.threads.get(&thread).is_some_and(|one| one.expired);
+        let expired = self.tasks.threads.get(&thread).is_some_and(|one| one.expired);
         if expired {
             return Err(Errno(libc::EAGAIN));
         }
@@ -498,10 +499,10 @@ impl Tree {
 
     /// Takes a signal that waits for a thread, of its own or its process's.
     pub(super) fn take_signal(&mut self, thread: ThreadId, wanted: u64) -> Option<(i32, Info)> {
-        let process = self.threads.get(&thread)?.process;
-        let taken = match self.threads.get_mut(&thread)?.queue.take(wanted) {
+        let process = self.tasks.threads.get(&thread)?.process;
+        let taken = match self.tasks.threads.get_mut(&thread)?.queue.take(wanted) {
             Some(taken) => Some(taken),
-            None => self.processes.get_mut(&process)?.queue.take(wanted),
+            None => self.tasks.processes.get_mut(&process)?.queue.take(wanted),
         };
         self.show_pending(process);
         if let Some((_, info)) = &taken {
@@ -510,16 +511,9 @@ impl Tree {
         taken
     }
 
-    /// Signals that wait for a thread.
-    pub(super) fn pending_of(&self, thread: ThreadId) -> u64 {
-        let own = self.threads.get(&thread).map_or(0, |one| one.queue.bits());
-        let process = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process));
-        own | process.map_or(0, |process| process.queue.bits())
-    }
-
     /// A program set a signal to be ignored: those that wait are gone.
     pub(super) fn now_ignored(&mut self, thread: ThreadId, signal: i32) {
-        if let Ok(process) = self.process_of(thread)
+        if let Ok(process) = self.tasks.process_of(thread)
             && self.effect(process, signal) == Effect::Nothing
         {
             self.forget_signals(process, bit(signal));

@@ -137,7 +137,7 @@ impl Tree {
         limit: Option<Duration>,
         otherwise: i32,
     ) -> Result<Outcome, Errno> {
-        let expired = self.threads.get(&thread).is_some_and(|one| one.expired);
+        let expired = self.tasks.threads.get(&thread).is_some_and(|one| one.expired);
         if posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0 || expired || limit.is_some_and(|limit| limit.is_zero()) {
             return Err(Errno(otherwise));
         }
@@ -156,7 +156,7 @@ impl Tree {
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let address = caller.read_address(posted.arguments[1], posted.int(2))?;
-        let held = self.threads.get(&thread).is_some_and(|one| one.held);
+        let held = self.tasks.threads.get(&thread).is_some_and(|one| one.held);
         match outside.stack().connect(s, &address) {
             Ok(()) => Ok(Outcome::Done(0)),
             Err(errno @ Errno(libc::EINPROGRESS | libc::EALREADY)) => {
@@ -284,7 +284,7 @@ impl Tree {
         let stream = stack.is_stream(s);
         let waits = stream && !posted.nonblocking() && flags & libc::MSG_DONTWAIT == 0;
         loop {
-            let moved = self.threads.get(&thread).map_or(0, |one| one.moved);
+            let moved = self.tasks.threads.get(&thread).map_or(0, |one| one.moved);
             let rest = skip(&message.vectors, moved);
             match transmit(s, caller, stack, &rest, name.as_deref(), &control, flags) {
                 Ok(sent) => {
@@ -294,7 +294,7 @@ impl Tree {
                     if !waits || moved >= message.total {
                         return Ok(Outcome::Done(moved as i64));
                     }
-                    if let Some(one) = self.threads.get_mut(&thread) {
+                    if let Some(one) = self.tasks.threads.get_mut(&thread) {
                         one.moved = moved;
                     }
                 }
@@ -335,7 +335,7 @@ impl Tree {
             && !posted.nonblocking()
             && stack.is_stream(s)
         {
-            let expired = self.threads.get(&thread).is_some_and(|one| one.expired);
+            let expired = self.tasks.threads.get(&thread).is_some_and(|one| one.expired);
             let readiness = stack.readiness(s);
             let over = readiness.contains(crate::Poll::RDHUP) || readiness.contains(crate::Poll::ERR) || expired;
             let most = (STREAM_BYTES_MAX as u64 / 4).min(message.total) as usize;
@@ -395,10 +395,10 @@ impl Tree {
 
     /// Messages of a call with several that are done: it goes on behind them.
     fn messages_done(&self, thread: ThreadId) -> u64 {
-        self.threads.get(&thread).map_or(0, |one| one.moved)
+        self.tasks.threads.get(&thread).map_or(0, |one| one.moved)
     }
     fn message_is_done(&mut self, thread: ThreadId, index: u64) {
-        if let Some(one) = self.threads.get_mut(&thread) {
+        if let Some(one) = self.tasks.threads.get_mut(&thread) {
             one.moved = index + 1;
         }
     }

@@ -95,7 +95,7 @@ impl Tree {
     fn sleep(&mut self, asked: &Asked<'_>, call: &calls::ClockNanosleep) -> Result<Outcome, Errno> {
         let Asked { thread, caller, .. } = *asked;
         let (absolute, rest) = (call.flags.0 as i32 & TIMER_ABSTIME != 0, call.rmtp.0 as u64);
-        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some(deadline)) = (one.held, one.deadline) {
             if one.expired || self.clock >= deadline {
                 return Ok(Outcome::Done(0));
@@ -120,13 +120,13 @@ impl Tree {
             match due {
                 Due::Thread { thread, since } => {
                     let is_it = |one: &&mut Thread| matches!(&one.state, State::Waiting(wait) if wait.since == since);
-                    if let Some(one) = self.threads.get_mut(&thread).filter(is_it) {
+                    if let Some(one) = self.tasks.threads.get_mut(&thread).filter(is_it) {
                         one.expired = true;
                         self.attempt_again(thread, outside);
                     }
                 }
                 Due::Interval(process) => {
-                    let Some(one) = self.processes.get_mut(&process) else { continue };
+                    let Some(one) = self.tasks.processes.get_mut(&process) else { continue };
                     let interval = one.timers.interval.interval;
                     one.timers.interval.key = None;
                     if !interval.is_zero() {
@@ -151,7 +151,7 @@ impl Tree {
     }
 
     fn fire_posix(&mut self, process: ProcessId, id: i32) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         let Some(posix) = one.timers.posix.get_mut(&id) else { return };
         posix.timer.key = None;
         if !posix.timer.interval.is_zero() {
@@ -162,7 +162,7 @@ impl Tree {
 
     /// A POSIX timer has expired so often since it was looked at last. `running`: who has the processor, and gets the signal if he may.
     pub(super) fn signal_posix(&mut self, process: ProcessId, id: i32, times: u64, running: Option<ThreadId>) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         let Some(posix) = one.timers.posix.get(&id) else { return };
         let (notify, number, value, tid) = (posix.notify, posix.signal, posix.value, posix.tid);
         if notify == libc::SIGEV_NONE {
@@ -170,13 +170,13 @@ impl Tree {
         }
         let overrun = i32::try_from(times - 1).unwrap_or(i32::MAX);
         let info = pending::info_of_timer(number, id, overrun, value);
-        let target = self.threads.iter().find(|(_, thread)| thread.process == process && thread.tid == tid).map(|(id, _)| *id);
+        let target = self.tasks.threads.iter().find(|(_, thread)| thread.process == process && thread.tid == tid).map(|(id, _)| *id);
         let target = target.filter(|_| notify == SIGEV_THREAD_ID);
         if one.queue.overrun(number, id, times) {
             return;
         }
         let threads = one.threads.clone();
-        if threads.iter().any(|thread| self.threads.get_mut(thread).is_some_and(|one| one.queue.overrun(number, id, times))) {
+        if threads.iter().any(|thread| self.tasks.threads.get_mut(thread).is_some_and(|one| one.queue.overrun(number, id, times))) {
             return;
         }
         match target.or_else(|| self.takes_signal(process, number, running?)) {
@@ -187,15 +187,15 @@ impl Tree {
 
     /// The signal of a POSIX timer has been delivered.
     pub(super) fn posix_delivered(&mut self, process: ProcessId, id: i32, overrun: i32) {
-        if let Some(posix) = self.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
+        if let Some(posix) = self.tasks.processes.get_mut(&process).and_then(|one| one.timers.posix.get_mut(&id)) {
             posix.overrun = overrun;
         }
     }
 
     /// alarm(2)
     pub(super) fn alarm(&mut self, asked: &Asked<'_>, call: calls::Alarm, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let process = self.process_of(asked.thread)?;
-        let old = self.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
+        let process = self.tasks.process_of(asked.thread)?;
+        let old = self.tasks.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
         self.set_interval(process, Duration::from_secs(u64::from(call.seconds.get())), Duration::ZERO);
         // "rounded up to the next second if there is a fraction of at least half", alarm_setitimer.
         let left = old.left(self.clock);
@@ -211,7 +211,7 @@ impl Tree {
             libc::ITIMER_PROF => Some(1),
             _ => return Err(Errno(libc::EINVAL)),
         };
-        let old = self.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
+        let old = self.tasks.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
         let shown = cpu.map_or([old.interval, old.left(self.clock)], |which| self.cpu_interval(process, which));
         let words = shown.map(|value| [value.as_secs(), u64::from(value.subsec_micros())]);
         Ok((words.concat().into_iter().flat_map(u64::to_ne_bytes).collect(), cpu))
@@ -219,14 +219,14 @@ impl Tree {
 
     /// getitimer(2)
     pub(super) fn getitimer(&mut self, asked: &Asked<'_>, call: calls::Getitimer, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let process = self.process_of(asked.thread)?;
+        let process = self.tasks.process_of(asked.thread)?;
         let (shown, _) = self.interval(process, call.which)?;
         asked.caller.write(call.value.0 as u64, &shown).map(|()| Outcome::Done(0))
     }
 
     /// setitimer(2)
     pub(super) fn setitimer(&mut self, asked: &Asked<'_>, call: calls::Setitimer, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let process = self.process_of(asked.thread)?;
+        let process = self.tasks.process_of(asked.thread)?;
         let (shown, cpu) = self.interval(process, call.which)?;
         let mut bytes = [0; 32];
         if call.value.0 != 0 {
@@ -252,7 +252,7 @@ impl Tree {
     }
 
     fn set_interval(&mut self, process: ProcessId, first: Duration, interval: Duration) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         if let Some(key) = one.timers.interval.key.take() {
             self.timers.remove(key);
         }
@@ -264,7 +264,7 @@ impl Tree {
 
     /// A POSIX timer of the calling process.
     fn posix(&mut self, process: ProcessId, id: calls::Int) -> Result<&mut Posix, Errno> {
-        let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
+        let one = self.tasks.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
         one.timers.posix.get_mut(&id.get()).ok_or(Errno(libc::EINVAL))
     }
 
@@ -275,16 +275,16 @@ impl Tree {
         call: calls::TimerGetoverrun,
         _: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
-        let process = self.process_of(asked.thread)?;
+        let process = self.tasks.process_of(asked.thread)?;
         Ok(Outcome::Done(i64::from(self.posix(process, call.timer_id)?.overrun)))
     }
 
     /// timer_delete(2)
     pub(super) fn timer_delete(&mut self, asked: &Asked<'_>, call: calls::TimerDelete, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let process = self.process_of(asked.thread)?;
+        let process = self.tasks.process_of(asked.thread)?;
         let posix = self.posix(process, call.timer_id)?;
         let (key, cpu) = (posix.timer.key, posix.cpu);
-        if let Some(one) = self.processes.get_mut(&process) {
+        if let Some(one) = self.tasks.processes.get_mut(&process) {
             one.timers.posix.remove(&call.timer_id.get());
         }
         self.disarm(key, cpu);
@@ -293,7 +293,7 @@ impl Tree {
 
     /// timer_gettime(2)
     pub(super) fn timer_gettime(&mut self, asked: &Asked<'_>, call: calls::TimerGettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let process = self.process_of(asked.thread)?;
+        let process = self.tasks.process_of(asked.thread)?;
         let now = self.clock;
         let posix = self.posix(process, call.timer_id)?;
         let (old, on_cpu) = (posix.timer, posix.cpu.is_some());
@@ -303,7 +303,7 @@ impl Tree {
 
     /// timer_settime(2)
     pub(super) fn timer_settime(&mut self, asked: &Asked<'_>, call: calls::TimerSettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let process = self.process_of(asked.thread)?;
+        let process = self.tasks.process_of(asked.thread)?;
         let (id, now, old_at) = (call.timer_id.get(), self.clock, call.old_setting.0 as u64);
         let absolute = call.flags.0 as i32 & TIMER_ABSTIME != 0;
         let posix = self.posix(process, call.timer_id)?;
@@ -334,7 +334,7 @@ impl Tree {
     /// timer_create(2)
     pub(super) fn timer_create(&mut self, asked: &Asked<'_>, call: calls::TimerCreate, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let Asked { thread, caller, .. } = *asked;
-        let process = self.process_of(thread)?;
+        let process = self.tasks.process_of(thread)?;
         let clock = call.which_clock.get();
         if !is_cpu_clock(clock) {
             if READ_ONLY_IDS.contains(&clock) {
@@ -343,13 +343,13 @@ impl Tree {
             self.clock_base(clock).ok_or(Errno(libc::EINVAL))?;
         }
         // Each timer keeps a place for its signal, and those are counted (RLIMIT_SIGPENDING), of all that the node's user runs.
-        let timers: usize = self.processes.values().map(|one| one.timers.posix.len()).sum();
+        let timers: usize = self.tasks.processes.values().map(|one| one.timers.posix.len()).sum();
         let most = self.arena.process(process).limits[libc::RLIMIT_SIGPENDING as usize][0].load(std::sync::atomic::Ordering::Relaxed);
         if timers as u64 >= most.min(abi::LIMITS[libc::RLIMIT_SIGPENDING as usize][1]) {
             return Err(Errno(libc::EAGAIN));
         }
         // What is wrong after this has used a number up.
-        let id = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?.timers.take_number();
+        let id = self.tasks.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?.timers.take_number();
         // struct sigevent { sigval; int signo; int notify; int tid; }
         let (mut value, mut number, mut notify, mut tid) = (id as u64, libc::SIGALRM, libc::SIGEV_SIGNAL, 0);
         if call.timer_event_spec.0 != 0 {
@@ -360,7 +360,7 @@ impl Tree {
             (number, notify, tid) = (int(8), int(12), int(16) as u32);
             // good_sigevent
             let known = match notify {
-                SIGEV_THREAD_ID => self.threads.values().any(|other| other.process == process && other.tid == tid),
+                SIGEV_THREAD_ID => self.tasks.threads.values().any(|other| other.process == process && other.tid == tid),
                 _ => matches!(notify, libc::SIGEV_SIGNAL | libc::SIGEV_NONE | libc::SIGEV_THREAD),
             };
             if !known || notify != libc::SIGEV_NONE && !(1..=64).contains(&number) {
@@ -369,7 +369,7 @@ impl Tree {
         }
         caller.write(call.created_timer_id.0 as u64, &id.to_ne_bytes())?;
         let cpu = if is_cpu_clock(clock) { Some((self.cpu_clock(thread, clock, false)?, CpuTimer::default())) } else { None };
-        let one = self.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
+        let one = self.tasks.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
         one.timers.posix.insert(id, Posix { clock, notify, signal: number, value, tid, timer: Timer::default(), cpu, overrun: 0 });
         Ok(Outcome::Done(0))
     }
@@ -421,7 +421,7 @@ impl Tree {
 
     /// execve(2): "POSIX timers are not preserved (timer_create(2))"; alarms are.
     pub(super) fn drop_posix_timers(&mut self, process: ProcessId) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         let gone = std::mem::take(&mut one.timers.posix);
         for posix in gone.values() {
             self.disarm(posix.timer.key, posix.cpu);
@@ -430,7 +430,7 @@ impl Tree {
 
     /// A process ends: nothing of it is due any more.
     pub(super) fn drop_timers(&mut self, process: ProcessId) {
-        let Some(one) = self.processes.get_mut(&process) else { return };
+        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
         let timers = std::mem::take(&mut one.timers);
         for posix in timers.posix.values() {
             self.disarm(posix.timer.key, posix.cpu);

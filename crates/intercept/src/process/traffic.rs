@@ -8,7 +8,7 @@ use crate::call::message::Taken;
 impl Tree {
     /// The traffic of the program that a thread belongs to.
     fn traffic_of(&mut self, thread: ThreadId) -> Option<&mut Traffic> {
-        let program = self.processes.get(&self.threads.get(&thread)?.process)?.program;
+        let program = self.tasks.processes.get(&self.tasks.threads.get(&thread)?.process)?.program;
         Some(self.ledger.usage_mut(program).traffic.get_or_insert_default())
     }
 

@@ -15,13 +15,14 @@ use super::object::Objects;
 use super::outside::Exit;
 use super::pending;
 use super::real::Real;
-use super::state::{Early, Process, State, Thread, Wait};
+use super::state::{Early, Thread};
+use super::tasks::Tasks;
 use super::timers::Timers;
 use super::usage::Usage;
 use crate::calls::Calls;
 use crate::face::SocketId;
 use crate::sys::Errno;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use weft_core::{Instant, Rng};
@@ -34,9 +35,7 @@ pub struct Tree {
     pub(super) init: Init,
     pub(super) config: Config,
     pub(super) clock: Instant,
-    pub(super) threads: BTreeMap<ThreadId, Thread>,
-    pub(super) processes: BTreeMap<ProcessId, Process>,
-    pub(super) queue: VecDeque<ThreadId>,
+    pub(super) tasks: Tasks,
     pub(super) timers: Timers,
     pub(super) cpu_timers: CpuTimers,
     pub(super) objects: Objects,
@@ -46,7 +45,6 @@ pub struct Tree {
     pub(super) signal_waits: Vec<ThreadId>,
     /// Processes with a child that has changed.
     pub(super) child_changes: Vec<ProcessId>,
-    pub(super) waits: u64,
     pub(super) activity: u64,
     pub(super) calls: Calls,
     pub(super) rng: Rng,
@@ -93,9 +91,7 @@ impl Tree {
             init,
             config,
             clock: Instant::ZERO,
-            threads: BTreeMap::new(),
-            processes: BTreeMap::new(),
-            queue: VecDeque::new(),
+            tasks: Tasks::default(),
             timers: Timers::default(),
             cpu_timers: CpuTimers::default(),
             objects: Objects::default(),
@@ -103,7 +99,6 @@ impl Tree {
             changed: BTreeSet::new(),
             signal_waits: Vec::new(),
             child_changes: Vec::new(),
-            waits: 0,
             activity: 0,
             calls: Calls::default(),
             rng,
@@ -158,7 +153,7 @@ impl Tree {
     }
     /// Is any process left?
     pub fn is_empty(&self) -> bool {
-        self.processes.values().all(|process| process.status.is_some())
+        self.tasks.processes.values().all(|process| process.status.is_some())
     }
     /// Kills the whole node, and waits for nothing: the last that is done with it.
     pub fn give_up(&mut self) {
@@ -170,14 +165,14 @@ impl Tree {
     }
     /// Sends a signal to a process from outside; false: there is none.
     pub fn signal(&mut self, pid: u32, signal: i32) -> bool {
-        let Some(process) = self.process_by_pid(pid) else { return false };
+        let Some(process) = self.tasks.process_by_pid(pid) else { return false };
         self.signal_process(process, signal, pending::info_from_kernel(signal));
         true
     }
     /// Who waits for what, for people; with the program (the number that [`Tree::spawn`] returned) that each belongs to.
     pub fn waiting(&self) -> Vec<(u32, String)> {
         let line = |thread: &Thread| {
-            let process = self.processes.get(&thread.process)?;
+            let process = self.tasks.processes.get(&thread.process)?;
             let who = if thread.tid == process.pid {
                 format!("process {}", process.pid)
             } else {
@@ -185,12 +180,13 @@ impl Tree {
             };
             Some((process.program, format!("{} ({who}) {}", process.name, thread.state.describe())))
         };
-        self.threads.values().filter_map(line).collect()
+        self.tasks.threads.values().filter_map(line).collect()
     }
 
     /// Sends a signal from outside to a program that [`Tree::spawn`] has started, and to all that it has started.
     pub fn signal_all(&mut self, program: u32, signal: i32) {
         let all: Vec<ProcessId> = self
+            .tasks
             .processes
             .iter()
             .filter(|(_, process)| process.program == program && process.status.is_none())
@@ -204,29 +200,5 @@ impl Tree {
     /// Something outside of the node may have made a descriptor of a program's readable or writable: who waits for one looks again.
     pub fn poke(&mut self) {
         self.arena.header().activity.fetch_add(1, Relaxed);
-    }
-
-    /// The process of a thread.
-    pub(super) fn process_of(&self, thread: ThreadId) -> Result<ProcessId, Errno> {
-        self.threads.get(&thread).map(|one| one.process).ok_or(Errno(libc::ESRCH))
-    }
-
-    /// What a thread waits for, also one that was stopped meanwhile.
-    pub(super) fn wait_of(&mut self, thread: ThreadId) -> Option<&mut Wait> {
-        match &mut self.threads.get_mut(&thread)?.state {
-            State::Waiting(wait) => Some(wait),
-            State::Stopped(inner) => match inner.as_mut() {
-                State::Waiting(wait) => Some(wait),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-    pub(super) fn process_by_pid(&self, pid: u32) -> Option<ProcessId> {
-        self.processes.iter().find(|(_, process)| process.pid == pid && process.status.is_none()).map(|(id, _)| *id)
-    }
-    pub(super) fn grow_waits(&mut self) -> u64 {
-        self.waits += 1;
-        self.waits
     }
 }

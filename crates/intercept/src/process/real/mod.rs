@@ -106,7 +106,7 @@ impl Tree {
 
     /// Closes what programs have left behind: nobody of the tree is there any more.
     pub fn close_all(&mut self, outside: &mut dyn Outside) {
-        let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
+        let threads: Vec<ThreadId> = self.tasks.threads.keys().copied().collect();
         threads.into_iter().for_each(|thread| self.remove_thread(thread, true, outside));
         let objects: Vec<u64> = self.objects.inodes();
         objects.into_iter().for_each(|inode| self.drop_object(inode, outside));
@@ -253,7 +253,7 @@ impl Tree {
 
     fn joins(&mut self, thread: ThreadId, tid: u32, pid: u32, new: bool, wake: OwnedFd, outside: &mut dyn Outside) {
         self.remove_thread(thread, false, outside);
-        let known = self.processes.iter().find(|(_, process)| process.outer == pid).map(|(id, _)| *id);
+        let known = self.tasks.processes.iter().find(|(_, process)| process.outer == pid).map(|(id, _)| *id);
         let process = match known {
             Some(process) => process,
             None => match self.meet_process(pid) {
@@ -263,7 +263,7 @@ impl Tree {
         };
         if new {
             // Who waited in the old image is gone.
-            let old = self.processes.get(&process).map(|one| one.threads.clone()).unwrap_or_default();
+            let old = self.tasks.processes.get(&process).map(|one| one.threads.clone()).unwrap_or_default();
             old.into_iter().for_each(|old| self.remove_thread(old, true, outside));
         }
         let one = Thread {
@@ -280,8 +280,8 @@ impl Tree {
             cpu_until: None,
             rests: None,
         };
-        self.threads.insert(thread, one);
-        if let Some(one) = self.processes.get_mut(&process) {
+        self.tasks.threads.insert(thread, one);
+        if let Some(one) = self.tasks.processes.get_mut(&process) {
             one.threads.push(thread);
         }
         if let Some(real) = &mut self.real {
@@ -317,12 +317,12 @@ impl Tree {
             began: self.clock,
             name: String::new(),
         };
-        self.processes.insert(id, one);
+        self.tasks.processes.insert(id, one);
         Some(id)
     }
 
     fn process_is_gone(&mut self, process: ProcessId, outside: &mut dyn Outside) {
-        let Some(one) = self.processes.remove(&process) else { return };
+        let Some(one) = self.tasks.processes.remove(&process) else { return };
         for thread in one.threads {
             self.remove_thread(thread, true, outside);
         }
@@ -331,11 +331,11 @@ impl Tree {
     /// Forgets a thread. `free`: nobody is there to give its channel back.
     fn remove_thread(&mut self, thread: ThreadId, free: bool, outside: &mut dyn Outside) {
         self.leave_wait(thread);
-        let Some(one) = self.threads.remove(&thread) else { return };
-        if let Some(process) = self.processes.get_mut(&one.process) {
+        let Some(one) = self.tasks.threads.remove(&thread) else { return };
+        if let Some(process) = self.tasks.processes.get_mut(&one.process) {
             process.threads.retain(|other| *other != thread);
         }
-        self.queue.retain(|other| *other != thread);
+        self.tasks.queue.retain(|other| *other != thread);
         self.drop_made(thread, outside);
         if let Some(real) = &mut self.real {
             real.wakes.remove(&thread);
@@ -358,10 +358,10 @@ impl Tree {
         let Some(real) = &mut self.real else { return };
         let Some(body) = real.made.remove(&thread) else { return };
         let watched = real.watch(ours.as_fd(), inode, libc::EPOLLRDHUP);
-        if let Body::Socket(socket) = &body {
-            if watched.is_err() || self.objects.has(inode) {
-                return outside.stack().close(*socket);
-            }
+        if let Body::Socket(socket) = &body
+            && (watched.is_err() || self.objects.has(inode))
+        {
+            return outside.stack().close(*socket);
         }
         self.objects.insert(inode, Object::new(ours, body));
     }
@@ -370,9 +370,9 @@ impl Tree {
         let arena = std::sync::Arc::clone(&self.arena);
         let channel = arena.channel(thread);
         match channel.word.load(Acquire) {
-            abi::POSTED if self.threads.contains_key(&thread) => self.serve_call(thread, outside),
+            abi::POSTED if self.tasks.threads.contains_key(&thread) => self.serve_call(thread, outside),
             abi::PARKED if channel.cancel.load(SeqCst) != 0 => {
-                let Some(State::Waiting(wait)) = self.threads.get(&thread).map(|one| &one.state) else { return };
+                let Some(State::Waiting(wait)) = self.tasks.threads.get(&thread).map(|one| &one.state) else { return };
                 let result = wait.interrupted;
                 self.answer(thread, result);
                 self.make_runnable(thread);
@@ -385,13 +385,13 @@ impl Tree {
         let arena = std::sync::Arc::clone(&self.arena);
         let channel = arena.channel(thread);
         let posted = Posted::read(channel);
-        if let Some(one) = self.threads.get_mut(&thread) {
+        if let Some(one) = self.tasks.threads.get_mut(&thread) {
             one.state = State::Runnable;
         }
         if !self.goes_on(thread, &posted, channel) {
             return self.park_or_queue(thread);
         }
-        let outer = self.process_of(thread).ok().and_then(|id| self.processes.get(&id)).map_or(0, |one| one.outer);
+        let outer = self.tasks.process_of(thread).ok().and_then(|id| self.tasks.processes.get(&id)).map_or(0, |one| one.outer);
         let epoll = posted.descriptor & strict::EPOLL_NUMBER;
         let caller = Caller::real(channel, Brought::default());
         let result = match posted.number {
@@ -430,7 +430,7 @@ impl Tree {
     fn goes_on(&mut self, thread: ThreadId, posted: &Posted, channel: &Channel) -> bool {
         let brought = self.real.as_mut().and_then(|real| real.brought.remove(&thread));
         let brought = brought.and_then(|mut brought| brought.is_back(posted, channel).then_some(brought));
-        let Some(one) = self.threads.get_mut(&thread) else { return false };
+        let Some(one) = self.tasks.threads.get_mut(&thread) else { return false };
         let Some(mut brought) = brought else {
             one.begin_call();
             return true;
@@ -505,8 +505,8 @@ impl Tree {
     }
 
     fn park_or_queue(&mut self, thread: ThreadId) {
-        match self.threads.get(&thread).map(|one| &one.state) {
-            Some(State::Runnable) => self.queue.push_back(thread),
+        match self.tasks.threads.get(&thread).map(|one| &one.state) {
+            Some(State::Runnable) => self.tasks.queue.push_back(thread),
             Some(State::Waiting(_)) => self.arena.say(thread, abi::PARKED),
             _ => {}
         }
@@ -529,7 +529,7 @@ impl Tree {
             libc::SYS_writev => "writev",
             _ => crate::call::row_of(arch::AUDIT_ARCH, number as i32).name,
         };
-        let waits = matches!(self.threads.get(&thread).map(|one| &one.state), Some(State::Waiting(_)));
+        let waits = matches!(self.tasks.threads.get(&thread).map(|one| &one.state), Some(State::Waiting(_)));
         let result = self.arena.channel(thread).result.load(Relaxed);
         let later = [libc::EAGAIN, libc::EINPROGRESS].iter().any(|errno| result == -i64::from(*errno));
         let counts = self.calls.of(name);
@@ -543,7 +543,7 @@ impl Tree {
 
     /// Threads whose answers are in their channels go on.
     fn release_answered(&mut self) {
-        for thread in std::mem::take::<VecDeque<ThreadId>>(&mut self.queue) {
+        for thread in std::mem::take::<VecDeque<ThreadId>>(&mut self.tasks.queue) {
             let parked = self.arena.channel(thread).word.load(Acquire) == abi::PARKED;
             self.arena.say(thread, abi::ANSWERED);
             if parked && let Some(wake) = self.real.as_ref().and_then(|real| real.wakes.get(&thread)) {
