@@ -11,6 +11,7 @@ use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
 use super::pending;
 use super::state::Wait;
+use super::tasks::Tasks;
 use super::tree::Tree;
 use crate::memory::Memory as _;
 use crate::sys::Errno;
@@ -35,11 +36,11 @@ pub(super) fn is_cpu_clock(id: i32) -> bool {
     matches!(id, libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID) || id < 0 && id & 7 != CLOCKFD
 }
 
-impl Tree {
+impl Tasks {
     /// pid_for_clock: whose clock a number means. `reads`: it is only asked for the time.
     pub(super) fn cpu_clock(&self, thread: ThreadId, id: i32, reads: bool) -> Result<CpuClock, Errno> {
-        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
-        let own = self.tasks.processes.get(&one.process).map_or(0, |process| process.pid);
+        let one = self.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        let own = self.processes.get(&one.process).map_or(0, |process| process.pid);
         let (of_thread, number) = match id {
             libc::CLOCK_PROCESS_CPUTIME_ID => (false, 0),
             libc::CLOCK_THREAD_CPUTIME_ID => (true, 0),
@@ -51,13 +52,13 @@ impl Tree {
             (true, 0) => Ok(CpuClock::Thread(one.tid)),
             (false, 0) => Ok(CpuClock::Process(own)),
             (true, tid) => {
-                let there = self.tasks.threads.values().any(|other| other.process == one.process && other.tid == tid);
+                let there = self.threads.values().any(|other| other.process == one.process && other.tid == tid);
                 there.then_some(CpuClock::Thread(tid)).ok_or(Errno(libc::EINVAL))
             }
             // "For clock_gettime(PROCESS) allow finding the process by with the pid of the current task."
             (false, tid) if reads && tid == one.tid => Ok(CpuClock::Process(own)),
             (false, pid) => {
-                let there = pid == INIT || self.tasks.processes.values().any(|process| process.pid == pid);
+                let there = pid == INIT || self.processes.values().any(|process| process.pid == pid);
                 there.then_some(CpuClock::Process(pid)).ok_or(Errno(libc::EINVAL))
             }
         }
@@ -66,24 +67,50 @@ impl Tree {
     /// What a CPU clock shows, in nanoseconds. None: its thread or process is no more.
     fn cpu_now(&self, clock: CpuClock) -> Option<u64> {
         match clock {
-            CpuClock::Thread(tid) => self.tasks.threads.values().find(|one| one.tid == tid).map(|one| one.cpu),
+            CpuClock::Thread(tid) => self.threads.values().find(|one| one.tid == tid).map(|one| one.cpu),
             CpuClock::Process(INIT) => Some(0),
             CpuClock::Gone => None,
-            CpuClock::Process(pid) => self.tasks.processes.values().find(|one| one.pid == pid).map(|one| one.cpu),
+            CpuClock::Process(pid) => self.processes.values().find(|one| one.pid == pid).map(|one| one.cpu),
         }
     }
 
+    /// The clocks that go on with a thread, and what they show.
+    fn clocks_of(&self, thread: ThreadId) -> [(CpuClock, u64); 2] {
+        let one = self.threads.get(&thread);
+        let process = one.and_then(|one| self.processes.get(&one.process));
+        [
+            (CpuClock::Thread(one.map_or(0, |one| one.tid)), one.map_or(0, |one| one.cpu)),
+            (CpuClock::Process(process.map_or(0, |process| process.pid)), process.map_or(0, |process| process.cpu)),
+        ]
+    }
+
+    /// ITIMER_VIRTUAL (0) or ITIMER_PROF (1), as getitimer(2) shows it: interval, and what is left.
+    pub(super) fn cpu_interval(&self, process: ProcessId, which: usize) -> [Duration; 2] {
+        let one = self.processes.get(&process);
+        let timer = one.and_then(|one| one.timers.cpu_intervals.get(which).copied()).unwrap_or_default();
+        let now = one.map_or(0, |one| one.cpu);
+        let left = match timer.expires {
+            0 => 0,
+            // "val = TICK_NSEC" for one that "is about to fire".
+            expires if expires <= now => TICK,
+            expires => expires - now,
+        };
+        [timer.interval, left].map(Duration::from_nanos)
+    }
+}
+
+impl Tree {
     /// clock_gettime(2) of CPU clocks of others; one's own the program's side knows.
     pub(super) fn clock_gettime(&self, asked: &Asked<'_>, call: calls::ClockGettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let clock = self.cpu_clock(asked.thread, call.which_clock.get(), true)?;
-        let value = self.cpu_now(clock).ok_or(Errno(libc::EINVAL))?;
+        let clock = self.tasks.cpu_clock(asked.thread, call.which_clock.get(), true)?;
+        let value = self.tasks.cpu_now(clock).ok_or(Errno(libc::EINVAL))?;
         asked.caller.write_timespec(call.tp.0 as u64, Duration::from_nanos(value)).map(|()| Outcome::Done(0))
     }
 
     /// clock_getres(2), likewise.
     pub(super) fn clock_getres(&self, asked: &Asked<'_>, call: calls::ClockGetres, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let id = call.which_clock.get();
-        self.cpu_clock(asked.thread, id, false)?;
+        self.tasks.cpu_clock(asked.thread, id, false)?;
         let value = if id & 3 == 2 { 1 } else { TICK };
         if call.tp.0 != 0 {
             asked.caller.write_timespec(call.tp.0 as u64, Duration::from_nanos(value))?;
@@ -104,23 +131,13 @@ impl Tree {
         }
     }
 
-    /// The clocks that go on with a thread, and what they show.
-    fn clocks_of(&self, thread: ThreadId) -> [(CpuClock, u64); 2] {
-        let one = self.tasks.threads.get(&thread);
-        let process = one.and_then(|one| self.tasks.processes.get(&one.process));
-        [
-            (CpuClock::Thread(one.map_or(0, |one| one.tid)), one.map_or(0, |one| one.cpu)),
-            (CpuClock::Process(process.map_or(0, |process| process.pid)), process.map_or(0, |process| process.cpu)),
-        ]
-    }
-
     /// How long a thread may have the processor until something is due at one of its clocks. None: nothing is.
     pub(super) fn cpu_left(&self, thread: ThreadId) -> Option<Duration> {
         if self.cpu_timers.is_empty() {
             return None;
         }
         let left = |(clock, now)| self.cpu_timers.first(clock).map(|((_, at, _), _): (Key, Due)| at.saturating_sub(now));
-        self.clocks_of(thread).into_iter().filter_map(left).min().map(Duration::from_nanos)
+        self.tasks.clocks_of(thread).into_iter().filter_map(left).min().map(Duration::from_nanos)
     }
 
     /// A thread has had the processor: what is due at its clocks by now happens.
@@ -128,7 +145,7 @@ impl Tree {
         if self.cpu_timers.is_empty() {
             return;
         }
-        for (clock, now) in self.clocks_of(thread) {
+        for (clock, now) in self.tasks.clocks_of(thread) {
             while let Some((key, due)) = self.cpu_timers.first(clock).filter(|((_, at, _), _)| *at <= now) {
                 self.cpu_timers.remove(key);
                 match due {
@@ -190,20 +207,6 @@ impl Tree {
         }
     }
 
-    /// ITIMER_VIRTUAL (0) or ITIMER_PROF (1), as getitimer(2) shows it: interval, and what is left.
-    pub(super) fn cpu_interval(&self, process: ProcessId, which: usize) -> [Duration; 2] {
-        let one = self.tasks.processes.get(&process);
-        let timer = one.and_then(|one| one.timers.cpu_intervals.get(which).copied()).unwrap_or_default();
-        let now = one.map_or(0, |one| one.cpu);
-        let left = match timer.expires {
-            0 => 0,
-            // "val = TICK_NSEC" for one that "is about to fire".
-            expires if expires <= now => TICK,
-            expires => expires - now,
-        };
-        [timer.interval, left].map(Duration::from_nanos)
-    }
-
     /// set_cpu_itimer
     pub(super) fn set_cpu_interval(&mut self, process: ProcessId, which: usize, first: Duration, interval: Duration) {
         let Some(one) = self.tasks.processes.get_mut(&process) else { return };
@@ -239,7 +242,7 @@ impl Tree {
         let (clock, mut timer) = posix.cpu.ok_or(Errno(libc::EINVAL))?;
         let silent = posix.notify == libc::SIGEV_NONE;
         // "if (p && cpu_timer_getexpires(&timr->it.cpu)) __posix_cpu_timer_get(timr, itp, ...);"
-        let Some(now) = self.cpu_now(clock) else { return Ok([Duration::ZERO; 2]) };
+        let Some(now) = self.tasks.cpu_now(clock) else { return Ok([Duration::ZERO; 2]) };
         let left = if timer.expires == 0 {
             0
         } else {
@@ -261,7 +264,7 @@ impl Tree {
         let posix = self.tasks.processes.get(&process).and_then(|one| one.timers.posix.get(&id)).ok_or(Errno(libc::EINVAL))?;
         let (clock, old) = posix.cpu.ok_or(Errno(libc::EINVAL))?;
         let silent = posix.notify == libc::SIGEV_NONE;
-        let now = self.cpu_now(clock).ok_or(Errno(libc::ESRCH))?;
+        let now = self.tasks.cpu_now(clock).ok_or(Errno(libc::ESRCH))?;
         if let Some(key) = old.key {
             self.cpu_timers.remove(key);
         }
@@ -287,7 +290,7 @@ impl Tree {
         let (absolute, rest) = (call.flags.0 as i32 & TIMER_ABSTIME != 0, call.rmtp.0 as u64);
         let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some((clock, until))) = (one.held, one.cpu_until) {
-            let left = until.saturating_sub(self.cpu_now(clock).unwrap_or(0));
+            let left = until.saturating_sub(self.tasks.cpu_now(clock).unwrap_or(0));
             if one.expired || left == 0 {
                 return Ok(Outcome::Done(0));
             }
@@ -298,11 +301,11 @@ impl Tree {
         }
         let own = one.tid;
         let wanted = nanos(caller.read_timespec(call.rqtp.0 as u64)?);
-        let clock = self.cpu_clock(thread, call.which_clock.get(), false)?;
+        let clock = self.tasks.cpu_clock(thread, call.which_clock.get(), false)?;
         if clock == CpuClock::Thread(own) {
             return Err(Errno(libc::EINVAL));
         }
-        let now = self.cpu_now(clock).ok_or(Errno(libc::EINVAL))?;
+        let now = self.tasks.cpu_now(clock).ok_or(Errno(libc::EINVAL))?;
         let until = if wanted != 0 && !absolute { now.saturating_add(wanted) } else { wanted };
         if until <= now {
             return Ok(Outcome::Done(0));

@@ -1,5 +1,6 @@
 //! Signals between processes, virtual from end to end: queued here, delivered by the program's side when its thread goes on.
 
+use super::arena::Arena;
 use super::caller::{Caller, Posted};
 use super::ids::{ProcessId, ThreadId};
 use super::outcome::{Asked, Outcome};
@@ -32,24 +33,26 @@ fn read_info(caller: &Caller<'_>, at: calls::In<calls::kernel::SigInfo>, signal:
     Ok(())
 }
 
+/// What a signal would do to a process now.
+fn effect(arena: &Arena, process: ProcessId, signal: i32) -> Effect {
+    let handler = arena.process(process).actions.get(signal as usize).map_or(0, |action| action.handler.load(Relaxed));
+    match handler {
+        _ if signal == libc::SIGKILL => Effect::Kills,
+        _ if signal == libc::SIGSTOP => Effect::Stops,
+        1 => Effect::Nothing,
+        0 if HARMLESS.contains(&signal) => Effect::Nothing,
+        0 if STOPPING.contains(&signal) => Effect::Stops,
+        0 => Effect::Kills,
+        _ => Effect::Handled,
+    }
+}
+
+/// The signals that a thread blocks.
+fn mask(arena: &Arena, thread: ThreadId) -> u64 {
+    arena.channel(thread).mask.load(Relaxed)
+}
+
 impl Tree {
-    fn effect(&self, process: ProcessId, signal: i32) -> Effect {
-        let handler = self.arena.process(process).actions.get(signal as usize).map_or(0, |action| action.handler.load(Relaxed));
-        match handler {
-            _ if signal == libc::SIGKILL => Effect::Kills,
-            _ if signal == libc::SIGSTOP => Effect::Stops,
-            1 => Effect::Nothing,
-            0 if HARMLESS.contains(&signal) => Effect::Nothing,
-            0 if STOPPING.contains(&signal) => Effect::Stops,
-            0 => Effect::Kills,
-            _ => Effect::Handled,
-        }
-    }
-
-    fn mask(&self, thread: ThreadId) -> u64 {
-        self.arena.channel(thread).mask.load(Relaxed)
-    }
-
     /// Sends a signal to a process: to the first of its threads that does not block it.
     pub(super) fn signal_process(&mut self, process: ProcessId, signal: i32, info: Info) {
         if !self.prepare_signal(process, signal) {
@@ -62,8 +65,8 @@ impl Tree {
         }
         let threads = one.threads.clone();
         self.show_pending(process);
-        let open = threads.iter().find(|thread| self.mask(**thread) & bit(signal) == 0).copied();
-        let waits_for_it = threads.iter().find(|thread| self.waits_for_signal(**thread) & bit(signal) != 0).copied();
+        let open = threads.iter().find(|thread| mask(&self.arena, **thread) & bit(signal) == 0).copied();
+        let waits_for_it = threads.iter().find(|thread| self.tasks.waits_for_signal(**thread) & bit(signal) != 0).copied();
         if let Some(thread) = waits_for_it.or(open) {
             self.interrupt_if_signalled(thread);
         }
@@ -72,7 +75,7 @@ impl Tree {
     /// complete_signal: a signal for the process of the thread that runs is that thread's, unless it blocks it.
     pub(super) fn takes_signal(&self, process: ProcessId, signal: i32, running: ThreadId) -> Option<ThreadId> {
         let its = self.tasks.threads.get(&running).is_some_and(|one| one.process == process);
-        (its && self.mask(running) & bit(signal) == 0).then_some(running)
+        (its && mask(&self.arena, running) & bit(signal) == 0).then_some(running)
     }
 
     /// Sends a signal to a thread.
@@ -109,10 +112,10 @@ impl Tree {
         } else if STOPPING.contains(&signal) {
             self.forget_signals(process, bit(libc::SIGCONT));
         }
-        let blocked = threads.iter().all(|thread| self.mask(*thread) & bit(signal) != 0);
-        let wanted = threads.iter().any(|thread| self.waits_for_signal(*thread) & bit(signal) != 0);
+        let blocked = threads.iter().all(|thread| mask(&self.arena, *thread) & bit(signal) != 0);
+        let wanted = threads.iter().any(|thread| self.tasks.waits_for_signal(*thread) & bit(signal) != 0);
         // sig_ignored: "Blocked signals are never ignored".
-        blocked || wanted || self.effect(process, signal) != Effect::Nothing
+        blocked || wanted || effect(&self.arena, process, signal) != Effect::Nothing
     }
 
     fn forget_signals(&mut self, process: ProcessId, unwanted: u64) {
@@ -136,17 +139,10 @@ impl Tree {
         }
     }
 
-    fn waits_for_signal(&self, thread: ThreadId) -> u64 {
-        match self.tasks.threads.get(&thread).map(|one| &one.state) {
-            Some(State::Waiting(wait)) => wait.signals,
-            _ => 0,
-        }
-    }
-
     /// Ends the wait of a thread for which there is a signal.
     pub(super) fn interrupt_if_signalled(&mut self, thread: ThreadId) {
         let pending = self.arena.channel(thread).pending.load(Relaxed);
-        let open = pending & !self.mask(thread);
+        let open = pending & !mask(&self.arena, thread);
         let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         let process = one.process;
         let State::Waiting(wait) = &one.state else { return };
@@ -158,8 +154,10 @@ impl Tree {
         let interrupted = wait.interrupted;
         // One that is on its way already came before the call.
         let comes = self.real.is_none() && self.arena.channel(thread).signal.load(Relaxed) != 0;
-        let of = |effect: &dyn Fn(Effect) -> bool| {
-            (1..=64).filter(|signal| open & bit(*signal) != 0 && effect(self.effect(process, *signal))).fold(0, |bits, one| bits | bit(one))
+        let of = |is_it: &dyn Fn(Effect) -> bool| {
+            (1..=64)
+                .filter(|signal| open & bit(*signal) != 0 && is_it(effect(&self.arena, process, *signal)))
+                .fold(0, |bits, one| bits | bit(one))
         };
         let (stops, acts) = (of(&|effect| effect == Effect::Stops), of(&|effect| matches!(effect, Effect::Kills | Effect::Handled)));
         let does_something = comes || stops | acts != 0;
@@ -199,7 +197,7 @@ impl Tree {
             return;
         }
         loop {
-            let open = !self.mask(thread);
+            let open = !mask(&self.arena, thread);
             let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
             let process = one.process;
             let taken = match one.queue.take(open) {
@@ -209,7 +207,7 @@ impl Tree {
             let Some((signal, info)) = taken else { return };
             self.show_pending(process);
             self.timer_delivered(process, &info);
-            match self.effect(process, signal) {
+            match effect(&self.arena, process, signal) {
                 Effect::Nothing => {}
                 Effect::Stops => {
                     self.stop(process, signal);
@@ -321,7 +319,7 @@ impl Tree {
         }
         for process in members.iter().filter(|id| **id != sender).chain(members.iter().filter(|id| **id == sender)) {
             // get_signal: "If it's an orphaned process group, then ignore" what only stops.
-            let stops = STOPPING.contains(&signal) && self.effect(*process, signal) == Effect::Stops;
+            let stops = STOPPING.contains(&signal) && effect(&self.arena, *process, signal) == Effect::Stops;
             if has_keeper || !stops {
                 self.signal_process(*process, signal, info_from_kernel(signal));
             }
@@ -514,7 +512,7 @@ impl Tree {
     /// A program set a signal to be ignored: those that wait are gone.
     pub(super) fn now_ignored(&mut self, thread: ThreadId, signal: i32) {
         if let Ok(process) = self.tasks.process_of(thread)
-            && self.effect(process, signal) == Effect::Nothing
+            && effect(&self.arena, process, signal) == Effect::Nothing
         {
             self.forget_signals(process, bit(signal));
         }

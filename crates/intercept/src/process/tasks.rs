@@ -50,4 +50,12 @@ impl Tasks {
         let process = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process));
         own | process.map_or(0, |process| process.queue.bits())
     }
+
+    /// The signals that a thread waits for.
+    pub fn waits_for_signal(&self, thread: ThreadId) -> u64 {
+        match self.threads.get(&thread).map(|one| &one.state) {
+            Some(State::Waiting(wait)) => wait.signals,
+            _ => 0,
+        }
+    }
 }

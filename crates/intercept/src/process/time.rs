@@ -212,7 +212,7 @@ impl Tree {
             _ => return Err(Errno(libc::EINVAL)),
         };
         let old = self.tasks.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
-        let shown = cpu.map_or([old.interval, old.left(self.clock)], |which| self.cpu_interval(process, which));
+        let shown = cpu.map_or([old.interval, old.left(self.clock)], |which| self.tasks.cpu_interval(process, which));
         let words = shown.map(|value| [value.as_secs(), u64::from(value.subsec_micros())]);
         Ok((words.concat().into_iter().flat_map(u64::to_ne_bytes).collect(), cpu))
     }
@@ -368,7 +368,7 @@ impl Tree {
             }
         }
         caller.write(call.created_timer_id.0 as u64, &id.to_ne_bytes())?;
-        let cpu = if is_cpu_clock(clock) { Some((self.cpu_clock(thread, clock, false)?, CpuTimer::default())) } else { None };
+        let cpu = if is_cpu_clock(clock) { Some((self.tasks.cpu_clock(thread, clock, false)?, CpuTimer::default())) } else { None };
         let one = self.tasks.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
         one.timers.posix.insert(id, Posix { clock, notify, signal: number, value, tid, timer: Timer::default(), cpu, overrun: 0 });
         Ok(Outcome::Done(0))
