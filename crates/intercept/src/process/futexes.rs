@@ -64,7 +64,8 @@ impl Futexes {
         self.drop_if_empty(key);
         first
     }
-    /// Takes up to `count` out of a queue whose bits are among these, in order of their coming. True: it ended at one who waits for a lock that is handed over.
+    /// Takes up to `count` out of a queue whose bits are among these, in order of their coming.
+    /// True: it ended at one who waits for a lock that is handed over.
     pub fn take(&mut self, key: Key, count: i32, bits: u32) -> (Vec<Waiter>, bool) {
         let mut taken = Vec::new();
         let mut refused = false;

@@ -85,7 +85,7 @@ fn is_closed(folder: &Path) -> bool {
     true
 }
 
-/// Whoever root starts programs as is nobody outside (`launch::Users`), so everybody must be let into the folder and those above it.
+/// Whoever root starts programs as is nobody outside (`users::Users`), so everybody must be let into the folder and those above it.
 fn may_be_entered(folder: &Path) -> bool {
     let open = |folder: &Path| {
         folder.metadata().is_ok_and(|found| found.mode() & 0o001 != 0 || found.uid() == NOBODY && found.mode() & 0o100 != 0)

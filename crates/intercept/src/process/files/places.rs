@@ -16,7 +16,7 @@ pub const OWN_FOLDERS: [&str; 3] = ["/tmp", "/root", "/run"];
 pub(super) const HOST: &str = "/host";
 pub(super) const LOW: &str = "/low";
 pub(super) const NODE: &str = "/node";
-/// Where it has folders that nodes are given, by number, the layer of [`skeleton`], and files that all nodes have.
+/// Where it has folders that nodes are given, by number, the layer of [`super::skeleton`], and files that all nodes have.
 pub(super) const SHARED: &str = "/shared";
 pub(super) const SKELETON: &str = "/skeleton";
 pub(super) const COMMON: &str = "/common";
