@@ -44,6 +44,7 @@ def main() -> int:
                      lambda case=(kind, strict, family, engine): _late(pages.late, program, *case), pages.NEEDS_ROOT)
         for strict, mode in adapters.items():
             rows.run(f"late pages/stuck/{mode}", lambda strict=strict: _late(pages.stuck, program, strict), pages.NEEDS_ROOT)
+        rows.run("late pages/stack lost/notify", lambda: _late(pages.stack_lost, program), pages.NEEDS_ROOT)
     rows.run("control/random messages", messages.random_messages)
     for case in blocks.CASES:
         for policy in ("close", "bypass"):

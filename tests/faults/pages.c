@@ -6,8 +6,8 @@
  *                             each call came to is a line on standard output, the same natively and under weft.
  *   pages other FROM TO       for each byte: a whole transfer, TCP and UDP, then a byte back.
  *   pages transfer            one such transfer.
- *   pages stuck TICKS         one call whose page never comes, interrupted by so many ticks of a timer; then a line
- *                             with this process's number.
+ *   pages stuck TICKS         one call whose page never comes, interrupted by so many ticks of a timer (0: never); then
+ *                             a line with this process's number.
  *
  * KIND: missing (userfaultfd), protected (userfaultfd, write-protected: calls that write), race (userfaultfd, and another thread takes the
  * page away while the call is made), fuse (a file whose server is a child of this program).
@@ -623,7 +623,7 @@ static void stuck(void) {
     begin("stuck");
     pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
     ok(sigaction(SIGALRM, &action, NULL), "sigaction");
-    ok(setitimer(ITIMER_REAL, &timer, NULL), "setitimer");
+    if (ticks_wanted) ok(setitimer(ITIMER_REAL, &timer, NULL), "setitimer");
     leave_pages(1);
     recvfrom(fd, IN(in->c.text[0]), 5, 0, (void *)IN(&in->a.address), IN(&in->b.length));
     die("the page came");

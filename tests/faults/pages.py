@@ -7,6 +7,7 @@ must be what it is natively.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from pathlib import Path
@@ -81,3 +82,18 @@ def stuck(env: Environment, pages: str, strict: bool) -> str:
     env.run("transfer-again", [*words, pages, "transfer"], namespace, SECONDS_MAX)
     daemon.down()
     return f"{STUCK} programs stuck for good, killed"
+
+
+def stack_lost(env: Environment, pages: str) -> str:
+    """A stack that is killed while its workers have a call, which no signal interrupts: nobody but its caretaker can answer it."""
+    namespace = env.namespace("s")
+    daemon = weft.Daemon(env, namespace)
+    program = env.start("stuck", [*daemon.run_words(), pages, "stuck", "0"], namespace)
+    program.wait_for_line("interrupted ", SECONDS_MAX)
+    os.kill(daemon.process.pid, signal.SIGKILL)
+    daemon.process.wait(SECONDS_MAX)
+    program.wait(SECONDS_MAX)
+    wanted = f"failed: the page came: {os.strerror(errno.ENETDOWN)}"
+    if wanted not in program.stdout.splitlines():
+        raise Failure(f"the program said {program.stdout!r} instead of {wanted!r}")
+    return "the call fails with ENETDOWN"

@@ -8,6 +8,7 @@ use crate::sys::{self, Errno};
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most bytes of the will.
 pub const WILL_BYTES_MAX: usize = 64 << 10;
@@ -36,6 +37,22 @@ struct Page {
 #[derive(Debug)]
 pub struct Ledger {
     page: *const Page,
+    /// weft's own: which slots are free.
+    slots: Mutex<Slots>,
+}
+
+/// A call that has no answer yet: noted until this is dropped.
+#[derive(Debug)]
+pub struct Noted {
+    ledger: Arc<Ledger>,
+    slot: u32,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.ledger.let_go(self.slot);
+        self.ledger.slots.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.slot);
+    }
 }
 
 // SAFETY: the mapping belongs to this value, and all of it is atomic.
@@ -59,7 +76,7 @@ impl Ledger {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         // SAFETY: a new mapping wherever there is room; all its bytes are zero, which every part of a Page may be.
         let page = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<Page>(), protection, flags, -1, 0) };
-        if page == libc::MAP_FAILED { Err(sys::last()) } else { Ok(Ledger { page: page.cast() }) }
+        if page == libc::MAP_FAILED { Err(sys::last()) } else { Ok(Ledger { page: page.cast(), slots: Mutex::default() }) }
     }
 
     fn page(&self) -> &Page {
@@ -95,8 +112,14 @@ impl Ledger {
         self.page().over.load(Acquire) != 0
     }
 
-    /// A call is held: what it is to fail with after weft's end.
-    pub fn hold(&self, slot: u32, listener: RawFd, id: u64, errno: Errno) {
+    /// Notes a call that weft has received and not answered: what it is to fail with after weft's end.
+    pub fn note(self: &Arc<Self>, listener: RawFd, id: u64, errno: Errno) -> Noted {
+        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.hold(slot, listener, id, errno);
+        Noted { ledger: Arc::clone(self), slot }
+    }
+
+    fn hold(&self, slot: u32, listener: RawFd, id: u64, errno: Errno) {
         let page = self.page();
         let Some(one) = page.held.get(slot as usize) else { return };
         one.id.store(id, Relaxed);
@@ -105,8 +128,7 @@ impl Ledger {
         page.top.fetch_max(slot + 1, Relaxed);
     }
 
-    /// It is held no more.
-    pub fn let_go(&self, slot: u32) {
+    fn let_go(&self, slot: u32) {
         if let Some(one) = self.page().held.get(slot as usize) {
             one.errno.store(0, Release);
         }
@@ -123,21 +145,21 @@ impl Ledger {
 
 /// Numbers of slots, the lowest free one first.
 #[derive(Debug, Default)]
-pub struct Slots {
+struct Slots {
     free: std::collections::BTreeSet<u32>,
     top: u32,
 }
 
 impl Slots {
     /// A number that nobody has.
-    pub fn take(&mut self) -> u32 {
+    fn take(&mut self) -> u32 {
         self.free.pop_first().unwrap_or_else(|| {
             self.top += 1;
             self.top - 1
         })
     }
     /// Gives one back.
-    pub fn give_back(&mut self, slot: u32) {
+    fn give_back(&mut self, slot: u32) {
         self.free.insert(slot);
     }
 }
@@ -158,16 +180,14 @@ mod tests {
 
     #[test]
     fn calls_are_held_until_they_are_let_go() {
-        let (ledger, mut slots) = (Ledger::new().unwrap(), Slots::default());
-        let taken: Vec<u32> = (0..3).map(|_| slots.take()).collect();
-        for slot in &taken {
-            ledger.hold(*slot, 7, u64::from(*slot) + 100, Errno(libc::ENETDOWN));
-        }
-        ledger.let_go(taken[1]);
-        slots.give_back(taken[1]);
+        let ledger = Arc::new(Ledger::new().unwrap());
+        let mut noted: Vec<Noted> = (100..103).map(|id| ledger.note(7, id, Errno(libc::ENETDOWN))).collect();
+        drop(noted.remove(1));
         let numbers = |ledger: &Ledger| ledger.held().iter().map(|(_, id, _)| *id).collect::<Vec<_>>();
         assert_eq!(numbers(&ledger), [100, 102]);
-        assert_eq!(slots.take(), taken[1]);
+        noted.push(ledger.note(7, 103, Errno(libc::ENETDOWN)));
+        assert_eq!(numbers(&ledger), [100, 103, 102]);
+        drop(noted.pop());
         ledger.hold(HELD_MAX as u32, 7, 1, Errno(libc::ENETDOWN));
         ledger.let_go(HELD_MAX as u32);
         assert_eq!(numbers(&ledger), [100, 102]);

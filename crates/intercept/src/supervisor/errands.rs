@@ -4,6 +4,7 @@ use super::parked::{Parked, Stage, TREE_MAX};
 use super::state::Supervisor;
 use super::turn::Turn;
 use crate::call::{Call, Outcome};
+use crate::caretaker::ledger::Noted;
 use crate::remote::LATER;
 use crate::standin::liveness;
 use crate::sys::Errno;
@@ -26,7 +27,15 @@ impl Supervisor {
         let end = call.held.or(call.file.get().map(|(key, _)| key)).and_then(|key| self.borrow(key).ok());
         let number = self.parked.next;
         self.parked.next += 1;
-        self.run_errand(number, Parked { call, stage, end, unwritten: None }, job, turn);
+        let noted = self.note(&call);
+        self.run_errand(number, Parked { call, stage, end, unwritten: None, noted }, job, turn);
+    }
+
+    /// Notes a call for the caretaker: weft may end before the worker is back.
+    fn note(&self, call: &Call) -> Option<Noted> {
+        let stand_in = call.held.or(call.file.get().map(|(key, _)| key));
+        let listener = self.trees.get(call.tree).map(|listener| &**listener);
+        self.held.note(call, self.errno_at_end(stand_in), listener)
     }
 
     fn run_errand(&mut self, number: u64, parked: Parked, job: Job, turn: &mut Turn<'_>) {
@@ -62,6 +71,7 @@ impl Supervisor {
         let Some(number) = found.map(|(number, _)| *number) else { return Some(call) };
         let mut parked = self.parked.calls.remove(&number)?;
         parked.call.id = call.id;
+        parked.noted = self.note(&parked.call);
         match (parked.unwritten.take(), &parked.stage) {
             (Some(job), _) => self.run_errand(number, parked, job, turn),
             (None, Stage::Missed(answer)) => {

@@ -5,7 +5,7 @@
 //! Nobody reports that a held call was cancelled; so while there are any, they are looked at every [`crate::standin::liveness::PERIOD`].
 
 use crate::call::Call;
-use crate::caretaker::ledger::{Ledger, Slots};
+use crate::caretaker::ledger::{Ledger, Noted};
 use crate::notify::Listener;
 use crate::sys::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub(crate) struct Held {
     /// What it fails with if weft ends.
     pub at_end: Errno,
     /// Its place in the ledger.
-    slot: u32,
+    _noted: Option<Noted>,
 }
 
 /// All of them, by number and by time.
@@ -35,7 +35,6 @@ pub(crate) struct HeldCalls {
     next: u64,
     /// For weft's caretaker.
     pub ledger: Option<Arc<Ledger>>,
-    slots: Slots,
 }
 
 impl HeldCalls {
@@ -48,6 +47,10 @@ impl HeldCalls {
     pub fn ids(&self) -> Vec<u64> {
         self.calls.keys().copied().collect()
     }
+    /// Notes for the caretaker a call that came from this listener and has no answer yet.
+    pub fn note(&self, call: &Call, at_end: Errno, from: Option<&Listener>) -> Option<Noted> {
+        Some(self.ledger.as_ref()?.note(from?.as_fd().as_raw_fd(), call.id, at_end))
+    }
     /// Holds a call that came from this listener.
     pub fn add(
         &mut self,
@@ -58,17 +61,14 @@ impl HeldCalls {
         at_end: Errno,
         from: Option<&Listener>,
     ) -> u64 {
-        let slot = self.slots.take();
-        if let (Some(ledger), Some(listener)) = (&self.ledger, from) {
-            ledger.hold(slot, listener.as_fd().as_raw_fd(), call.id, at_end);
-        }
+        let noted = self.note(&call, at_end, from);
         let deadline = limit.map(|limit| Instant::now() + limit);
         let id = self.next;
         self.next += 1;
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));
         }
-        self.calls.insert(id, Held { call, stand_in, deadline, end, at_end, slot });
+        self.calls.insert(id, Held { call, stand_in, deadline, end, at_end, _noted: noted });
         id
     }
     pub fn remove(&mut self, id: u64) -> Option<Held> {
@@ -76,10 +76,6 @@ impl HeldCalls {
         if let Some(deadline) = held.deadline {
             self.deadlines.remove(&(deadline, id));
         }
-        if let Some(ledger) = &self.ledger {
-            ledger.let_go(held.slot);
-        }
-        self.slots.give_back(held.slot);
         Some(held)
     }
     /// Takes all of them.

@@ -7,6 +7,7 @@
 //!   ENOBUFS, and `weft show calls` counts it.
 
 use crate::call::{Call, Outcome};
+use crate::caretaker::ledger::Noted;
 use crate::sys::Errno;
 use crate::workers::Job;
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub(crate) struct Parked {
     pub end: Option<OwnedFd>,
     /// A signal came before the worker: to be written when the thread makes the call again.
     pub unwritten: Option<Job>,
+    /// For weft's caretaker: nobody else could answer it.
+    pub noted: Option<Noted>,
 }
 
 /// All parked calls, by the number of their errand.

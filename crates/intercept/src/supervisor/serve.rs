@@ -175,11 +175,16 @@ impl Supervisor {
         }
     }
 
+    /// What a call on this stand-in fails with if weft ends.
+    pub(super) fn errno_at_end(&self, stand_in: Option<usize>) -> Errno {
+        Errno(if stand_in.is_some_and(|key| self.is_connected(key)) { libc::ECONNRESET } else { libc::ENETDOWN })
+    }
+
     fn hold(&mut self, mut call: Call, stand_in: usize, limit: Option<Duration>) {
         call.held = Some(stand_in);
         call.remote.forget_looks();
         let end = self.borrow(stand_in).ok();
-        let at_end = Errno(if self.is_connected(stand_in) { libc::ECONNRESET } else { libc::ENETDOWN });
+        let at_end = self.errno_at_end(Some(stand_in));
         let listener = self.trees.get(call.tree).map(|listener| &**listener);
         let id = self.held.add(call, stand_in, limit, end, at_end, listener);
         if let Some(one) = self.stand_ins.get_mut(stand_in) {
