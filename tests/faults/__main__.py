@@ -44,7 +44,8 @@ def main() -> int:
                      lambda case=(kind, strict, family, engine): _late(pages.late, program, *case), pages.NEEDS_ROOT)
         for strict, mode in adapters.items():
             rows.run(f"late pages/stuck/{mode}", lambda strict=strict: _late(pages.stuck, program, strict), pages.NEEDS_ROOT)
-        rows.run("late pages/stack lost/notify", lambda: _late(pages.stack_lost, program), pages.NEEDS_ROOT)
+        for how in ("SIGKILL", "SIGTERM"):
+            rows.run(f"late pages/stack lost/notify/{how}", lambda how=how: _late(pages.stack_lost, program, how), pages.NEEDS_ROOT)
     rows.run("control/random messages", messages.random_messages)
     for case in blocks.CASES:
         for policy in ("close", "bypass"):
@@ -89,6 +90,8 @@ def _lost(rows: Rows, program: str) -> None:
     for how in ("kill -9", "weft down"):
         run(f"stack lost/later/{how}", lost.later, how, needs_root=NEEDS_ROOT)
         run(f"stack lost/published/{how}", lost.published, how, needs_root=NEEDS_ROOT)
+    for call in lost.IN_HAND_CALLS + (lost.MORE_IN_HAND_CALLS if os.environ.get("FULL") else ()):
+        run(f"stack lost/in hand/{call}", lost.in_hand, call, needs_root=NEEDS_ROOT)
     run("stack lost/started again at once", lost.again, needs_root=NEEDS_ROOT)
     for how in lost.ENDS:
         run(f"forwarding/{how}", lost.forwarding, how, needs_root=NEEDS_ROOT)

@@ -210,6 +210,75 @@ def _told(holder: Process, strict: bool) -> str:
     return _compare(holder.stdout, STRICT if strict else NOTIFY)
 
 
+# One call, when told to. What it fails with.
+IN_HAND = '''
+import errno, os, socket, sys, time
+go, which, host = sys.argv[1:]
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+tcp = socket.socket()
+calls = {
+    "socket": socket.socket, "setsockopt": lambda: tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    "getsockopt": lambda: tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), "bind": lambda: tcp.bind(("0.0.0.0", 7000)),
+    "connect": lambda: tcp.connect((host, 9)), "sendto": lambda: udp.sendto(b"x", (host, 9)), "recvfrom": lambda: udp.recvfrom(9, socket.MSG_DONTWAIT),
+    "getsockname": lambda: tcp.getsockname(), "listen": lambda: tcp.listen(),
+}
+print("ready", flush=True)
+while not os.path.exists(go):
+    time.sleep(0.01)
+try:
+    print("said", calls[which]())
+except OSError as error:
+    print("said", errno.errorcode[error.errno])
+'''
+IN_HAND_CALLS = ("socket", "sendto", "setsockopt")
+MORE_IN_HAND_CALLS = ("getsockopt", "bind", "connect", "recvfrom", "getsockname", "listen")
+
+
+# seccomp_unotify(2): a call comes; its answer, or a descriptor as its answer.
+RECEIVED = re.compile(r"^ioctl\(.*SECCOMP_IOCTL_NOTIF_RECV.*\) = 0$")
+ANSWERED = re.compile(r"^ioctl\(.*SECCOMP_IOCTL_NOTIF_(SEND|ADDFD).*\) = \d+$")
+# A system call of weft's that has nothing to do with the program's may come in between.
+TRIES = 5
+
+
+def in_hand(env: Environment, call: str) -> str:
+    """weft ends before each of the system calls that it makes from the moment in which it has a program's call to that in which it has answered."""
+    log, said = _traced(env, call, "learn", "")
+    lines = log.splitlines()
+    first = next(number for number, line in enumerate(lines) if RECEIVED.match(line))
+    last = next(number for number, line in enumerate(lines) if ANSWERED.match(line))
+    names = [line.partition("(")[0] for line in lines[:last + 1]]
+    for number in range(first + 1, last + 1):
+        inject = f"inject={names[number]}:signal=KILL:when={names[:number + 1].count(names[number])}"
+        for again in range(TRIES):
+            log, said = _traced(env, call, f"{number}-{again}", inject)
+            ended = log.splitlines()
+            answered = any(map(ANSWERED.match, ended))
+            if said != "ENETDOWN" and not answered:
+                raise Failure(f"weft ended before {lines[number]}, and the program said {said!r} instead of 'ENETDOWN': {log}")
+            if any(map(RECEIVED.match, ended)) and not answered:
+                break
+        else:
+            raise Failure(f"weft never ended before {lines[number]}: {log}")
+    return f"ENETDOWN, at each of {last - first} moments"
+
+
+def _traced(env: Environment, call: str, name: str, inject: str) -> tuple[str, str]:
+    """What weft did until it was killed, there or in the end, and what the program's call came to."""
+    kernel, program, go = env.namespace(f"s{name}"), env.namespace(f"p{name}"), env.folder / f"go-{name}"
+    daemon = weft.Daemon(env, kernel, name=f"weft-{name}")
+    asker = env.start(f"asker-{name}", [*program.prefix, *daemon.run_words(), paths.PYTHON, "-c", IN_HAND, str(go), call, weft.HOST])
+    asker.wait_for_line("ready", SECONDS_MAX)
+    tracer = env.start(f"strace-{name}", [paths.tool("strace"), "-p", str(daemon.process.pid), *(["-e", "trace=all", "-e", inject] if inject else [])])
+    tracer.wait_for(lambda: "attached" in tracer.stderr, "attached to weft")
+    go.touch()
+    asker.wait(SECONDS_MAX)
+    os.kill(daemon.process.pid, signal.SIGKILL)
+    daemon.process.wait(SECONDS_MAX)
+    tracer.wait(SECONDS_MAX)
+    return tracer.stderr, asker.stdout.partition("said ")[2].strip()
+
+
 # A server in an event loop and one that waits, and what else a program has: unix sockets.
 LATER = """
 import errno, select, socket, sys, threading

@@ -84,13 +84,13 @@ def stuck(env: Environment, pages: str, strict: bool) -> str:
     return f"{STUCK} programs stuck for good, killed"
 
 
-def stack_lost(env: Environment, pages: str) -> str:
-    """A stack that is killed while its workers have a call, which no signal interrupts: nobody but its caretaker can answer it."""
+def stack_lost(env: Environment, pages: str, how: str) -> str:
+    """A stack that ends while its workers have a call, which no signal interrupts: nobody else could answer it."""
     namespace = env.namespace("s")
     daemon = weft.Daemon(env, namespace)
     program = env.start("stuck", [*daemon.run_words(), pages, "stuck", "0"], namespace)
     program.wait_for_line("interrupted ", SECONDS_MAX)
-    os.kill(daemon.process.pid, signal.SIGKILL)
+    os.kill(daemon.process.pid, signal.Signals[how])
     daemon.process.wait(SECONDS_MAX)
     program.wait(SECONDS_MAX)
     wanted = f"failed: the page came: {os.strerror(errno.ENETDOWN)}"

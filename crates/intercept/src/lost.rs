@@ -42,6 +42,7 @@ impl Supervisor {
         if !wanted.is_empty() {
             programs::each_end(|inode| wanted.contains(&inode), |_, end| programs::lose(end));
         }
+        self.refuse_all_parked();
         for (_, one) in std::mem::take(&mut self.stand_ins) {
             one.ours.into_iter().for_each(programs::part);
         }

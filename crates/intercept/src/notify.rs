@@ -2,6 +2,8 @@
 
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Most calls held at once (one a thread).
 pub const HELD_MAX: usize = 1 << 16;
@@ -21,6 +23,29 @@ pub struct Notification {
     pub arguments: [u64; 6],
     /// Where the call was made.
     pub instruction: u64,
+}
+
+/// Where the kernel writes a notification (`struct seccomp_notif`).
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Place([AtomicU64; size_of::<libc::seccomp_notif>() / size_of::<u64>()]);
+
+const _: () = assert!(size_of::<Place>() == size_of::<libc::seccomp_notif>() && align_of::<Place>() >= align_of::<libc::seccomp_notif>());
+
+impl Place {
+    /// The kernel demands zeroed memory.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|word| word.store(0, Relaxed));
+    }
+
+    /// What is there; none: nothing came since it was cleared.
+    pub fn read(&self) -> Option<Notification> {
+        // SAFETY: this structure is integers alone, so that any bytes make one; the sizes are equal (above).
+        let raw: libc::seccomp_notif = unsafe { std::mem::transmute(self.0.each_ref().map(|word| word.load(Relaxed))) };
+        let (architecture, number, arguments) = (raw.data.arch, raw.data.nr, raw.data.args);
+        let instruction = raw.data.instruction_pointer;
+        (raw.id != 0).then_some(Notification { id: raw.id, tid: raw.pid, architecture, number, arguments, instruction })
+    }
 }
 
 /// The supervisor's end of a filter.
@@ -51,27 +76,20 @@ impl Listener {
         result == 0 || sys::last() == Errno(libc::ENOENT)
     }
 
-    /// The next notification; none when nothing waits. Polls first: RECV would block.
+    /// The next notification; none when nothing waits. Polls first: RECV would block. `place` has it, too, from the moment in which the kernel takes
+    /// the call to be received, so that it is known whatever happens to this process.
     ///
     /// # Errors
     /// What the kernel says; ENOENT (the call was cancelled between poll and RECV) is turned into "try again".
-    pub fn receive(&self) -> Result<Option<Notification>, Errno> {
+    pub fn receive(&self, place: &Place) -> Result<Option<Notification>, Errno> {
         loop {
             if sys::poll_now(self.as_fd(), libc::POLLIN) & libc::POLLIN == 0 {
                 return Ok(None);
             }
-            // SAFETY: the kernel demands zeroed memory, and all-zero is a valid value.
-            let mut raw: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-            // SAFETY: `raw` has the size that the request encodes.
-            if unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut raw) } == 0 {
-                return Ok(Some(Notification {
-                    id: raw.id,
-                    tid: raw.pid,
-                    architecture: raw.data.arch,
-                    number: raw.data.nr,
-                    arguments: raw.data.args,
-                    instruction: raw.data.instruction_pointer,
-                }));
+            place.clear();
+            // SAFETY: a place has the size that the request encodes, and atomics may be written while they are lent.
+            if unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, place.0.as_ptr()) } == 0 {
+                return Ok(place.read());
             }
             match sys::last() {
                 Errno(libc::ENOENT | libc::EINTR) => {}

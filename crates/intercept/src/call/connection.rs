@@ -116,6 +116,8 @@ pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked
     result?;
     if s.is_fresh(key) {
         let end = s.borrow(key)?;
+        // With a name, and not yet a listener of weft's, it would look like one of the program's own if weft ended here.
+        let _noted = s.note(call);
         let name = sys::autobind(end.as_fd())?;
         sys::listen(end.as_fd(), STAND_IN_BACKLOG)?;
         if let Some(StandIn { body: Body::Stream(stream), .. }) = s.stand_ins.get_mut(key) {

@@ -9,7 +9,7 @@
 //! - Everything else is the kernel's.
 
 use crate::arch;
-use crate::notify::{Listener, Notification};
+use crate::notify::{Listener, Notification, Place};
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -53,14 +53,19 @@ pub(crate) fn those_that_wait(listener: &Listener) {
 
 /// Answers one call that waits there; None: there is none.
 fn serve(weft: u32, listener: &Listener) -> Option<()> {
-    let call = listener.receive().ok()??;
+    let call = listener.receive(&Place::default()).ok()??;
+    answer_one(weft, listener, &call);
+    Some(())
+}
+
+/// Answers a call that was received from there.
+pub(super) fn answer_one(weft: u32, listener: &Listener, call: &Notification) {
     // One that a signal has cancelled meanwhile needs no answer.
-    let _ = match answer(weft, &call) {
+    let _ = match answer(weft, call) {
         Answer::Refuse(errno) => listener.refuse(call.id, Errno(errno)),
         Answer::Kernel => listener.proceed(call.id),
         Answer::Never => Ok(()),
     };
-    Some(())
 }
 
 fn answer(weft: u32, call: &Notification) -> Answer {

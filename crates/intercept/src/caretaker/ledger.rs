@@ -3,9 +3,9 @@
 //! weft writes, with plain stores and no system call; the caretaker reads when weft is no more. Each word is whole at any moment, as weft may end
 //! between any two of them.
 
-use crate::notify::HELD_MAX;
+use crate::notify::{HELD_MAX, Listener, Notification, Place};
 use crate::sys::{self, Errno};
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +29,9 @@ struct Page {
     will_bytes: AtomicU32,
     /// No slot from here on was ever taken.
     top: AtomicU32,
+    /// The last call that was received, where the kernel has written it, and the listener that it came from.
+    received: Place,
+    received_from: AtomicI32,
     held: [Slot; HELD_MAX],
     will: [AtomicU8; WILL_BYTES_MAX],
 }
@@ -117,6 +120,23 @@ impl Ledger {
         let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.hold(slot, listener, id, errno);
         Noted { ledger: Arc::clone(self), slot }
+    }
+
+    /// [`Listener::receive`], known to the caretaker until the next call is received. One thread at a time.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive(&self, listener: &Listener) -> Result<Option<Notification>, Errno> {
+        let page = self.page();
+        page.received.clear();
+        page.received_from.store(listener.as_fd().as_raw_fd(), Release);
+        listener.receive(&page.received)
+    }
+
+    /// The last call that was received, whether or not it has been answered: listener and call.
+    pub fn received(&self) -> Option<(RawFd, Notification)> {
+        let page = self.page();
+        Some((page.received_from.load(Acquire), page.received.read()?))
     }
 
     fn hold(&self, slot: u32, listener: RawFd, id: u64, errno: Errno) {

@@ -4,7 +4,8 @@
 //! embrion) WRITE_ONCE(skpair->sk_err, ECONNRESET);"). So one byte is put into weft's end, from the program's end, which is borrowed for that; then
 //! weft's end is closed. Program's ends are found by looking through the tables of all processes under a filter, once for all sockets.
 
-use crate::caretaker::ledger::Ledger;
+use super::answers;
+use super::ledger::Ledger;
 use crate::notify::Listener;
 use crate::standin::liveness;
 use crate::supervisor::is_filtered;
@@ -42,10 +43,18 @@ pub(super) fn after_weft(weft: u32, ends: &[RawFd], listeners: &[Listener], ledg
             part(ours);
         }
     }
+    let listener_of = |fd: RawFd| listeners.iter().find(|listener| listener.as_fd().as_raw_fd() == fd);
     for (fd, id, errno) in ledger.held() {
-        if let Some(listener) = listeners.iter().find(|listener| listener.as_fd().as_raw_fd() == fd) {
+        if let Some(listener) = listener_of(fd) {
             let _ = listener.refuse(id, errno);
         }
+    }
+    // The one that weft was about to answer, if it was.
+    if let Some((fd, call)) = ledger.received()
+        && let Some(listener) = listener_of(fd)
+        && listener.is_valid(call.id)
+    {
+        answers::answer_one(weft, listener, &call);
     }
 }
 

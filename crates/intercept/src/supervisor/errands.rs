@@ -31,11 +31,15 @@ impl Supervisor {
         self.run_errand(number, Parked { call, stage, end, unwritten: None, noted }, job, turn);
     }
 
-    /// Notes a call for the caretaker: weft may end before the worker is back.
-    fn note(&self, call: &Call) -> Option<Noted> {
-        let stand_in = call.held.or(call.file.get().map(|(key, _)| key));
+    /// Notes a call for the caretaker: weft may end before it is answered.
+    pub(crate) fn note(&self, call: &Call) -> Option<Noted> {
         let listener = self.trees.get(call.tree).map(|listener| &**listener);
-        self.held.note(call, self.errno_at_end(stand_in), listener)
+        self.held.note(call, self.errno_of_parked(call), listener)
+    }
+
+    /// What a parked call fails with if weft ends.
+    pub(super) fn errno_of_parked(&self, call: &Call) -> Errno {
+        self.errno_at_end(call.held.or(call.file.get().map(|(key, _)| key)))
     }
 
     fn run_errand(&mut self, number: u64, parked: Parked, job: Job, turn: &mut Turn<'_>) {

@@ -95,7 +95,7 @@ impl Supervisor {
     fn serve_tree(&mut self, tree: usize, readiness: Readiness, turn: &mut Turn<'_>) {
         for _ in 0..NOTIFICATIONS_MAX {
             let Some(listener) = self.trees.get(tree) else { return };
-            match listener.receive() {
+            match self.held.receive(listener) {
                 Ok(Some(notification)) => self.serve(tree, &notification, turn),
                 Ok(None) => break,
                 Err(errno) => {

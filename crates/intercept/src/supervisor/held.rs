@@ -6,7 +6,7 @@
 
 use crate::call::Call;
 use crate::caretaker::ledger::{Ledger, Noted};
-use crate::notify::Listener;
+use crate::notify::{Listener, Notification, Place};
 use crate::sys::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -50,6 +50,13 @@ impl HeldCalls {
     /// Notes for the caretaker a call that came from this listener and has no answer yet.
     pub fn note(&self, call: &Call, at_end: Errno, from: Option<&Listener>) -> Option<Noted> {
         Some(self.ledger.as_ref()?.note(from?.as_fd().as_raw_fd(), call.id, at_end))
+    }
+    /// [`Listener::receive`], known to the caretaker.
+    pub fn receive(&self, listener: &Listener) -> Result<Option<Notification>, Errno> {
+        match &self.ledger {
+            Some(ledger) => ledger.receive(listener),
+            None => listener.receive(&Place::default()),
+        }
     }
     /// Holds a call that came from this listener.
     pub fn add(

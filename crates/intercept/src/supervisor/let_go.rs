@@ -72,6 +72,15 @@ impl Supervisor {
         !self.parked.calls.is_empty()
     }
 
+    /// weft ends: nobody waits for workers any more.
+    pub(crate) fn refuse_all_parked(&mut self) {
+        for parked in std::mem::take(&mut self.parked.calls).into_values() {
+            if let Some(listener) = self.trees.get(parked.call.tree) {
+                let _ = listener.refuse(parked.call.id, self.errno_of_parked(&parked.call));
+            }
+        }
+    }
+
     /// A tree is gone.
     pub(super) fn forget_parked_of(&mut self, tree: usize, turn: &mut Turn<'_>) {
         for number in self.numbers_of_parked(|_, parked| parked.call.tree == tree) {

@@ -212,8 +212,10 @@ impl Supervisor {
         let call = held.call.clone();
         let outcome = self.answer(&call, turn);
         if !matches!(outcome, Ok(Outcome::Hold { .. })) {
-            self.forget_held(id);
+            // Known to the caretaker until it has its answer.
+            let held = self.forget_held(id);
             self.finish(call, outcome, turn);
+            drop(held);
         }
     }
 }
