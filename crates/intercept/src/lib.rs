@@ -29,6 +29,7 @@ pub mod process;
 pub mod reactor;
 mod remote;
 pub mod resolv;
+mod socket_calls;
 pub mod spawn;
 pub mod standin;
 mod supervisor;

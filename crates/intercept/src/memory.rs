@@ -5,6 +5,9 @@ use crate::sys::Errno;
 use bytes::{Bytes, BytesMut};
 use std::time::Duration;
 
+/// The handler of a call cannot go on before more of the program's memory has been fetched. Never an answer.
+pub(crate) const LATER: Errno = Errno(i32::MIN);
+
 /// Longest `sockaddr` that a call may pass (sizeof(struct sockaddr_storage)).
 const ADDRESS_BYTES_MAX: usize = 128;
 
@@ -52,6 +55,16 @@ pub(crate) trait Memory {
     fn write_timespec(&self, pointer: u64, value: Duration) -> Result<(), Errno> {
         let words = [value.as_secs() as i64, i64::from(value.subsec_nanos())];
         self.write(pointer, &words.map(i64::to_ne_bytes).concat())
+    }
+    /// Reads an int now that is asked for again when there is no way back. Whether it can be read shows then.
+    ///
+    /// # Errors
+    /// [`LATER`] alone.
+    fn read_ahead(&self, pointer: u64) -> Result<(), Errno> {
+        match self.read_int(pointer) {
+            Err(LATER) => Err(LATER),
+            _ => Ok(()),
+        }
     }
     /// An int.
     fn read_int(&self, pointer: u64) -> Result<i32, Errno> {

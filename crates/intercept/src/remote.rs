@@ -11,7 +11,7 @@
 //!   look and access. The filter traps the calls that make one, so that is known before there is one. Neither is one whose pages came late once
 //!   (a FUSE server's): what a hostile thread would have to hit is the moment between look and access, and that before any page came late.
 
-use crate::memory::Memory;
+use crate::memory::{LATER, Memory};
 use crate::sys::{self, Errno};
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -19,9 +19,6 @@ use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The handler cannot go on before a worker has been in the program's memory. Never an answer.
-pub(crate) const LATER: Errno = Errno(i32::MIN);
 
 /// Pieces of one access that are looked at; one with more goes to a worker.
 const LOOKS_MAX: usize = 64;

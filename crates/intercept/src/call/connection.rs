@@ -1,82 +1,59 @@
 //! connect(2), listen(2), accept(2), accept4(2), shutdown(2).
 
+use super::carrier::TrappedSocket;
 use super::opening::{is_opening, open_for_data};
-use super::trapped::{Call, Outcome, wait};
+use super::trapped::{Call, Outcome};
 use crate::face::{SocketId, SocketState};
-use crate::memory::Memory as _;
+use crate::socket_calls::Carrier as _;
 use crate::standin::stream::{self, Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use weft_loader::calls::{self, Flags};
 
 /// Connections that may lie in the queue of a listening stand-in. There is one token at a time; the rest is for strangers who find the name.
 const STAND_IN_BACKLOG: i32 = 16;
 
-/// `connect(fd, address, length)`
-pub(super) fn connect(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Connect) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
-    let address = call.read_address(asked.addr.0 as u64, asked.addrlen.get())?;
-    let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+/// Begins to connect; EINPROGRESS and EALREADY while it lasts.
+pub(super) fn connect(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), Errno> {
+    let Some(one) = c.s.stand_ins.get(c.key) else { return Err(Errno(libc::EBADF)) };
     match &one.body {
-        Body::Netlink(_) => Ok(Outcome::Done(0)),
-        Body::Packet(packets) => turn.stack.connect(packets.socket, &address).map(|()| Outcome::DoneWithEffect(0)),
+        // Its only peer is the kernel, which is who one talks to anyway.
+        Body::Netlink(_) => Ok(()),
+        Body::Packet(packets) => c.turn.stack.connect(packets.socket, address),
         Body::Stream(stream) => {
             let socket = stream.socket;
-            connect_stream(s, turn, call, Connecting { fd: asked.fd.get(), key, socket }, &address)
+            connect_stream(c, socket, address)
         }
     }
 }
 
-/// A stream that connect(2) is about: the program's descriptor, its stand-in, and the model's socket.
-struct Connecting {
-    fd: i32,
-    key: usize,
-    socket: SocketId,
-}
-
-fn connect_stream(
-    s: &mut Supervisor,
-    turn: &mut Turn<'_>,
-    call: &Call,
-    Connecting { fd, key, socket }: Connecting,
-    address: &[u8],
-) -> Result<Outcome, Errno> {
-    if call.held.is_none() {
-        revive_if_used(s, turn, call, fd, key, socket)?;
+fn connect_stream(c: &mut TrappedSocket<'_, '_>, socket: SocketId, address: &[u8]) -> Result<(), Errno> {
+    if !c.has_waited() {
+        revive_if_used(c, socket)?;
     }
-    let result = turn.stack.connect(socket, address);
+    let result = c.turn.stack.connect(socket, address);
     if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) {
-        open_for_data(s, turn, key, socket)?;
+        open_for_data(c.s, c.turn, c.key, socket)?;
     }
-    if result.is_ok() && s.is_listening(key) && !is_opening(turn, socket) {
+    if result.is_ok() && c.s.is_listening(c.key) && !is_opening(c.turn, socket) {
         // connect(AF_UNSPEC) has ended the listener: a unix socket cannot become unconnected again, but whoever waits there wakes.
-        let end = s.borrow(key)?;
+        let end = c.s.borrow(c.key)?;
         let _ = sys::shutdown(end.as_fd(), libc::SHUT_RDWR);
     }
-    match result {
-        Ok(()) => Ok(Outcome::DoneWithEffect(0)),
-        Err(errno @ Errno(libc::EINPROGRESS | libc::EALREADY)) => {
-            let end = s.borrow(key)?;
-            // inet_stream_connect: a second connect of a blocking socket waits too; the limit is SO_SNDTIMEO, and then EINPROGRESS.
-            let otherwise = if call.held.is_some() { libc::EINPROGRESS } else { errno.0 };
-            wait(call, key, &end, 0, libc::SO_SNDTIMEO, otherwise)
-        }
-        Err(errno) => {
-            // The failure has been told now.
-            s.forget_native_error(key);
-            Err(errno)
-        }
+    if !matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS | libc::EALREADY))) {
+        // The failure has been told now.
+        c.s.forget_native_error(c.key);
     }
+    result
 }
 
 /// The model's socket is as good as new (a failed attempt was told, a connection or listener was dissolved), but its stand-in is not.
-fn revive_if_used(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, fd: i32, key: usize, socket: SocketId) -> Result<(), Errno> {
-    let unused = matches!(turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound));
-    let used = matches!(s.phase(key), Some(Phase::Dead | Phase::Connected | Phase::Listening { .. }));
-    if unused && used { revive(s, turn, call, fd, key) } else { Ok(()) }
+fn revive_if_used(c: &mut TrappedSocket<'_, '_>, socket: SocketId) -> Result<(), Errno> {
+    let unused = matches!(c.turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound));
+    let used = matches!(c.s.phase(c.key), Some(Phase::Dead | Phase::Connected | Phase::Listening { .. }));
+    if unused && used { revive(c.s, c.turn, c.call, c.fd, c.key) } else { Ok(()) }
 }
 
 /// A failed connect may be tried again on the same descriptor, but a unix socket that was reset cannot be connected again: put a new one in
@@ -103,75 +80,43 @@ fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, fd: i32, key: us
     Ok(())
 }
 
-/// `listen(fd, backlog)`
-pub(super) fn listen(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Listen) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
-    let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
-    revive_if_used(s, turn, call, asked.fd.get(), key, socket)?;
-    let mut result = turn.stack.listen(socket, asked.backlog.get());
+/// Listens, with the model's socket and the stand-in.
+pub(super) fn listen(c: &mut TrappedSocket<'_, '_>, backlog: i32) -> Result<(), Errno> {
+    let socket = c.socket().ok_or(Errno(libc::EOPNOTSUPP))?;
+    revive_if_used(c, socket)?;
+    let mut result = c.turn.stack.listen(socket, backlog);
     if result == Err(Errno(libc::EADDRINUSE)) {
-        s.look_for_closed(turn);
-        result = turn.stack.listen(socket, asked.backlog.get());
+        c.s.look_for_closed(c.turn);
+        result = c.turn.stack.listen(socket, backlog);
     }
     result?;
-    if s.is_fresh(key) {
-        let end = s.borrow(key)?;
+    if c.s.is_fresh(c.key) {
+        let end = c.s.borrow(c.key)?;
         // With a name, and not yet a listener of weft's, it would look like one of the program's own if weft ended here.
-        let _noted = s.note(call);
+        let _noted = c.s.note(c.call);
         let name = sys::autobind(end.as_fd())?;
         sys::listen(end.as_fd(), STAND_IN_BACKLOG)?;
-        if let Some(StandIn { body: Body::Stream(stream), .. }) = s.stand_ins.get_mut(key) {
+        if let Some(StandIn { body: Body::Stream(stream), .. }) = c.s.stand_ins.get_mut(c.key) {
             stream.phase = Phase::Listening { name, token: false, returned: VecDeque::new() };
         }
-        s.update_token(key, Some(end.as_fd()), turn);
+        c.s.update_token(c.key, Some(end.as_fd()), c.turn);
     }
-    Ok(Outcome::DoneWithEffect(0))
+    Ok(())
 }
 
-/// `accept(fd, address, length pointer)`
-pub(super) fn accept(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Accept) -> Result<Outcome, Errno> {
-    let calls::Accept { fd, addr, addrlen } = asked;
-    accept4(s, turn, call, calls::Accept4 { fd, addr, addrlen, flags: Flags(0) })
-}
-
-/// `accept4(fd, address, length pointer, flags)`
-pub(super) fn accept4(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Accept4) -> Result<Outcome, Errno> {
-    let flags = asked.flags.get() as i32;
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
-    if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
-        return Err(Errno(libc::EINVAL));
-    }
-    let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EOPNOTSUPP))?;
-    if asked.addr.0 != 0 {
-        call.remote.read_ahead(asked.addrlen.0 as u64)?;
-    }
-    let end = s.borrow(key)?;
-    let child = match s.take_returned(key) {
-        Some(child) => child,
-        None => match turn.stack.accept(socket) {
-            Ok(child) => child,
-            Err(Errno(libc::EAGAIN)) => {
-                s.update_token(key, Some(end.as_fd()), turn);
-                return wait(call, key, &end, 0, libc::SO_RCVTIMEO, libc::EAGAIN);
-            }
-            Err(errno) => return Err(errno),
-        },
+/// Takes a connection out of the queue.
+pub(super) fn accept(c: &mut TrappedSocket<'_, '_>) -> Result<SocketId, Errno> {
+    let socket = c.socket().ok_or(Errno(libc::EOPNOTSUPP))?;
+    let end = c.s.borrow(c.key)?;
+    let child = match c.s.take_returned(c.key) {
+        Some(child) => Ok(child),
+        None => c.turn.stack.accept(socket),
     };
-    let told = tell_peer(turn, call, asked, child);
-    if told.is_err() {
-        turn.stack.close(child);
+    if child == Err(Errno(libc::EAGAIN)) {
+        c.s.update_token(c.key, Some(end.as_fd()), c.turn);
     }
-    s.update_token(key, Some(end.as_fd()), turn);
-    told.map(|()| Outcome::HandOver { listener: key, child, flags })
-}
-
-/// Writes the address of whoever is at the other end of an accepted connection. Where that cannot be, the connection is closed (do_accept: "goto out_fd").
-fn tell_peer(turn: &mut Turn<'_>, call: &Call, asked: calls::Accept4, child: SocketId) -> Result<(), Errno> {
-    if asked.addr.0 == 0 {
-        return Ok(());
-    }
-    let address = turn.stack.accepted_address(child)?;
-    call.write_address(&address, asked.addr.0 as u64, asked.addrlen.0 as u64)
+    c.end = Some(end);
+    child
 }
 
 /// Gives an accepted connection to the program, in one step with the answer. It leaves the queue only when the program has it.
@@ -224,10 +169,10 @@ fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: Socke
     }
 }
 
-/// `shutdown(fd, how)`
-pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Shutdown) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
-    let how = asked.how.get();
+/// Ends one direction or both, of the model's socket and of the stand-in.
+pub(super) fn shutdown(c: &mut TrappedSocket<'_, '_>, how: i32) -> Result<(), Errno> {
+    let TrappedSocket { s, turn, key, .. } = c;
+    let key = *key;
     let (read, write) = match how {
         libc::SHUT_RD => (true, false),
         libc::SHUT_WR => (false, true),
@@ -251,7 +196,7 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, ask
     // inet_shutdown: "case TCP_CLOSE: err = -ENOTCONN; /* Hack to wake up other listeners, who can poll for EPOLLHUP, even on eg.
     // unconnected UDP sockets -- RR */ fallthrough; default: sk->sk_shutdown |= how;"
     if result.is_err() && result != Err(Errno(libc::ENOTCONN)) {
-        return result.map(|()| Outcome::DoneWithEffect(0));
+        return result;
     }
     let end = s.borrow(key)?;
     // A listener ends as a whole, and whoever waits there wakes.
@@ -270,5 +215,5 @@ pub(super) fn shutdown(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, ask
     s.refresh(key);
     s.pump(key, false, turn);
     s.changed_for_others(key);
-    result.map(|()| Outcome::DoneWithEffect(0))
+    result
 }

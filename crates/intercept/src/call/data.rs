@@ -1,16 +1,17 @@
-//! sendto(2), recvfrom(2), sendmsg(2), recvmsg(2), sendmmsg(2), recvmmsg(2), as far as the filter sends them here.
+//! sendmsg(2), recvmsg(2), recvmmsg(2), as far as the filter sends them here, and how stand-ins send and receive.
 //!
 //! What lies in the stand-in goes first, or native and trapped calls would change places.
 
-use super::message::{MESSAGES_MAX, Message, TCP_INQ, Taken, joined};
+use super::carrier::TrappedSocket;
 use super::opening::open_for_data;
-use super::trapped::{Call, Outcome, wait};
-use crate::arch;
+use super::trapped::{Call, Outcome};
 use crate::face::SocketId;
 use crate::filter;
 use crate::memory::Memory as _;
 use crate::netlink;
-use crate::remote::{LATER, Stored};
+use crate::socket_calls::data::{DATAGRAM_BYTES_MAX, Several, gather};
+use crate::socket_calls::message::{MESSAGES_MAX, Message, TCP_INQ, Taken, joined};
+use crate::socket_calls::{self};
 use crate::standin::stream::Phase;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
@@ -22,72 +23,16 @@ use weft_loader::calls;
 
 /// Most bytes of a stream moved by one call.
 const STREAM_BYTES_MAX: usize = 1024 * 1024;
-/// Most bytes of a datagram that are read from a program: one more than UDP can carry, so that the model says EMSGSIZE.
-const DATAGRAM_BYTES_MAX: usize = 65_536;
-
-/// `sendto(fd, buffer, length, flags, address, address length)`
-pub(super) fn sendto(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Sendto) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
-    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
-    let name = if asked.addr.0 == 0 { None } else { Some(call.read_address(asked.addr.0 as u64, asked.addrlen.get())?) };
-    let flags = asked.flags.get() as i32;
-    let sent = send(s, turn, call, key, &message, name, &[], flags);
-    finish_send(s, turn, call, key, flags, sent)
-}
 
 /// `sendmsg(fd, header, flags)`
 pub(super) fn sendmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Sendmsg) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let Some(mut c) = TrappedSocket::find(s, turn, call, asked.fd)? else { return Ok(Outcome::Continue) };
     let message = Message::read(call, asked.msg.0 as u64)?;
     let flags = asked.flags.get() as i32;
     let plain = message.header.name == 0 && message.header.control_bytes == 0 && flags as u32 & filter::SEND_FLAGS == 0;
     // While connecting even nothing has to wait, and after a failure the model knows the reason.
-    let native = if message.total == 0 { s.is_connected(key) } else { carries_stream(s, key) && !is_dead(s, key) };
-    if plain && native {
-        return Ok(Outcome::Continue);
-    }
-    let sent = send_message(s, turn, call, key, &message, flags);
-    finish_send(s, turn, call, key, flags, sent)
-}
-
-/// `sendmmsg(fd, headers, count, flags)`
-pub(super) fn sendmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Sendmmsg) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
-    let flags = asked.flags.get() as i32;
-    let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
-    for index in call.messages.get()..count {
-        let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
-        let sent = Message::read(call, at).and_then(|message| send_message(s, turn, call, key, &message, flags));
-        let sent = sent.and_then(|sent| call.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(sent as u32).to_ne_bytes()));
-        match sent {
-            Ok(()) => {}
-            Err(LATER) => return Err(LATER),
-            // "The return value is the number of messages sent"; the error comes back with the next call.
-            Err(_) if index > 0 => return Ok(Outcome::DoneWithEffect(index as i64)),
-            Err(errno) => return finish_send(s, turn, call, key, flags, Err(errno)),
-        }
-        if let Err(otherwise) = end_message(call, index) {
-            return otherwise.map(Outcome::DoneWithEffect);
-        }
-    }
-    Ok(Outcome::DoneWithEffect(count as i64))
-}
-
-/// A message of a call that has several is done: what is written of it is written before the next one is looked at.
-///
-/// # Errors
-/// What the call comes to instead: how many there were before when this one's writes fail, or [`LATER`], after which its handler goes on behind
-/// this one.
-fn end_message(call: &Call, index: u64) -> Result<(), Result<i64, Errno>> {
-    call.messages.set(index + 1);
-    let written = call.remote.store();
-    let before = |index: u64| if index > 0 { Ok(index as i64) } else { Err(Errno(libc::EFAULT)) };
-    call.remote.otherwise(before(index + 1));
-    match written {
-        Stored::All => Ok(()),
-        Stored::Failed(otherwise) => Err(otherwise),
-        Stored::Later => Err(Err(LATER)),
-    }
+    let native = if message.total == 0 { c.s.is_connected(c.key) } else { carries_stream(c.s, c.key) && !is_dead(c.s, c.key) };
+    if plain && native { Ok(Outcome::Continue) } else { socket_calls::data::send_message(&mut c, &message, flags) }
 }
 
 /// Does the stand-in itself carry the data, as a stream does once it is connecting?
@@ -100,54 +45,16 @@ fn is_dead(s: &Supervisor, key: usize) -> bool {
     matches!(s.phase(key), Some(Phase::Dead))
 }
 
-fn finish_send(
-    s: &mut Supervisor,
-    turn: &mut Turn<'_>,
-    call: &Call,
-    key: usize,
-    flags: i32,
-    sent: Result<usize, Errno>,
-) -> Result<Outcome, Errno> {
-    match sent {
-        Ok(sent) => Ok(Outcome::DoneWithEffect(sent as i64)),
-        Err(LATER) => Err(LATER),
-        Err(Errno(errno @ (libc::EAGAIN | libc::EINPROGRESS))) => {
-            let end = s.borrow(key)?;
-            wait(call, key, &end, flags, libc::SO_SNDTIMEO, errno)
-        }
-        Err(Errno(libc::EPIPE)) => {
-            let stream = matches!(s.stand_ins.get(key), Some(StandIn { body: Body::Stream(_), .. }));
-            s.forget_native_error(key);
-            if stream && flags & libc::MSG_NOSIGNAL == 0 {
-                s.signal(call.tid, libc::SIGPIPE);
-            }
-            Err(Errno(libc::EPIPE))
-        }
-        Err(errno) => {
-            s.forget_native_error(key);
-            s.error_was_told(key, turn);
-            Err(errno)
-        }
-    }
-}
-
-fn send_message(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, message: &Message, flags: i32) -> Result<usize, Errno> {
-    let name = message.name(call)?;
-    let control = message.control(call)?;
-    send(s, turn, call, key, message, name, &control, flags)
-}
-
-#[allow(clippy::too_many_arguments)] // those of the call
-fn send(
-    s: &mut Supervisor,
-    turn: &mut Turn<'_>,
-    call: &Call,
-    key: usize,
+/// Sends what the program has in memory, behind what it has written natively.
+pub(super) fn send(
+    c: &mut TrappedSocket<'_, '_>,
     message: &Message,
-    name: Option<Vec<u8>>,
+    name: Option<&[u8]>,
     control: &[u8],
     flags: i32,
 ) -> Result<usize, Errno> {
+    let TrappedSocket { s, turn, call, key, .. } = c;
+    let key = *key;
     s.refresh(key);
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
@@ -168,18 +75,13 @@ fn send(
     }
     // A blocking caller that waited for a connection which this call began sends what it has now.
     let flags = if call.held.is_some() { flags & !libc::MSG_FASTOPEN } else { flags };
-    let limit = match &one.body {
-        Body::Stream(_) if flags & libc::MSG_FASTOPEN != 0 => STREAM_BYTES_MAX,
-        Body::Stream(_) => turn.stack.send_room(socket).clamp(1, STREAM_BYTES_MAX),
-        _ => DATAGRAM_BYTES_MAX,
+    let stream_room = match &one.body {
+        Body::Stream(_) if flags & libc::MSG_FASTOPEN != 0 => Some(STREAM_BYTES_MAX),
+        Body::Stream(_) => Some(turn.stack.send_room(socket).clamp(1, STREAM_BYTES_MAX)),
+        _ => None,
     };
-    let whole = if matches!(one.body, Body::Stream(_)) { 0 } else { message.total.min(limit as u64) };
-    let data = message.gather(call, limit)?;
-    if (data.len() as u64) < whole {
-        // A datagram is sent as it is or not at all.
-        return Err(Errno(libc::EFAULT));
-    }
-    let sent = turn.stack.send(socket, data.freeze(), flags | libc::MSG_DONTWAIT, name.as_deref(), control);
+    let data = gather(*call, message, stream_room)?;
+    let sent = turn.stack.send(socket, data, flags | libc::MSG_DONTWAIT, name, control);
     if flags & libc::MSG_FASTOPEN != 0 && matches!(sent, Ok(_) | Err(Errno(libc::EINPROGRESS))) {
         open_for_data(s, turn, key, socket)?;
     }
@@ -204,88 +106,40 @@ fn send_netlink(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize
     Ok(data.len())
 }
 
-/// `recvfrom(fd, buffer, length, flags, address, length pointer)`
-pub(super) fn recvfrom(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Recvfrom) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
-    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
-    let flags = asked.flags.get() as i32;
-    if asked.addr.0 != 0 {
-        call.remote.read_ahead(asked.addrlen.0 as u64)?;
-    }
-    match take(s, turn, key, message.total, flags) {
-        Ok(taken) => {
-            if asked.addr.0 != 0 {
-                call.write_address(&taken.from, asked.addr.0 as u64, asked.addrlen.0 as u64)?;
-            }
-            message.deliver(call, &taken, flags).map(Outcome::DoneWithEffect)
-        }
-        Err(errno) => wait_to_receive(s, call, key, flags, errno),
-    }
-}
-
 /// `recvmsg(fd, header, flags)`
 pub(super) fn recvmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Recvmsg) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let Some(mut c) = TrappedSocket::find(s, turn, call, asked.fd)? else { return Ok(Outcome::Continue) };
     let message = Message::read(call, asked.msg.0 as u64)?;
     let flags = asked.flags.get() as i32;
     let both = libc::MSG_PEEK | libc::MSG_WAITALL;
     let plain = message.header.name == 0 && flags as u32 & filter::RECEIVE_FLAGS == 0 && flags & both != both;
-    let inquiry = s.stand_ins.get(key).is_some_and(|one| one.inquiry);
-    if plain && !inquiry && carries_stream(s, key) {
-        return Ok(Outcome::Continue);
-    }
-    match take(s, turn, key, message.total, flags) {
-        Ok(taken) => message.deliver(call, &taken, flags).map(Outcome::DoneWithEffect),
-        Err(errno) => wait_to_receive(s, call, key, flags, errno),
-    }
+    let inquiry = c.s.stand_ins.get(c.key).is_some_and(|one| one.inquiry);
+    let native = plain && !inquiry && carries_stream(c.s, c.key);
+    if native { Ok(Outcome::Continue) } else { socket_calls::data::receive(&mut c, &message, flags, None) }
 }
 
 /// `recvmmsg(fd, headers, count, flags, timeout)`. A call that is cancelled must not have taken anything, so datagrams stay where they are until
 /// there are as many as are wanted, the time is up, or no more fit.
 pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Recvmmsg) -> Result<Outcome, Errno> {
-    let Some(key) = s.find(call, asked.fd.get())? else { return Ok(Outcome::Continue) };
+    let Some(mut c) = TrappedSocket::find(s, turn, call, asked.fd)? else { return Ok(Outcome::Continue) };
     let flags = asked.flags.get() as i32;
     let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
     let timeout = if asked.timeout.0 == 0 { None } else { Some(call.read_timespec(asked.timeout.0 as u64)?) };
-    let done = call.messages.get();
-    if done == 0
-        && let Some(outcome) = wait_for_all(s, turn, call, key, flags, count, timeout)?
+    if call.messages.get() == 0
+        && let Some(outcome) = wait_for_all(c.s, c.turn, call, c.key, flags, count, timeout)?
     {
         return Ok(outcome);
     }
-    let mut taken_count = done;
-    for index in done..count {
-        let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
-        // do_recvmmsg: "… or if recvmsg returns an error after we received some datagrams, where we record the error to return on the next call".
-        if index > 0 && error_waits(s, turn, key) {
-            break;
-        }
-        let one = Message::read(call, at).and_then(|message| {
-            let taken = take(s, turn, key, message.total, flags)?;
-            message.deliver(call, &taken, flags)
-        });
-        let one = one.and_then(|bytes| call.write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &(bytes as u32).to_ne_bytes()));
-        match one {
-            Ok(()) => taken_count = index + 1,
-            Err(LATER) => return Err(LATER),
-            Err(_) if index > 0 => break,
-            Err(errno) => return wait_to_receive(s, call, key, flags & !libc::MSG_WAITFORONE, errno),
-        }
-        match end_message(call, index) {
-            Ok(()) => {}
-            Err(Err(errno)) => return Err(errno),
-            Err(Ok(_)) => {
-                taken_count = index;
-                break;
-            }
-        }
-    }
+    let taken = match socket_calls::data::receive_several(&mut c, asked)? {
+        Several::Messages(taken) => taken,
+        Several::Ended(outcome) => return Ok(outcome),
+    };
     call.remote.otherwise(Err(Errno(libc::EFAULT)));
     if let Some(timeout) = timeout {
         // "*timeout = timespec64_sub(end_time, timeout64)": what is left of it.
         call.write_timespec(asked.timeout.0 as u64, timeout.saturating_sub(call.since.elapsed()))?;
     }
-    Ok(Outcome::DoneWithEffect(taken_count as i64))
+    Ok(Outcome::DoneWithEffect(taken as i64))
 }
 
 /// Does recvmmsg have to wait although there is something?
@@ -320,21 +174,13 @@ fn wait_for_all(
 }
 
 /// Is there an error that the next receive would be told?
-fn error_waits(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize) -> bool {
+pub(super) fn error_waits(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize) -> bool {
     let Some(packets) = s.packets(key) else { return false };
     packets.error.is_some() || turn.stack.pending_error(packets.socket).is_some()
 }
 
-fn wait_to_receive(s: &mut Supervisor, call: &Call, key: usize, flags: i32, errno: Errno) -> Result<Outcome, Errno> {
-    if errno.0 != libc::EAGAIN || flags & libc::MSG_ERRQUEUE != 0 {
-        return Err(errno);
-    }
-    let end = s.borrow(key)?;
-    wait(call, key, &end, flags, libc::SO_RCVTIMEO, libc::EAGAIN)
-}
-
 /// Takes a message, or a piece of a stream, for a program. EAGAIN when there is none.
-fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: i32) -> Result<Taken, Errno> {
+pub(super) fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: i32) -> Result<Taken, Errno> {
     s.refresh(key);
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
@@ -369,15 +215,7 @@ fn take(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, total: u64, flags: 
 }
 
 fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
-    let received = turn.stack.receive(socket, total.min(STREAM_BYTES_MAX), flags | libc::MSG_DONTWAIT)?;
-    Ok(Taken {
-        data: joined(received.data),
-        length: received.datagram_bytes,
-        from: received.from,
-        control: received.control,
-        flags: received.flags,
-        stream: false,
-    })
+    socket_calls::data::take(turn.stack, socket, total as u64, STREAM_BYTES_MAX, flags)
 }
 
 fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {

@@ -1,16 +1,17 @@
 //! Calls by family, and who answers each. To add one: a function in a family's file, its name in the row of the call
 //! (`weft_loader::calls`), and a rule in [`crate::filter`].
 //!
-//! What everybody needs is at the bottom: [`rows`], [`trapped`] (a call, and what it comes to) and [`message`]. The
-//! supervisor stands on them, the families on the supervisor, and [`answer`] on them all.
+//! What everybody needs is at the bottom: [`rows`] and [`trapped`] (a call, and what it comes to). The supervisor stands on
+//! them, the families on the supervisor, and [`answer`] on them all. What a call on a socket means is
+//! [`crate::socket_calls`]'s to know; here stands what stand-ins make of it ([`carrier`]).
 
 mod address;
+mod carrier;
 mod connection;
 mod data;
-pub(crate) mod interface;
-pub(crate) mod message;
+mod on_socket;
 mod opening;
-pub(crate) mod option;
+mod option;
 mod rows;
 mod socket;
 mod trapped;
@@ -31,7 +32,7 @@ macro_rules! supervised {
             $(, notify $($handler:ident)::+ $sentence:literal)?;)*
     ) => {
         /// Answers a call by the handler that its row names, which gets its arguments by type. Called again, with `held`
-        /// set, when its socket has changed, and when memory that was [`LATER`](crate::remote::LATER) is there; must not
+        /// set, when its socket has changed, and when memory that was [`LATER`](crate::memory::LATER) is there; must not
         /// have an effect before it gives an outcome, but for [`Call::messages`].
         pub(crate) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call) -> Result<Outcome, Errno> {
             match call.row.number {

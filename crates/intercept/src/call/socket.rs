@@ -5,6 +5,7 @@ use crate::arch;
 use crate::face::SocketId;
 use crate::filter;
 use crate::netlink::Session;
+use crate::socket_calls::Kind;
 use crate::standin::Body;
 use crate::standin::packet::{self, Packets};
 use crate::standin::stream::{Phase, Stream};
@@ -13,23 +14,14 @@ use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, OwnedFd};
 use weft_loader::calls::{self, Call as _};
 
-/// The bits of `type` that are not flags (SOCK_TYPE_MASK).
-const TYPE_MASK: i32 = 0xf;
-
 /// `socket(domain, type, protocol)`
 pub(super) fn socket(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Socket) -> Result<Outcome, Errno> {
-    let (domain, kind, protocol) = (asked.family.get(), asked.kind.get(), asked.protocol.get());
-    let flags = kind & !TYPE_MASK;
-    if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
-        return Err(Errno(libc::EINVAL));
-    }
-    let kind = kind & TYPE_MASK;
+    let wanted = Kind::asked(asked)?;
+    let Kind { domain, kind, protocol, flags } = wanted;
     let made = match domain {
         libc::AF_INET | libc::AF_INET6 => inet(s, turn, domain, kind, protocol),
         libc::AF_NETLINK => netlink(s, turn, kind, protocol),
-        // packet_create: "if (!ns_capable(net->user_ns, CAP_NET_RAW)) return -EPERM;"
-        libc::AF_PACKET => Err(Errno(libc::EPERM)),
-        _ => Err(Errno(libc::EAFNOSUPPORT)),
+        _ => Err(wanted.no_such_family()),
     };
     let (theirs, key) = match made {
         Ok(made) => made,

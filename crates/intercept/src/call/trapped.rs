@@ -1,11 +1,11 @@
 //! A call that was trapped: a thread of a program waits for its answer, and what it comes to.
 
-use super::message::{MESSAGES_MAX, Message};
 use super::rows::CallRow;
 use crate::arch;
 use crate::face::SocketId;
-use crate::memory::Memory;
-use crate::remote::{LATER, Remote};
+use crate::memory::{LATER, Memory};
+use crate::remote::Remote;
+use crate::socket_calls::message::{MESSAGES_MAX, Message};
 use crate::sys::{self, Errno};
 use bytes::{Bytes, BytesMut};
 use std::cell::Cell;
@@ -179,6 +179,9 @@ impl Memory for Call {
     }
     fn scatter(&self, vectors: &[(u64, u64)], from: &Bytes) -> Result<usize, Errno> {
         self.remote.scatter(vectors, from)
+    }
+    fn read_ahead(&self, pointer: u64) -> Result<(), Errno> {
+        self.remote.read_ahead(pointer)
     }
 }
 

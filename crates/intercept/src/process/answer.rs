@@ -96,7 +96,7 @@ impl Tree {
         match posted.number as i64 {
             // Its arguments are the program's side's, not those of a program.
             libc::SYS_epoll_wait => self.epoll_wait(thread, posted, caller, outside),
-            libc::SYS_ioctl if !self.objects.has(posted.inode()) => self.interface_ioctl(thread, posted, caller, outside.stack()),
+            libc::SYS_ioctl if !self.objects.has(posted.inode()) => self.interface_ioctl(thread, posted, caller, outside),
             _ => self.socket_call(thread, posted, caller, outside),
         }
     }

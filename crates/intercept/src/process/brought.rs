@@ -6,7 +6,7 @@
 //! `Thread::moved`, which counts what is done. What is written and does not fit the channel goes in portions, the same way.
 
 use super::posted::Posted;
-use crate::remote::LATER;
+use crate::memory::LATER;
 use crate::sys::Errno;
 use bytes::BytesMut;
 use std::sync::atomic::Ordering::Relaxed;

@@ -3,7 +3,6 @@
 use super::brought::Brought;
 pub(super) use super::posted::Posted;
 use crate::memory::Memory;
-use crate::remote::LATER;
 use crate::sys::{self, Errno};
 use bytes::{Bytes, BytesMut};
 use std::cell::{Cell, RefCell};
@@ -114,14 +113,6 @@ impl Caller<'_> {
             }
         }
         None
-    }
-
-    /// Reads an int now that is asked for again when there is no way back. Whether it can be read shows then.
-    pub fn read_ahead(&self, pointer: u64) -> Result<(), Errno> {
-        match self.read_int(pointer) {
-            Err(LATER) => Err(LATER),
-            _ => Ok(()),
-        }
     }
 }
 

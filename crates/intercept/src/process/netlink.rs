@@ -8,9 +8,10 @@ use super::outcome::Outcome;
 use super::outside::Outside;
 use super::state::Wait;
 use super::tree::Tree;
-use crate::call::message::{Message, Taken};
-use crate::memory::Memory as _;
+use crate::face::SocketId;
+use crate::memory::Memory;
 use crate::netlink::{self, Node};
+use crate::socket_calls::{Carrier, Limit, Message, Taken};
 use crate::sys::Errno;
 use bytes::Bytes;
 use weft_core::engine::Alert;
@@ -21,88 +22,6 @@ const REQUEST_BYTES_MAX: usize = 64 * 1024;
 const BUFFER_BYTES: i32 = 212_992;
 
 impl Tree {
-    /// Calls on netlink sockets.
-    pub(super) fn link_call(
-        &mut self,
-        thread: ThreadId,
-        posted: &Posted,
-        caller: &Caller<'_>,
-        outside: &mut dyn Outside,
-    ) -> Result<Outcome, Errno> {
-        let a = &posted.arguments;
-        let process = self.tasks.process_of(thread)?;
-        let pid = self.tasks.processes.get(&process).map_or(0, |one| one.pid);
-        let inode = posted.inode();
-        let done = |()| Outcome::Done(0);
-        let number = posted.number as i64;
-        match number {
-            libc::SYS_write | libc::SYS_sendto => self.ask(thread, inode, pid, &Message::flat(a[1], a[2]), caller, outside),
-            libc::SYS_sendmsg => self.ask(thread, inode, pid, &Message::read(caller, a[1])?, caller, outside),
-            libc::SYS_writev => self.ask(thread, inode, pid, &super::socket::vectors(caller, a[1], a[2])?, caller, outside),
-            libc::SYS_read if a[2] == 0 => Ok(Outcome::Done(0)),
-            libc::SYS_read => self.take_answer(posted, &Message::flat(a[1], a[2]), 0, caller),
-            libc::SYS_recvfrom => self.take_answer(posted, &Message::flat(a[1], a[2]), posted.int(3), caller),
-            libc::SYS_recvmsg => self.take_answer(posted, &Message::read(caller, a[1])?, posted.int(2), caller),
-            libc::SYS_readv => self.take_answer(posted, &super::socket::vectors(caller, a[1], a[2])?, 0, caller),
-            libc::SYS_ioctl => self.interface_ioctl(thread, posted, caller, outside.stack()),
-            _ => {
-                let Some(Body::Link(link)) = self.objects.body_mut(inode) else {
-                    return Err(Errno(libc::EBADF));
-                };
-                match number {
-                    libc::SYS_bind => {
-                        let bound = link.state.bind(&caller.read_address(a[1], posted.int(2))?).map(done).map_err(Errno);
-                        self.forget_alerts(outside);
-                        bound
-                    }
-                    // Its only peer is the kernel, which is who one talks to anyway.
-                    libc::SYS_connect => caller.read_address(a[1], posted.int(2)).map(|_| Outcome::Done(0)),
-                    libc::SYS_getsockname => caller.write_address(&link.state.name(pid), a[1], a[2]).map(done),
-                    libc::SYS_getpeername => caller.write_address(&netlink::KERNEL_NAME, a[1], a[2]).map(done),
-                    libc::SYS_getsockopt => link_option(link, posted, caller),
-                    libc::SYS_setsockopt => {
-                        let level = posted.int(1);
-                        if level == libc::SOL_SOCKET {
-                            return Ok(Outcome::Done(0));
-                        }
-                        let mut value = [0; 4];
-                        caller.read(a[3], &mut value)?;
-                        let set = link.state.set_option(level, posted.int(2), &value).map(done).map_err(Errno);
-                        if let Err(errno) = &set {
-                            self.calls.unsupported(format!("setsockopt level {level} name {} of a netlink socket", posted.int(2)), *errno);
-                        }
-                        self.forget_alerts(outside);
-                        set
-                    }
-                    _ => Err(Errno(libc::EOPNOTSUPP)),
-                }
-            }
-        }
-    }
-
-    /// A program asks: the answers wait for it.
-    fn ask(
-        &mut self,
-        thread: ThreadId,
-        inode: u64,
-        pid: u32,
-        message: &Message,
-        caller: &Caller<'_>,
-        outside: &mut dyn Outside,
-    ) -> Result<Outcome, Errno> {
-        // In real time whoever runs programs on a stack of his own manages it.
-        let manages = self.real.is_some() || self.manages_network(thread);
-        let data = message.gather(caller, REQUEST_BYTES_MAX)?;
-        let Tree { objects, calls, .. } = self;
-        let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
-        let packets = link.state.answers(&data, pid, manages, &mut Node { stack: outside.stack(), calls });
-        packets.into_iter().for_each(|packet| link.queue(packet));
-        self.objects.note_change(inode);
-        let alerts = outside.stack().take_alerts();
-        self.tell_alerts(&alerts, outside);
-        Ok(Outcome::Done(data.len() as i64))
-    }
-
     /// Whoever listens from now on hears nothing of what was before.
     fn forget_alerts(&self, outside: &mut dyn Outside) {
         if self.objects.links().filter(|link| link.state.listens()).count() <= 1 {
@@ -136,47 +55,159 @@ impl Tree {
             hears
         });
     }
+}
 
-    fn take_answer(&mut self, posted: &Posted, message: &Message, flags: i32, caller: &Caller<'_>) -> Result<Outcome, Errno> {
-        let inode = posted.inode();
-        if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
-            caller.read_ahead(posted.arguments[5])?;
+/// A netlink socket, while a posted call on it is answered.
+pub(super) struct PostedLink<'a> {
+    pub tree: &'a mut Tree,
+    pub outside: &'a mut dyn Outside,
+    pub thread: ThreadId,
+    pub posted: &'a Posted,
+    pub caller: &'a Caller<'a>,
+}
+
+impl PostedLink<'_> {
+    fn link(&mut self) -> Result<&mut Link, Errno> {
+        match self.tree.objects.body_mut(self.posted.inode()) {
+            Some(Body::Link(link)) => Ok(link),
+            _ => Err(Errno(libc::EBADF)),
         }
-        let Some(Body::Link(link)) = self.objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
+    }
+
+    /// The process number of whoever asks.
+    fn pid(&self) -> Result<u32, Errno> {
+        let process = self.tree.tasks.process_of(self.thread)?;
+        Ok(self.tree.tasks.processes.get(&process).map_or(0, |one| one.pid))
+    }
+}
+
+impl Carrier for PostedLink<'_> {
+    type Outcome = Outcome;
+
+    fn memory(&self) -> &impl Memory {
+        self.caller
+    }
+    fn told(&self, value: i64) -> Outcome {
+        Outcome::Done(value)
+    }
+    fn done(&self, value: i64) -> Outcome {
+        Outcome::Done(value)
+    }
+    fn wait(&mut self, _: Limit, flags: i32, otherwise: i32) -> Result<Outcome, Errno> {
+        if self.posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0 {
+            return Err(Errno(otherwise));
+        }
+        Ok(Outcome::Wait(Wait { objects: vec![self.posted.inode()], ..Wait::default() }))
+    }
+    fn has_waited(&self) -> bool {
+        false
+    }
+
+    fn bind(&mut self, address: &[u8]) -> Result<(), Errno> {
+        let bound = self.link()?.state.bind(address).map_err(Errno);
+        self.tree.forget_alerts(self.outside);
+        bound
+    }
+    fn listen(&mut self, _: i32) -> Result<(), Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn shutdown(&mut self, _: i32) -> Result<(), Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn local_address(&mut self) -> Result<Vec<u8>, Errno> {
+        let pid = self.pid()?;
+        Ok(self.link()?.state.name(pid))
+    }
+    fn peer_address(&mut self) -> Result<Vec<u8>, Errno> {
+        Ok(netlink::KERNEL_NAME.to_vec())
+    }
+    /// Its only peer is the kernel, which is who one talks to anyway.
+    fn connect(&mut self, _: &[u8]) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn accept(&mut self) -> Result<SocketId, Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn accepted_address(&mut self, _: SocketId) -> Result<Vec<u8>, Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn give_up(&mut self, _: SocketId) {}
+    fn hand_over(&mut self, _: SocketId, _: i32) -> Result<Outcome, Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+
+    fn get_option(&mut self, level: i32, name: i32, _: usize) -> Result<Option<Vec<u8>>, Errno> {
+        match (self.link()?.state.option(level, name), level, name) {
+            (Some(value), ..) => Ok(Some(value)),
+            (None, libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_SNDBUF) => Ok(Some(BUFFER_BYTES.to_ne_bytes().to_vec())),
+            (None, libc::SOL_SOCKET, _) => Ok(Some(0_i32.to_ne_bytes().to_vec())),
+            _ => Err(Errno(libc::ENOPROTOOPT)),
+        }
+    }
+    fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
+        if level == libc::SOL_SOCKET {
+            return Ok(true);
+        }
+        let set = self.link()?.state.set_option(level, name, value).map_err(Errno);
+        self.tree.forget_alerts(self.outside);
+        set.map(|()| true)
+    }
+    fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
+        // netlink_ioctl: "try to hand this ioctl down to the NIC drivers. return -ENOIOCTLCMD;", of which dev_ioctl makes this.
+        self.tree.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::ENOTTY));
+        Err(Errno(libc::ENOTTY))
+    }
+    fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
+        self.tree.about_interfaces(self.thread, request, pointer, self.caller, self.outside)
+    }
+
+    /// A program asks: the answers wait for it.
+    fn send(&mut self, message: &Message, _: Option<&[u8]>, _: &[u8], _: i32) -> Result<usize, Errno> {
+        let pid = self.pid()?;
+        // In real time whoever runs programs on a stack of his own manages it.
+        let manages = self.tree.real.is_some() || self.tree.manages_network(self.thread);
+        let data = message.gather(self.caller, REQUEST_BYTES_MAX)?;
+        let inode = self.posted.inode();
+        let Tree { objects, calls, .. } = &mut *self.tree;
+        let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
+        let packets = link.state.answers(&data, pid, manages, &mut Node { stack: self.outside.stack(), calls });
+        packets.into_iter().for_each(|packet| link.queue(packet));
+        self.tree.objects.note_change(inode);
+        let alerts = self.outside.stack().take_alerts();
+        self.tree.tell_alerts(&alerts, self.outside);
+        Ok(data.len())
+    }
+    fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
+        let link = self.link()?;
         if std::mem::take(&mut link.lost) {
             return Err(Errno(libc::ENOBUFS));
         }
         let packet = if flags & libc::MSG_PEEK != 0 { link.packets.front().cloned() } else { link.packets.pop_front() };
-        let Some(packet) = packet else {
-            if posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0 {
-                return Err(Errno(libc::EAGAIN));
-            }
-            return Ok(Outcome::Wait(Wait { objects: vec![inode], ..Wait::default() }));
-        };
-        let room = usize::try_from(message.total).unwrap_or(usize::MAX).min(packet.len());
+        let packet = packet.ok_or(Errno(libc::EAGAIN))?;
+        let room = usize::try_from(bytes).unwrap_or(usize::MAX).min(packet.len());
         let data = Bytes::copy_from_slice(&packet[..room]);
-        let taken = Taken { data, length: packet.len(), from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() };
-        if posted.number as i64 == libc::SYS_recvfrom && posted.arguments[4] != 0 {
-            caller.write_address(&taken.from, posted.arguments[4], posted.arguments[5])?;
-        }
-        message.deliver(caller, &taken, flags).map(Outcome::Done)
+        Ok(Taken { data, length: packet.len(), from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() })
     }
-}
+    fn is_stream(&mut self) -> bool {
+        false
+    }
+    fn broken_pipe(&mut self) {}
 
-fn link_option(link: &Link, posted: &Posted, caller: &Caller<'_>) -> Result<Outcome, Errno> {
-    let (level, name) = (posted.int(1), posted.int(2));
-    let value = match link.state.option(level, name) {
-        Some(value) => value,
-        None if level != libc::SOL_SOCKET => return Err(Errno(libc::ENOPROTOOPT)),
-        None => match name {
-            libc::SO_RCVBUF | libc::SO_SNDBUF => BUFFER_BYTES,
-            _ => 0,
+    fn messages_done(&self) -> u64 {
+        self.tree.tasks.threads.get(&self.thread).map_or(0, |one| one.moved)
+    }
+    fn message_is_done(&mut self, index: u64) -> Result<(), Result<i64, Errno>> {
+        if let Some(one) = self.tree.tasks.threads.get_mut(&self.thread) {
+            one.moved = index + 1;
         }
-        .to_ne_bytes()
-        .to_vec(),
-    };
-    let room = usize::try_from(caller.read_int(posted.arguments[4])?).map_err(|_| Errno(libc::EINVAL))?;
-    caller.write(posted.arguments[3], value.get(..room).unwrap_or(&value))?;
-    caller.write(posted.arguments[4], &(value.len().min(room) as u32).to_ne_bytes())?;
-    Ok(Outcome::Done(0))
+        Ok(())
+    }
+    fn error_waits(&mut self) -> bool {
+        false
+    }
+
+    fn unsupported(&mut self, request: String, errno: Errno) {
+        self.tree.calls.unsupported(format!("{request} of a netlink socket"), errno);
+    }
 }

@@ -3,7 +3,7 @@
 use super::ids::ThreadId;
 use super::tree::Tree;
 use super::usage::Traffic;
-use crate::call::message::Taken;
+use crate::socket_calls::Taken;
 
 impl Tree {
     /// The traffic of the program that a thread belongs to.

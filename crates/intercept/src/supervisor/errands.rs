@@ -5,7 +5,7 @@ use super::state::Supervisor;
 use super::turn::Turn;
 use crate::call::{Call, Outcome};
 use crate::caretaker::ledger::Noted;
-use crate::remote::LATER;
+use crate::memory::LATER;
 use crate::standin::liveness;
 use crate::sys::Errno;
 use crate::workers::{Brought, Done, Errand, Job};

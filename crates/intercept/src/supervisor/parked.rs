@@ -19,7 +19,7 @@ pub const TREE_MAX: usize = 64;
 /// What a parked call has come to.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// It goes on when the worker is back: from its beginning where this is [`crate::remote::LATER`], else with this.
+    /// It goes on when the worker is back: from its beginning where this is [`crate::memory::LATER`], else with this.
     Answer(Result<Outcome, Errno>),
     /// Its answer was missed; the memory that tells it from another call is being read.
     Missed(Result<i64, Errno>),

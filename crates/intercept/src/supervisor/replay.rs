@@ -52,7 +52,7 @@ impl Replays {
     /// The answer that was missed when this call was made before. It counts as sent: who cannot send it [`keep`](Replays::keep)s it again.
     ///
     /// # Errors
-    /// [`LATER`](crate::remote::LATER): nothing has changed yet.
+    /// [`LATER`](crate::memory::LATER): nothing has changed yet.
     pub fn take(&mut self, call: &Call) -> Result<Option<Replay>, Errno> {
         let Some(Thread { missed, doubtful, cancelled }) = self.0.get_mut(&call.tid) else { return Ok(None) };
         let looks_alike = missed.iter().chain(&*doubtful).any(|replay| replay.looks_like(call));
@@ -142,7 +142,7 @@ impl Replay {
     /// The answer of a call that was cancelled.
     ///
     /// # Errors
-    /// [`LATER`](crate::remote::LATER).
+    /// [`LATER`](crate::memory::LATER).
     pub fn of(call: &Call, answer: Result<i64, Errno>) -> Result<Replay, Errno> {
         Ok(Replay {
             number: call.number,

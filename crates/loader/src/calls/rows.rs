@@ -74,41 +74,41 @@ macro_rules! for_each_call {
             41 SOCKET Socket(family: Family, kind: SocketType, protocol: Int): program(sockets::socket) -> socket, strict program(calls::socket),
                 notify socket::socket "makes a stand-in";
             42 CONNECT Connect(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::connect), strict program(calls::connect),
-                notify connection::connect "model; waits";
+                notify on_socket::connect "model; waits";
             43 ACCEPT Accept(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>):
                 program(sockets::accept), strict program(calls::accept),
-                notify connection::accept "model; waits; makes a stand-in";
+                notify on_socket::accept "model; waits; makes a stand-in";
             44 SENDTO Sendto(fd: Fd, buf: InBytes, len: Size, flags: Flags, addr: In<kernel::SockAddr>, addrlen: Int):
                 program(sockets::sendto), strict program(calls::sendto),
-                notify data::sendto "model; waits";
+                notify on_socket::sendto "model; waits";
             45 RECVFROM Recvfrom(fd: Fd, buf: OutBytes, len: Size, flags: Flags, addr: Out<kernel::SockAddr>,
                 addrlen: InOut<kernel::SockLen>):
                 program(sockets::recvfrom), strict program(calls::recvfrom),
-                notify data::recvfrom "stand-in and model; waits";
+                notify on_socket::recvfrom "stand-in and model; waits";
             46 SENDMSG Sendmsg(fd: Fd, msg: In<kernel::MsgHdr>, flags: Flags): program(sockets::sendmsg), strict program(calls::sendmsg),
                 notify data::sendmsg "model, or the kernel on plain streams; waits";
             47 RECVMSG Recvmsg(fd: Fd, msg: InOut<kernel::MsgHdr>, flags: Flags): program(sockets::recvmsg), strict program(calls::recvmsg),
                 notify data::recvmsg "stand-in and model, or the kernel on plain streams; waits";
             48 SHUTDOWN Shutdown(fd: Fd, how: Int): program(sockets::shutdown), strict program(calls::shutdown),
-                notify connection::shutdown "model, in order with the data";
+                notify on_socket::shutdown "model, in order with the data";
             49 BIND Bind(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::bind), strict program(calls::bind),
-                notify address::bind "model";
+                notify on_socket::bind "model";
             50 LISTEN Listen(fd: Fd, backlog: Int): program(sockets::listen), strict program(calls::listen),
-                notify connection::listen "model";
+                notify on_socket::listen "model";
             51 GETSOCKNAME Getsockname(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>):
                 program(sockets::getsockname), strict program(calls::getsockname),
-                notify address::getsockname "model";
+                notify on_socket::getsockname "model";
             52 GETPEERNAME Getpeername(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>):
                 program(sockets::getpeername), strict program(calls::getpeername),
-                notify address::getpeername "model";
+                notify on_socket::getpeername "model";
             53 SOCKETPAIR Socketpair(family: Family, kind: SocketType, protocol: Int, usockvec: Out<kernel::FdPair>): kernel,
                 notify socket::refuse_pair "refused: the kernel makes AF_UNIX ones, and there are no others here";
             54 SETSOCKOPT Setsockopt(fd: Fd, level: Int, optname: Int, optval: In<kernel::OptVal>, optlen: Int):
                 program(sockets::setsockopt), strict program(calls::setsockopt),
-                notify option::setsockopt "model; time limits also on the stand-in";
+                notify on_socket::setsockopt "model; time limits also on the stand-in";
             55 GETSOCKOPT Getsockopt(fd: Fd, level: Int, optname: Int, optval: Out<kernel::OptVal>, optlen: InOut<kernel::SockLen>):
                 program(sockets::getsockopt), strict program(calls::getsockopt),
-                notify option::getsockopt "model";
+                notify on_socket::getsockopt "model";
             56 CLONE Clone(flags: Flags, newsp: Address, parent_tid: Address, child_tid: Address, tls: Address):
                 frame(threads::clone) -> clone, strict frame(thread::clone_call);
             57 FORK Fork(): frame(threads::fork), strict frame(thread::fork_call);
@@ -370,7 +370,7 @@ macro_rules! for_each_call {
             287 TIMERFD_GETTIME TimerfdGettime(ufd: Fd, otmr: Out<kernel::Itimerspec>): program(time::timerfd_gettime) -> timerfd_gettime;
             288 ACCEPT4 Accept4(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>, flags: Flags):
                 program(sockets::accept4), strict program(calls::accept4),
-                notify connection::accept4 "model; waits; makes a stand-in";
+                notify on_socket::accept4 "model; waits; makes a stand-in";
             289 SIGNALFD4 Signalfd4(ufd: FdOrNone, user_mask: In<kernel::SigSet>, sizemask: Size, flags: Flags):
                 program(descriptors::signalfd4) -> signalfd4;
             290 EVENTFD2 Eventfd2(count: Uint, flags: Flags): kernel;
@@ -396,7 +396,7 @@ macro_rules! for_each_call {
             306 SYNCFS Syncfs(fd: Fd): kernel;
             307 SENDMMSG Sendmmsg(fd: Fd, mmsg: InOut<kernel::MMsgHdrs>, vlen: Uint, flags: Flags):
                 program(sockets::sendmmsg), strict program(calls::sendmmsg),
-                notify data::sendmmsg "model; waits";
+                notify on_socket::sendmmsg "model; waits";
             308 SETNS Setns(fd: Fd, flags: Flags): refused(EPERM);
             309 GETCPU Getcpu(cpup: Out<u32>, nodep: Out<u32>, unused: Address): program(machine::getcpu);
             310 PROCESS_VM_READV ProcessVmReadv(pid: Int, lvec: In<kernel::IoVecs>, liovcnt: Size, rvec: In<kernel::IoVecs>,

@@ -24,7 +24,7 @@ use super::state::{Process, State, Thread};
 use super::tree::Tree;
 use crate::arch;
 use crate::face::SocketId;
-use crate::remote::LATER;
+use crate::memory::LATER;
 use crate::sys::{self, Errno};
 use poller::Poller;
 use std::collections::{BTreeMap, VecDeque};

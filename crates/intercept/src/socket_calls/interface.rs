@@ -2,17 +2,14 @@
 //! whatever socket they come through; none reaches the host's interfaces. What they set is set by the procedures that netlink uses, too: flags, MTU,
 //! link-layer address, queue length, name, IPv4 address, mask and broadcast address. Routes and ARP entries are netlink's alone.
 
-use super::trapped::{Call, Outcome};
 use crate::face::Stack;
 use crate::memory::Memory;
-use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
 use crate::tables::{self, InterfaceRow};
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_core::table::{Address, Family, LinkType};
 use weft_core::{Op, Selector};
-use weft_loader::calls;
 
 /// Bytes of `struct ifreq`: a name and a union.
 const IFREQ_BYTES: usize = 40;
@@ -58,19 +55,17 @@ const SETTING: [u32; 15] = [
     SIOCSIFNAME,
 ];
 
-/// Answers a request about interfaces.
-pub(super) fn answer(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Ioctl) -> Result<Outcome, Errno> {
-    let request = asked.cmd.get() as u32;
-    answer_in(call, turn.stack, request, asked.arg.0 as u64, true).map(|()| Outcome::Done(0)).inspect_err(|errno| {
-        if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
-            s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
-        }
-    })
+/// SIOCOUTQNSD, which is about a socket, though its number lies among those about interfaces.
+pub(crate) const SIOCOUTQNSD: u32 = 0x894b;
+
+/// Does a request read or change interfaces? Linux keeps these numbers for them (include/uapi/linux/sockios.h).
+pub(crate) fn is_about_interfaces(request: u32) -> bool {
+    (0x8910..0x8a00).contains(&request) && request != SIOCOUTQNSD
 }
 
 /// Answers a request about interfaces in a program's memory. EPERM for what would change something if the program does not manage the network,
 /// EOPNOTSUPP for what is not known.
-pub(crate) fn answer_in(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, manages: bool) -> Result<(), Errno> {
+pub(crate) fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, manages: bool) -> Result<(), Errno> {
     if SETTING.contains(&request) {
         if !manages {
             return Err(Errno(libc::EPERM));

@@ -12,9 +12,9 @@ const VECTORS_MAX: u64 = 1024;
 const CONTROL_BYTES_MAX: u64 = 16 * 1024;
 
 /// Most messages of sendmmsg and recvmmsg (UIO_MAXIOV).
-pub(super) const MESSAGES_MAX: u64 = 1024;
+pub(crate) const MESSAGES_MAX: u64 = 1024;
 /// The option of linux/tcp.h; the control message has the same number.
-pub(super) const TCP_INQ: i32 = 36;
+pub(crate) const TCP_INQ: i32 = 36;
 
 /// Bytes of `struct cmsghdr`.
 const CMSGHDR_BYTES: usize = 16;
@@ -59,6 +59,35 @@ impl Message {
             return Err(Errno(libc::EINVAL));
         }
         Ok(Message { vectors, total, header, at })
+    }
+
+    /// The iovecs of readv(2) and writev(2).
+    ///
+    /// # Errors
+    /// EINVAL: more than UIO_MAXIOV; EFAULT.
+    pub fn vectors(memory: &impl Memory, at: u64, count: u64) -> Result<Message, Errno> {
+        if count > VECTORS_MAX {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut array = vec![0; count as usize * arch::IOVEC_BYTES];
+        memory.read(at, &mut array)?;
+        let vectors: Vec<(u64, u64)> = arch::vectors(&array).collect();
+        let total = vectors.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        Ok(Message { vectors, total, ..Message::default() })
+    }
+
+    /// What is left of its data after so many bytes.
+    pub fn behind(&self, bytes: u64) -> Message {
+        let mut left = bytes;
+        let mut vectors = Vec::with_capacity(self.vectors.len());
+        for (address, bytes) in &self.vectors {
+            let cut = left.min(*bytes);
+            left -= cut;
+            if cut < *bytes || *bytes == 0 {
+                vectors.push((address + cut, bytes - cut));
+            }
+        }
+        Message { vectors, total: self.total.saturating_sub(bytes), ..Message::default() }
     }
 
     /// The address to send to, if there is one.

@@ -1,0 +1,249 @@
+//! read(2), write(2), readv(2), writev(2), sendto(2), recvfrom(2), sendmsg(2), recvmsg(2), sendmmsg(2), recvmmsg(2).
+
+use super::carrier::{Carrier, Limit};
+use super::message::{MESSAGES_MAX, Message, Taken, joined};
+use crate::arch;
+use crate::face::{SocketId, Stack};
+use crate::memory::{LATER, Memory};
+use crate::sys::Errno;
+use bytes::Bytes;
+use weft_loader::calls;
+
+/// Most bytes of a datagram that are read from a program: one more than UDP can carry, so that the model says EMSGSIZE.
+pub(crate) const DATAGRAM_BYTES_MAX: usize = 65_536;
+
+/// read(2)
+pub(crate) fn read<C: Carrier>(c: &mut C, asked: calls::Read) -> Result<C::Outcome, Errno> {
+    read_into(c, &Message::flat(asked.buf.0 as u64, asked.count.get() as u64))
+}
+
+/// readv(2)
+pub(crate) fn readv<C: Carrier>(c: &mut C, asked: calls::Readv) -> Result<C::Outcome, Errno> {
+    let message = Message::vectors(c.memory(), asked.vec.0 as u64, asked.vlen.get() as u64)?;
+    read_into(c, &message)
+}
+
+fn read_into<C: Carrier>(c: &mut C, message: &Message) -> Result<C::Outcome, Errno> {
+    // net/socket.c, sock_read_iter: "if (!iov_iter_count(to)) /* Match SYS5 behaviour */ return 0;"
+    if message.total == 0 { Ok(c.told(0)) } else { receive(c, message, 0, None) }
+}
+
+/// write(2)
+pub(crate) fn write<C: Carrier>(c: &mut C, asked: calls::Write) -> Result<C::Outcome, Errno> {
+    send(c, &Message::flat(asked.buf.0 as u64, asked.count.get() as u64), None, &[], 0)
+}
+
+/// writev(2)
+pub(crate) fn writev<C: Carrier>(c: &mut C, asked: calls::Writev) -> Result<C::Outcome, Errno> {
+    let message = Message::vectors(c.memory(), asked.vec.0 as u64, asked.vlen.get() as u64)?;
+    send(c, &message, None, &[], 0)
+}
+
+/// sendto(2)
+pub(crate) fn sendto<C: Carrier>(c: &mut C, asked: calls::Sendto) -> Result<C::Outcome, Errno> {
+    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
+    let name = if asked.addr.0 == 0 { None } else { Some(c.memory().read_address(asked.addr.0 as u64, asked.addrlen.get())?) };
+    send(c, &message, name.as_deref(), &[], asked.flags.get() as i32)
+}
+
+/// sendmsg(2)
+pub(crate) fn sendmsg<C: Carrier>(c: &mut C, asked: calls::Sendmsg) -> Result<C::Outcome, Errno> {
+    let message = Message::read(c.memory(), asked.msg.0 as u64)?;
+    send_message(c, &message, asked.flags.get() as i32)
+}
+
+/// sendmsg(2), of a header that was read.
+pub(crate) fn send_message<C: Carrier>(c: &mut C, message: &Message, flags: i32) -> Result<C::Outcome, Errno> {
+    let (name, control) = (message.name(c.memory())?, message.control(c.memory())?);
+    send(c, message, name.as_deref(), &control, flags)
+}
+
+fn send<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<C::Outcome, Errno> {
+    let sends_all = c.sends_all(flags);
+    loop {
+        let before = c.sent_before();
+        let sent = if before == 0 { c.send(message, name, control, flags) } else { c.send(&message.behind(before), name, control, flags) };
+        match sent {
+            Ok(sent) => {
+                let sent = before + sent as u64;
+                // A blocking send of a stream returns when everything is taken.
+                if !sends_all || sent >= message.total {
+                    return Ok(c.done(sent as i64));
+                }
+                c.has_sent(sent);
+            }
+            Err(LATER) => return Err(LATER),
+            Err(errno) if before > 0 && !matches!(errno.0, libc::EAGAIN | libc::EINPROGRESS) => return Ok(c.done(before as i64)),
+            Err(errno) => {
+                return match not_sent(c, flags, errno) {
+                    Err(_) if before > 0 => Ok(c.done(before as i64)),
+                    other => other,
+                };
+            }
+        }
+    }
+}
+
+/// Waits for room or a connection, or fails.
+fn not_sent<C: Carrier>(c: &mut C, flags: i32, errno: Errno) -> Result<C::Outcome, Errno> {
+    match errno.0 {
+        libc::EAGAIN | libc::EINPROGRESS => return c.wait(Limit::Send, flags, errno.0),
+        // sk_stream_error: "if (err == -EPIPE && !(flags & MSG_NOSIGNAL)) send_sig(SIGPIPE, current, 0);"
+        libc::EPIPE if flags & libc::MSG_NOSIGNAL == 0 && c.is_stream() => c.broken_pipe(),
+        _ => {}
+    }
+    c.send_failed(errno);
+    Err(errno)
+}
+
+/// sendmmsg(2)
+pub(crate) fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outcome, Errno> {
+    let flags = asked.flags.get() as i32;
+    let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
+    for index in c.messages_done()..count {
+        let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
+        match send_one(c, at, flags).and_then(|sent| tell_length(c, at, sent as u32)) {
+            Ok(()) => {}
+            Err(LATER) => return Err(LATER),
+            // "The return value is the number of messages sent"; the error comes back with the next call.
+            Err(_) if index > 0 => return Ok(c.done(index as i64)),
+            Err(errno) => return not_sent(c, flags, errno),
+        }
+        if let Err(otherwise) = c.message_is_done(index) {
+            return otherwise.map(|value| c.done(value));
+        }
+    }
+    Ok(c.done(count as i64))
+}
+
+fn send_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<usize, Errno> {
+    let message = Message::read(c.memory(), at)?;
+    let (name, control) = (message.name(c.memory())?, message.control(c.memory())?);
+    c.send(&message, name.as_deref(), &control, flags)
+}
+
+/// msg_len of a `struct mmsghdr`.
+fn tell_length<C: Carrier>(c: &C, at: u64, bytes: u32) -> Result<(), Errno> {
+    c.memory().write(at.wrapping_add(arch::MMSGHDR_LENGTH as u64), &bytes.to_ne_bytes())
+}
+
+/// recvfrom(2)
+pub(crate) fn recvfrom<C: Carrier>(c: &mut C, asked: calls::Recvfrom) -> Result<C::Outcome, Errno> {
+    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
+    let from = (asked.addr.0 != 0).then_some((asked.addr.0 as u64, asked.addrlen.0 as u64));
+    receive(c, &message, asked.flags.get() as i32, from)
+}
+
+/// recvmsg(2)
+pub(crate) fn recvmsg<C: Carrier>(c: &mut C, asked: calls::Recvmsg) -> Result<C::Outcome, Errno> {
+    let message = Message::read(c.memory(), asked.msg.0 as u64)?;
+    receive(c, &message, asked.flags.get() as i32, None)
+}
+
+/// Receives. `from`: where the sender's address goes, and where the length of that.
+pub(crate) fn receive<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option<(u64, u64)>) -> Result<C::Outcome, Errno> {
+    if flags & libc::MSG_WAITALL != 0
+        && let Some(outcome) = c.waits_for_all(message.total, flags)
+    {
+        return outcome;
+    }
+    if let Some((_, length_at)) = from {
+        c.memory().read_ahead(length_at)?;
+    }
+    match c.take(message.total, flags) {
+        Ok(taken) => {
+            if let Some((at, length_at)) = from {
+                c.memory().write_address(&taken.from, at, length_at)?;
+            }
+            let delivered = message.deliver(c.memory(), &taken, flags)?;
+            c.has_received(&taken, flags);
+            Ok(c.done(delivered))
+        }
+        Err(errno) => not_received(c, flags, errno),
+    }
+}
+
+/// Waits for data, or fails.
+fn not_received<C: Carrier>(c: &mut C, flags: i32, errno: Errno) -> Result<C::Outcome, Errno> {
+    if errno.0 != libc::EAGAIN || flags & libc::MSG_ERRQUEUE != 0 {
+        return Err(errno);
+    }
+    c.wait(Limit::Receive, flags, libc::EAGAIN)
+}
+
+/// recvmmsg(2), without its limit of time.
+pub(crate) fn recvmmsg<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<C::Outcome, Errno> {
+    match receive_several(c, asked)? {
+        Several::Messages(count) => Ok(c.done(count as i64)),
+        Several::Ended(outcome) => Ok(outcome),
+    }
+}
+
+/// What a call that receives several has come to.
+pub(crate) enum Several<O> {
+    /// So many messages.
+    Messages(u64),
+    /// It waits for the first.
+    Ended(O),
+}
+
+/// Receives messages as long as there are any, and waits for the first.
+pub(crate) fn receive_several<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<Several<C::Outcome>, Errno> {
+    // Only the first message may wait with this one.
+    let flags = asked.flags.get() as i32 & !libc::MSG_WAITFORONE;
+    let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
+    for index in c.messages_done()..count {
+        // do_recvmmsg: "… or if recvmsg returns an error after we received some datagrams, where we record the error to return on the next call".
+        if index > 0 && c.error_waits() {
+            return Ok(Several::Messages(index));
+        }
+        let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
+        match receive_one(c, at, flags).and_then(|bytes| tell_length(c, at, bytes as u32)) {
+            Ok(()) => {}
+            Err(LATER) => return Err(LATER),
+            Err(_) if index > 0 => return Ok(Several::Messages(index)),
+            Err(errno) => return not_received(c, flags, errno).map(Several::Ended),
+        }
+        match c.message_is_done(index) {
+            Ok(()) => {}
+            Err(Err(errno)) => return Err(errno),
+            Err(Ok(_)) => return Ok(Several::Messages(index)),
+        }
+    }
+    Ok(Several::Messages(count))
+}
+
+fn receive_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<i64, Errno> {
+    let message = Message::read(c.memory(), at)?;
+    let taken = c.take(message.total, flags)?;
+    let delivered = message.deliver(c.memory(), &taken, flags)?;
+    c.has_received(&taken, flags);
+    Ok(delivered)
+}
+
+/// Reads from a program what is sent next: a datagram whole or not at all, of a stream at most as much as there is room for.
+///
+/// # Errors
+/// EFAULT: a part of a datagram cannot be read. [`LATER`].
+pub(crate) fn gather(memory: &impl Memory, message: &Message, stream_room: Option<usize>) -> Result<Bytes, Errno> {
+    let most = stream_room.unwrap_or(DATAGRAM_BYTES_MAX);
+    let data = message.gather(memory, most)?;
+    if stream_room.is_none() && (data.len() as u64) < message.total.min(most as u64) {
+        return Err(Errno(libc::EFAULT));
+    }
+    Ok(data.freeze())
+}
+
+/// Takes from the socket model, at most so many bytes.
+///
+/// # Errors
+/// Those of the socket; EAGAIN when there is nothing.
+pub(crate) fn take(stack: &mut dyn Stack, s: SocketId, bytes: u64, most: usize, flags: i32) -> Result<Taken, Errno> {
+    let room = usize::try_from(bytes).unwrap_or(usize::MAX).min(most);
+    let received = stack.receive(s, room, flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT)?;
+    let data = joined(received.data);
+    // tcp_recv_urg: "msg->msg_flags |= MSG_OOB; if (len > 0) … else msg->msg_flags |= MSG_TRUNC;"
+    let cut = received.datagram_bytes > data.len();
+    let stream = cut && stack.is_stream(s) && !(flags & libc::MSG_OOB != 0 && room == 0);
+    Ok(Taken { data, length: received.datagram_bytes, from: received.from, control: received.control, flags: received.flags, stream })
+}

@@ -1,0 +1,121 @@
+//! getsockopt(2), setsockopt(2), ioctl(2).
+
+use super::carrier::Carrier;
+use super::interface;
+use crate::memory::Memory;
+use crate::sys::Errno;
+use weft_loader::calls;
+
+/// Longest option value.
+const OPTION_BYTES_MAX: i32 = 4096;
+/// BPF_MAXINSNS.
+const FILTER_INSTRUCTIONS_MAX: usize = 4096;
+/// sizeof(struct sock_filter)
+const INSTRUCTION_BYTES: usize = 8;
+
+/// getsockopt(2)
+pub(crate) fn getsockopt<C: Carrier>(c: &mut C, asked: calls::Getsockopt) -> Result<C::Outcome, Errno> {
+    let (level, name) = (asked.level.get(), asked.optname.get());
+    let room = Room::read(c.memory(), level, name, asked.optlen.0 as u64)?;
+    let value = c.get_option(level, name, room.bytes).inspect_err(|errno| count(c, "getsockopt", level, name, *errno))?;
+    let Some(value) = value else { return c.natively() };
+    room.fill(c.memory(), &value, asked.optval.0 as u64, asked.optlen.0 as u64)?;
+    Ok(c.done(0))
+}
+
+/// setsockopt(2)
+pub(crate) fn setsockopt<C: Carrier>(c: &mut C, asked: calls::Setsockopt) -> Result<C::Outcome, Errno> {
+    let (level, name) = (asked.level.get(), asked.optname.get());
+    let value = given(c.memory(), level, name, asked.optval.0 as u64, asked.optlen.get())?;
+    match c.set_option(level, name, &value).inspect_err(|errno| count(c, "setsockopt", level, name, *errno))? {
+        true => Ok(c.done(0)),
+        false => c.natively(),
+    }
+}
+
+fn count(c: &mut impl Carrier, call: &str, level: i32, name: i32, errno: Errno) {
+    if matches!(errno.0, libc::ENOPROTOOPT | libc::EOPNOTSUPP) {
+        c.unsupported(format!("{call} level {level} name {name}"), errno);
+    }
+}
+
+/// ioctl(2)
+pub(crate) fn ioctl<C: Carrier>(c: &mut C, asked: calls::Ioctl) -> Result<C::Outcome, Errno> {
+    let request = asked.cmd.get() as u32;
+    if interface::is_about_interfaces(request) {
+        c.about_interfaces(request, asked.arg.0 as u64)?;
+        return Ok(c.told(0));
+    }
+    let Some(value) = c.ioctl(request)? else { return c.natively() };
+    c.memory().write(asked.arg.0 as u64, &value)?;
+    Ok(c.told(0))
+}
+
+/// The instructions that a `struct sock_fprog` points to. copy_bpf_fprog_from_user: "if (len != sizeof(*dst)) return -EINVAL;"
+fn filter_program(call: &impl Memory, value: &[u8]) -> Result<Vec<u8>, Errno> {
+    let &[l0, l1, _, _, _, _, _, _, ref at @ ..] = value else { return Err(Errno(libc::EINVAL)) };
+    let at = u64::from_ne_bytes(at.try_into().map_err(|_| Errno(libc::EINVAL))?);
+    let count = usize::from(u16::from_ne_bytes([l0, l1]));
+    if at == 0 || !(1..=FILTER_INSTRUCTIONS_MAX).contains(&count) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let mut program = vec![0; count * INSTRUCTION_BYTES];
+    call.read(at, &mut program)?;
+    Ok(program)
+}
+
+/// What getsockopt(2) is given: room for a value, and of which option.
+pub(crate) struct Room {
+    /// What the program says, not below zero.
+    told: usize,
+    /// How many bytes the model may tell.
+    pub(crate) bytes: usize,
+    /// The value is the instructions of a filter.
+    filter: bool,
+}
+
+impl Room {
+    /// Reads the length of the room.
+    ///
+    /// # Errors
+    /// EINVAL when it is negative; EFAULT, or [`crate::memory::LATER`].
+    pub(crate) fn read(memory: &impl Memory, level: i32, name: i32, length_at: u64) -> Result<Room, Errno> {
+        let told = usize::try_from(memory.read_int(length_at)?).map_err(|_| Errno(libc::EINVAL))?;
+        let filter = (level, name) == (libc::SOL_SOCKET, libc::SO_GET_FILTER);
+        // sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
+        let bytes = if filter { FILTER_INSTRUCTIONS_MAX * INSTRUCTION_BYTES } else { told.min(OPTION_BYTES_MAX as usize) };
+        Ok(Room { told, bytes, filter })
+    }
+
+    /// Writes a value and its length.
+    ///
+    /// # Errors
+    /// EINVAL when a filter has no room; EFAULT.
+    pub(crate) fn fill(&self, memory: &impl Memory, value: &[u8], at: u64, length_at: u64) -> Result<(), Errno> {
+        let mut length = value.len().min(self.bytes);
+        if self.filter {
+            length = value.len() / INSTRUCTION_BYTES;
+            // "User space only enquires number of filter blocks".
+            let asks = self.told == 0;
+            if !asks && self.told < length {
+                return Err(Errno(libc::EINVAL));
+            }
+            memory.write(at, if asks { &[] } else { value })?;
+        } else {
+            memory.write(at, value.get(..length).unwrap_or(value))?;
+        }
+        memory.write(length_at, &(length as u32).to_ne_bytes())
+    }
+}
+
+/// The value that setsockopt(2) is given; of SO_ATTACH_FILTER, the instructions.
+///
+/// # Errors
+/// EINVAL for a length below zero, above any option's, or that a filter cannot have; EFAULT, or [`crate::memory::LATER`].
+pub(crate) fn given(memory: &impl Memory, level: i32, name: i32, at: u64, length: i32) -> Result<Vec<u8>, Errno> {
+    // do_sock_setsockopt: "if (optlen < 0) return -EINVAL;"
+    let bytes = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
+    let mut value = vec![0; bytes];
+    memory.read(at, &mut value)?;
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) { filter_program(memory, &value) } else { Ok(value) }
+}
