@@ -168,7 +168,7 @@ except OSError as error: print(error.strerror)
 #[test]
 fn what_is_accepted_without_being_told_its_address_is_closed() {
     let place = Place::new("accept-address");
-    let script = include_str!("../../intercept/tests/scripts/accept_address.py");
+    let script = include_str!("../../notify/tests/scripts/accept_address.py");
     let closed = "EFAULT b''\nEFAULT b''\nEINVAL b''";
     assert_eq!(place.python(script).trim(), closed);
     let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
@@ -178,7 +178,7 @@ fn what_is_accepted_without_being_told_its_address_is_closed() {
 #[test]
 fn a_datagram_with_a_bad_page_is_not_sent_in_part() {
     let place = Place::new("datagram-page");
-    let script = include_str!("../../intercept/tests/scripts/datagram_page.py");
+    let script = include_str!("../../notify/tests/scripts/datagram_page.py");
     let refused = "-1 EFAULT\n4 None\n4";
     assert_eq!(place.python(script).trim(), refused);
     let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();

@@ -12,8 +12,8 @@ use weft_backend::{Backend, innermost};
 use weft_core::control::{Message, Op, Value};
 use weft_core::table::Family;
 use weft_core::{Instant, InterfaceIndex, Table};
-pub use weft_intercept::caretaker::Caretaker;
 use weft_node::{InterfaceSection, Node, Stack};
+pub use weft_notify::caretaker::Caretaker;
 
 /// Starts the caretaker of a stack: what is left to do if weft is killed. At the beginning of a command, while this process is one thread. Waits for the
 /// caretakers of those that were killed a moment ago.
@@ -26,7 +26,7 @@ pub fn caretaker() -> Result<Caretaker, WorldError> {
         what: "starting weft's caretaker",
         why: std::io::Error::from_raw_os_error(errno.0),
     };
-    weft_intercept::caretaker::wait_for_those_at_work();
+    weft_notify::caretaker::wait_for_those_at_work();
     Caretaker::start(carry_out).map_err(why)
 }
 

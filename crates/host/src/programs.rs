@@ -10,10 +10,11 @@ use weft_core::control::Value;
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Message, Op};
 use weft_intercept::calls::Calls;
-use weft_intercept::caretaker::ledger::Ledger;
-use weft_intercept::process::{Outside, Parts, Record, Tree};
-use weft_intercept::{Epoll, Errno, Lend, Readiness, SocketId, Stack, Supervisor};
+use weft_intercept::{Errno, Lend, SocketId, Stack};
 use weft_node::Node;
+use weft_notify::caretaker::ledger::Ledger;
+use weft_notify::{Epoll, Readiness, Supervisor};
+use weft_process::{Outside, Parts, Record, Tree};
 use weft_socket::Sockets;
 
 /// Tokens of this kind belong to the programs' side.

@@ -48,7 +48,7 @@ pub enum Ask {
         /// Its name, for messages.
         program: String,
     },
-    /// Take over a program that the loader runs; its arena, control socket and bell are attached (`weft_intercept::process::Parts`).
+    /// Take over a program that the loader runs; its arena, control socket and bell are attached (`weft_process::Parts`).
     JoinStrict {
         /// Its name, for messages.
         program: String,

@@ -13,8 +13,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use weft_core::control::{Message, Op, Value};
 use weft_core::{Show, Table};
-use weft_intercept::process::Parts;
-use weft_intercept::spawn::{self, Command, Program, Signals, SpawnError};
+use weft_notify::spawn::{self, Command, Program, Signals, SpawnError};
+use weft_process::{Loading, Parts, StartError};
 
 /// Longest time that a stack of its own outlives its program, to deliver what the program left in its sockets.
 const LINGER_MAX: Duration = Duration::from_secs(60);
@@ -69,6 +69,18 @@ pub fn is_under_weft() -> bool {
         }
 }
 
+/// Has a program run by the loader. Returns what whoever serves it needs.
+fn load(command: &mut Command) -> Result<Parts, SpawnError> {
+    let (name, path) = command.program()?;
+    let (loading, parts) = Loading::new(name, path).map_err(|error| match error {
+        StartError::Execute { program, errno } => SpawnError::Execute { program, errno },
+        StartError::Step { step, errno } => SpawnError::Step { step, errno },
+        _ => SpawnError::Command,
+    })?;
+    command.instead(Box::new(loading));
+    Ok(parts)
+}
+
 /// `strict`: the loader runs it; is given what whoever serves it needs, before it starts.
 fn start(
     arguments: &[OsString],
@@ -82,7 +94,7 @@ fn start(
         command.caretaker(pid);
     }
     if let Some(adopt) = strict {
-        match command.load() {
+        match load(&mut command) {
             Ok(parts) => adopt(parts)?,
             Err(error) => {
                 let Some(status) = cannot_execute(&error) else { return Err(error.into()) };

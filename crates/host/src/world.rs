@@ -27,9 +27,9 @@ use weft_backend::pcapng::CaptureFile;
 use weft_core::control::{ControlError, Message, Op, Show, Value};
 use weft_core::engine::Alert;
 use weft_core::{Frame, Instant, InterfaceIndex, command};
-use weft_intercept::caretaker::Caretaker;
-use weft_intercept::process::Parts;
 use weft_node::{EngineKind, Node, Stack, StackError};
+use weft_notify::caretaker::Caretaker;
+use weft_process::Parts;
 
 /// Kinds of token; the lower bits say which one.
 const TOKEN_KIND_SHIFT: u32 = 56;
@@ -265,7 +265,7 @@ impl World {
     }
 
     /// Takes over a program that the loader runs, and its children.
-    pub fn adopt_strict(&mut self, parts: weft_intercept::process::Parts) -> io::Result<()> {
+    pub fn adopt_strict(&mut self, parts: weft_process::Parts) -> io::Result<()> {
         self.programs.adopt_strict(self.node.name(), parts, &self.reactor)
     }
 

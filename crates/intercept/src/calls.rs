@@ -60,11 +60,11 @@ pub struct Calls {
 
 impl Calls {
     /// The counters of a call.
-    pub(crate) fn of(&mut self, name: &'static str) -> &mut Counts {
+    pub fn of(&mut self, name: &'static str) -> &mut Counts {
         self.counts.entry(name).or_default()
     }
     /// Counts something that is not supported.
-    pub(crate) fn unsupported(&mut self, request: String, errno: Errno) {
+    pub fn unsupported(&mut self, request: String, errno: Errno) {
         let key = if self.unsupported.len() < UNSUPPORTED_MAX || self.unsupported.contains_key(&(request.clone(), errno.0)) {
             (request, errno.0)
         } else {

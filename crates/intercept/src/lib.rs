@@ -1,43 +1,25 @@
-//! Brings unmodified programs to weft's socket model: the *notify* adapter, in real time.
+//! What a program's calls mean to weft's socket model, whoever brings them here.
 //!
-//! A seccomp filter ([`filter`]) sends a program's network calls to the [`Supervisor`], which answers them from a [`Stack`]; everything
-//! else runs natively. `socket` is answered with a *stand-in*, an AF_UNIX socket whose other end the supervisor holds ([`standin`]), so
-//! that reading, writing, polling, forking and passing descriptors need no trap. Nothing is injected into the program.
+//! Two adapters stand on this crate: `weft-notify`, whose supervisor answers a seccomp filter's notifications in real time, and
+//! `weft-process`, the controller of processes that run inside the loader, in virtual time and with `--strict`. What both need is here:
 //!
-//! The supervisor is one object for all process trees of a node, driven by the host's event loop: it registers descriptors through a
-//! [`Reactor`], is told of their readiness by [`Supervisor::on_event`], and of changes in the stack by [`Supervisor::after_stack_ran`].
-//! It never blocks; a call that has to wait is *held*: its notification stays unanswered and it is tried again when its socket changes.
-//! Nor does it touch a page of a program's that may be missing: a worker does, and the call is *parked* meanwhile ([`remote`]).
-//! Every answer is idempotent, because a signal cancels a held call and the kernel may bring it back under another id.
-//!
-//! Rejected: ptrace (twice the price of a notification, and it takes the program's debugger), LD_PRELOAD (static programs), and trapping
-//! data calls too (1.6 to 26 µs for every read and write). What natively running data calls cost in fidelity is in docs/compatibility.md,
-//! row by row. What is not supported fails with an errno and is counted ([`calls`]).
+//! - [`face`]: the socket model as an adapter sees it, [`Stack`].
+//! - [`socket_calls`]: every call on a socket, once, over a [`Carrier`](socket_calls::Carrier).
+//! - [`memory`]: a program's memory. [`tables`], [`netlink`], [`proc_net`]: what it asks about interfaces, routes and sockets.
+//! - [`replace`]: a program that the loader is to run.
+//! - [`calls`], [`rows`]: counters and names of calls. [`arch`], [`sys`]: numbers and layouts, and system calls of weft's own.
 
 pub mod arch;
-mod call;
 pub mod calls;
-pub mod caretaker;
 pub mod face;
-pub mod filter;
-mod lost;
-mod memory;
-mod netlink;
-mod notify;
-mod proc_net;
-pub mod process;
-pub mod reactor;
-mod remote;
-pub mod resolv;
-mod socket_calls;
-pub mod spawn;
-pub mod standin;
-mod supervisor;
-mod sys;
-mod tables;
-mod workers;
+pub mod memory;
+pub mod netlink;
+pub mod proc_net;
+pub mod replace;
+pub mod rows;
+pub mod socket_calls;
+pub mod sys;
+pub mod tables;
 
-pub use call::{CALLS, CallRow};
 pub use face::{Errno, Lend, Poll, Received, SocketId, SocketState, Sockets, Stack};
-pub use reactor::{Epoll, Interest, Reactor, Readiness};
-pub use supervisor::{Supervisor, TreeId};
+pub use rows::{CALLS, CallRow};

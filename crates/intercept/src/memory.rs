@@ -6,13 +6,13 @@ use bytes::{Bytes, BytesMut};
 use std::time::Duration;
 
 /// The handler of a call cannot go on before more of the program's memory has been fetched. Never an answer.
-pub(crate) const LATER: Errno = Errno(i32::MIN);
+pub const LATER: Errno = Errno(i32::MIN);
 
 /// Longest `sockaddr` that a call may pass (sizeof(struct sockaddr_storage)).
 const ADDRESS_BYTES_MAX: usize = 128;
 
 /// Memory of the program that made a call. Every error is EFAULT, unless said otherwise.
-pub(crate) trait Memory {
+pub trait Memory {
     /// Reads all or nothing.
     fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno>;
     /// Writes.

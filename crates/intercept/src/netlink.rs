@@ -1,16 +1,8 @@
-//! AF_NETLINK sockets: what `weft_netlink` answers from a node's tables, carried to programs over a stand-in.
-//!
-//! A netlink socket is a SOCK_SEQPACKET stand-in; packets that do not fit wait here. Any program of the node may change its tables, as it may have raw
-//! sockets: whoever runs programs on a stack of his own manages it. (In virtual worlds the program's identity decides.)
+//! AF_NETLINK sockets: what `weft_netlink` answers from a node's tables.
 
 use crate::calls::Calls;
 use crate::face::{Errno, Stack};
-use crate::standin::{Body, StandIn};
-use crate::sys::{self, Packet};
-use bytes::{Bytes, BytesMut};
-use std::os::fd::AsFd;
 use weft_core::control::Value;
-use weft_core::engine::Alert;
 use weft_core::{Answer, ControlError, Instant, Op, Query, Selector, Show, Table};
 use weft_netlink::Tables;
 
@@ -20,8 +12,10 @@ pub use weft_netlink::{KERNEL_NAME, Session};
 pub const PACKETS_MAX: usize = 65_536;
 
 /// A node's tables, as the adapters have them.
-pub(crate) struct Node<'a> {
+pub struct Node<'a> {
+    /// Whose tables.
     pub stack: &'a mut dyn Stack,
+    /// Where it counts what is not supported.
     pub calls: &'a mut Calls,
 }
 
@@ -43,62 +37,4 @@ impl Tables for Node<'_> {
     fn unsupported(&mut self, what: String, errno: i32) {
         self.calls.unsupported(what, Errno(errno));
     }
-}
-
-/// Serves what programs wrote natively, and hands out what waits. True: the program's end is closed.
-pub fn serve(one: &mut StandIn, stack: &mut dyn Stack, calls: &mut Calls) -> bool {
-    let mut buffer = BytesMut::with_capacity(64 * 1024);
-    while one.readable {
-        let Some(ours) = &one.ours else { return false };
-        buffer.clear();
-        match sys::receive_packet(ours.as_fd(), &mut buffer) {
-            Ok(Packet::Bytes(_)) => {
-                let tid = one.place.0;
-                request(one, &buffer, tid, stack, calls);
-            }
-            Ok(Packet::End) => return true,
-            Err(Errno::EAGAIN) => one.readable = false,
-            Err(_) => return true,
-        }
-    }
-    flush(one);
-    false
-}
-
-/// Answers the requests of one packet, over the stand-in.
-pub fn request(one: &mut StandIn, packet: &[u8], tid: u32, stack: &mut dyn Stack, calls: &mut Calls) {
-    let Body::Netlink(session) = &mut one.body else { return };
-    let packets = session.answers(packet, tid, true, &mut Node { stack, calls });
-    let room = PACKETS_MAX.saturating_sub(one.leftover.len());
-    one.leftover.extend(packets.into_iter().take(room).map(Bytes::from));
-    flush(one);
-}
-
-/// Tells a program of changes that it wants to know of.
-pub fn tell(one: &mut StandIn, alerts: &[Alert], stack: &mut dyn Stack, calls: &mut Calls) {
-    let Body::Netlink(session) = &one.body else { return };
-    for alert in alerts {
-        let packet = session.notification(alert.name, &alert.value, &mut Node { stack, calls });
-        if let Some(packet) = packet.filter(|_| one.leftover.len() < PACKETS_MAX) {
-            one.leftover.push_back(packet.into());
-        }
-    }
-    flush(one);
-}
-
-/// Puts what waits into the stand-in, as far as it has room.
-pub fn flush(one: &mut StandIn) {
-    let Some(ours) = &one.ours else { return };
-    while let Some(packet) = one.leftover.front() {
-        match sys::send_vectors(ours.as_fd(), &[packet], 0) {
-            Err(Errno::EAGAIN) => {
-                one.writable = false;
-                break;
-            }
-            // Its end is closed, which its reading side tells.
-            Err(_) => one.leftover.clear(),
-            Ok(_) => drop(one.leftover.pop_front()),
-        }
-    }
-    one.wants_room = !one.leftover.is_empty();
 }

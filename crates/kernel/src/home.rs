@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use weft_intercept::process::OwnFile;
+use weft_process::OwnFile;
 
 /// Where memory is a folder.
 const MEMORY: &str = "/dev/shm";

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 use weft_core::{Frame, Instant};
-use weft_intercept::process::processor::with_all;
-use weft_intercept::process::{Held, Usage};
+use weft_process::processor::with_all;
+use weft_process::{Held, Usage};
 use weft_sim::plan::{Debugged, GuestPlan, NodeKind, NodePlan, Plan, Watched};
 use weft_sim::{Boot, Guest, GuestContext, ProgramId, Status, Stream};
 

@@ -3,7 +3,7 @@
 //! [`IMAGE`] is a freestanding static executable (sources in `guest/`, built by `build.rs` with the compiler that builds everything else).
 //! It maps the program's ELF image itself, gives it a stack, an auxiliary vector and a vDSO of its own, and sends every system call that
 //! the program makes to its own handler (Syscall User Dispatch). What the handler cannot answer in the process goes through memory that
-//! both sides map ([`abi`]) to a controller, which is in `weft-intercept`.
+//! both sides map ([`abi`]) to a controller, which is in `weft-process`.
 //!
 //! This crate does nothing with the image: it holds it, and the layout of the shared memory.
 

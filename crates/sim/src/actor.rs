@@ -17,8 +17,8 @@ use crate::report::CallLine;
 use crate::visit::Visitor;
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Op, Refused};
-use weft_intercept::process::Usage;
 use weft_node::Coming;
+use weft_process::Usage;
 use weft_socket::{SocketId, Sockets};
 
 /// Something on a node that calls into its stack.
@@ -53,7 +53,7 @@ pub trait Actor: Send {
     /// The world is given up: whatever outlives it is told to end, and not waited for yet.
     fn kill(&mut self) {}
     /// What its programs have written, for the node's next life.
-    fn take_disk(&mut self) -> Option<weft_intercept::process::Disk> {
+    fn take_disk(&mut self) -> Option<weft_process::Disk> {
         None
     }
     /// Who waits for what, for people: one line a program that has not ended.

@@ -55,7 +55,7 @@ pub(crate) struct Cell {
     pub machine: Machine,
     pub actors: Vec<Slot>,
     /// What its programs had written when it crashed.
-    pub disk: Option<weft_intercept::process::Disk>,
+    pub disk: Option<weft_process::Disk>,
     /// The snapshots that were taken of it since it booted.
     pub taken: Taken,
     changed: Vec<SocketId>,

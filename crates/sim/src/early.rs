@@ -12,8 +12,8 @@ use crate::visit::Visitor;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_core::Instant;
 use weft_intercept::calls::Unsupported;
-use weft_intercept::process::Disk;
-use weft_intercept::process::processor;
+use weft_process::Disk;
+use weft_process::processor;
 use weft_socket::SocketId;
 
 /// So many programs wait for their time, for each processor.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use weft_core::Instant;
-use weft_intercept::process::Traffic;
+use weft_process::Traffic;
 
 /// The figure of what a program received, over the time between its first and its last byte.
 pub(crate) const GOODPUT: &str = "goodput_bits_per_second";

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use weft_core::Instant;
-use weft_intercept::process::processor::{Claim, Pinned, with_clock};
+use weft_process::processor::{Claim, Pinned, with_clock};
 
 /// Machines without look-ahead between them, in the order of their names.
 pub(crate) struct Group {

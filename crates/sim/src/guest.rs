@@ -12,7 +12,7 @@
 use crate::report::{ProgramId, Status, Stream};
 use std::path::PathBuf;
 use weft_core::{Frame, Instant};
-use weft_intercept::process::Usage;
+use weft_process::Usage;
 
 /// A machine with a clock that the world owns.
 pub trait Guest: Send {

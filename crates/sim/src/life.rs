@@ -3,7 +3,7 @@
 use crate::report::Status;
 use std::collections::BTreeMap;
 use weft_core::Instant;
-use weft_intercept::process::Usage;
+use weft_process::Usage;
 
 /// Earlier lives of a program that are told.
 const LIVES_MAX: usize = 1000;

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weft_core::{Instant, Op};
-pub use weft_intercept::process::Mount;
-use weft_intercept::process::{Files, Held, Limits};
 use weft_node::Stack;
+pub use weft_process::Mount;
+use weft_process::{Files, Held, Limits};
 pub use weft_wire::ethernet::Mac;
 
 /// 2030-01-01T00:00:00Z, in seconds since 1970: when a world begins unless it says otherwise.

@@ -1,4 +1,4 @@
-//! Unmodified programs as an actor: the processes of one node, run by the loader (`weft_intercept::process`).
+//! Unmodified programs as an actor: the processes of one node, run by the loader (`weft_process`).
 
 use crate::actor::{Actor, ActorContext, Next};
 use crate::limits::OUTPUT_BYTES_MAX;
@@ -15,11 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Op};
-use weft_intercept::process::{
-    self, Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, ToCome, Tree,
-};
-pub use weft_intercept::process::{Held, OWN_FOLDERS};
 use weft_intercept::{Lend, Stack};
+use weft_process::{Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, ToCome, Tree};
+pub use weft_process::{Held, OWN_FOLDERS};
 use weft_socket::{SocketId, Sockets};
 
 const SIGTERM: i32 = 15;
@@ -352,8 +350,8 @@ impl ProcessTree {
             };
             program.pid = None;
             let status = match exit.status {
-                process::Status::Exited(status) => Status::Exited(status),
-                process::Status::Killed(signal) => Status::Killed(signal),
+                weft_process::Status::Exited(status) => Status::Exited(status),
+                weft_process::Status::Killed(signal) => Status::Killed(signal),
             };
             program.tell(News::Ended(status));
             cx.used(id, self.tree.usage(exit.pid));
@@ -385,7 +383,7 @@ impl Program {
             descriptors: match self.outside.take() {
                 Some(theirs) => theirs,
                 None => [
-                    process::input(&self.plan.input).map_err(trouble)?,
+                    weft_process::input(&self.plan.input).map_err(trouble)?,
                     output.descriptor().map_err(trouble)?,
                     error.descriptor().map_err(trouble)?,
                 ],

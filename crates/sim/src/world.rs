@@ -44,7 +44,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_core::{Instant, InterfaceIndex, Op, Rng};
-use weft_intercept::process::processor::Claim;
+use weft_process::processor::Claim;
 
 /// A world.
 pub struct World {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Folder, gigabit, output, pair, process, run};
-use weft_intercept::process::OwnFile;
+use weft_process::OwnFile;
 use weft_sim::plan::{DirectionPlan, Expect, Listener, Plan, Said};
 use weft_sim::visit::{Visit, Visitor, Visits};
 use weft_sim::{Reason, Status, World};

@@ -14,7 +14,8 @@ ARROWS: list[tuple[set[str], set[str]]] = [
     ({"tcp"}, {"mptcp"}),
     ({"blocks", "tcp", "mptcp", "socket", "netlink"}, {"node"}),
     ({"socket", "netlink", "loader"}, {"intercept"}),
-    ({"node", "backend", "intercept", "plugin"}, {"host", "sim", "capi"}),
+    ({"intercept"}, {"notify", "process"}),
+    ({"node", "backend", "notify", "process", "plugin"}, {"host", "sim", "capi"}),
     ({"sim"}, {"kernel"}),
     ({"host", "sim", "kernel"}, {"cli"}),
 ]
@@ -25,7 +26,7 @@ CRATES = {name for lower, upper in ARROWS for name in lower | upper}
 PURE = ("wire", "core", "blocks", "tcp", "mptcp", "socket", "netlink", "node")
 
 # Crates whose work is with the kernel, memory or foreign code; everywhere else unsafe code is forbidden.
-UNSAFE = {"backend", "intercept", "loader", "kernel", "plugin", "capi"}
+UNSAFE = {"backend", "intercept", "notify", "process", "loader", "kernel", "plugin", "capi"}
 
 
 def allowed_below(name: str) -> set[str]:

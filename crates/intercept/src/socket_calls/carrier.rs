@@ -7,7 +7,7 @@ use crate::sys::Errno;
 
 /// Which of a socket's limits of time a call that waits has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Limit {
+pub enum Limit {
     /// SO_RCVTIMEO
     Receive,
     /// SO_SNDTIMEO
@@ -18,7 +18,7 @@ pub(crate) enum Limit {
 ///
 /// A call that waits is made again from its beginning when something has changed. So a method that fails with EAGAIN or
 /// [`LATER`](crate::memory::LATER) has changed nothing.
-pub(crate) trait Carrier {
+pub trait Carrier {
     /// What a call comes to, other than an errno.
     type Outcome;
 

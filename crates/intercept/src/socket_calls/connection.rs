@@ -7,29 +7,29 @@ use weft_loader::calls::kernel::{SockAddr, SockLen};
 use weft_loader::calls::{self, Flags, InOut, Out};
 
 /// bind(2)
-pub(crate) fn bind<C: Carrier>(c: &mut C, asked: calls::Bind) -> Result<C::Outcome, Errno> {
+pub fn bind<C: Carrier>(c: &mut C, asked: calls::Bind) -> Result<C::Outcome, Errno> {
     let address = c.memory().read_address(asked.addr.0 as u64, asked.addrlen.get())?;
     c.bind(&address).map(|()| c.done(0))
 }
 
 /// listen(2)
-pub(crate) fn listen<C: Carrier>(c: &mut C, asked: calls::Listen) -> Result<C::Outcome, Errno> {
+pub fn listen<C: Carrier>(c: &mut C, asked: calls::Listen) -> Result<C::Outcome, Errno> {
     c.listen(asked.backlog.get()).map(|()| c.done(0))
 }
 
 /// shutdown(2)
-pub(crate) fn shutdown<C: Carrier>(c: &mut C, asked: calls::Shutdown) -> Result<C::Outcome, Errno> {
+pub fn shutdown<C: Carrier>(c: &mut C, asked: calls::Shutdown) -> Result<C::Outcome, Errno> {
     c.shutdown(asked.how.get()).map(|()| c.done(0))
 }
 
 /// getsockname(2)
-pub(crate) fn getsockname<C: Carrier>(c: &mut C, asked: calls::Getsockname) -> Result<C::Outcome, Errno> {
+pub fn getsockname<C: Carrier>(c: &mut C, asked: calls::Getsockname) -> Result<C::Outcome, Errno> {
     let address = c.local_address()?;
     tell(c, &address, asked.addr, asked.addrlen)
 }
 
 /// getpeername(2)
-pub(crate) fn getpeername<C: Carrier>(c: &mut C, asked: calls::Getpeername) -> Result<C::Outcome, Errno> {
+pub fn getpeername<C: Carrier>(c: &mut C, asked: calls::Getpeername) -> Result<C::Outcome, Errno> {
     let address = c.peer_address()?;
     tell(c, &address, asked.addr, asked.addrlen)
 }
@@ -40,7 +40,7 @@ fn tell<C: Carrier>(c: &C, address: &[u8], at: Out<SockAddr>, length_at: InOut<S
 }
 
 /// connect(2)
-pub(crate) fn connect<C: Carrier>(c: &mut C, asked: calls::Connect) -> Result<C::Outcome, Errno> {
+pub fn connect<C: Carrier>(c: &mut C, asked: calls::Connect) -> Result<C::Outcome, Errno> {
     let address = c.memory().read_address(asked.addr.0 as u64, asked.addrlen.get())?;
     match c.connect(&address) {
         Ok(()) => Ok(c.done(0)),
@@ -56,13 +56,13 @@ pub(crate) fn connect<C: Carrier>(c: &mut C, asked: calls::Connect) -> Result<C:
 }
 
 /// accept(2)
-pub(crate) fn accept<C: Carrier>(c: &mut C, asked: calls::Accept) -> Result<C::Outcome, Errno> {
+pub fn accept<C: Carrier>(c: &mut C, asked: calls::Accept) -> Result<C::Outcome, Errno> {
     let calls::Accept { fd, addr, addrlen } = asked;
     accept4(c, calls::Accept4 { fd, addr, addrlen, flags: Flags(0) })
 }
 
 /// accept4(2)
-pub(crate) fn accept4<C: Carrier>(c: &mut C, asked: calls::Accept4) -> Result<C::Outcome, Errno> {
+pub fn accept4<C: Carrier>(c: &mut C, asked: calls::Accept4) -> Result<C::Outcome, Errno> {
     let flags = asked.flags.get() as i32;
     if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
         return Err(Errno(libc::EINVAL));

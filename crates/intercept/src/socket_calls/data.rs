@@ -10,15 +10,15 @@ use bytes::Bytes;
 use weft_loader::calls;
 
 /// Most bytes of a datagram that are read from a program: one more than UDP can carry, so that the model says EMSGSIZE.
-pub(crate) const DATAGRAM_BYTES_MAX: usize = 65_536;
+pub const DATAGRAM_BYTES_MAX: usize = 65_536;
 
 /// read(2)
-pub(crate) fn read<C: Carrier>(c: &mut C, asked: calls::Read) -> Result<C::Outcome, Errno> {
+pub fn read<C: Carrier>(c: &mut C, asked: calls::Read) -> Result<C::Outcome, Errno> {
     read_into(c, &Message::flat(asked.buf.0 as u64, asked.count.get() as u64))
 }
 
 /// readv(2)
-pub(crate) fn readv<C: Carrier>(c: &mut C, asked: calls::Readv) -> Result<C::Outcome, Errno> {
+pub fn readv<C: Carrier>(c: &mut C, asked: calls::Readv) -> Result<C::Outcome, Errno> {
     let message = Message::vectors(c.memory(), asked.vec.0 as u64, asked.vlen.get() as u64)?;
     read_into(c, &message)
 }
@@ -29,31 +29,31 @@ fn read_into<C: Carrier>(c: &mut C, message: &Message) -> Result<C::Outcome, Err
 }
 
 /// write(2)
-pub(crate) fn write<C: Carrier>(c: &mut C, asked: calls::Write) -> Result<C::Outcome, Errno> {
+pub fn write<C: Carrier>(c: &mut C, asked: calls::Write) -> Result<C::Outcome, Errno> {
     send(c, &Message::flat(asked.buf.0 as u64, asked.count.get() as u64), None, &[], 0)
 }
 
 /// writev(2)
-pub(crate) fn writev<C: Carrier>(c: &mut C, asked: calls::Writev) -> Result<C::Outcome, Errno> {
+pub fn writev<C: Carrier>(c: &mut C, asked: calls::Writev) -> Result<C::Outcome, Errno> {
     let message = Message::vectors(c.memory(), asked.vec.0 as u64, asked.vlen.get() as u64)?;
     send(c, &message, None, &[], 0)
 }
 
 /// sendto(2)
-pub(crate) fn sendto<C: Carrier>(c: &mut C, asked: calls::Sendto) -> Result<C::Outcome, Errno> {
+pub fn sendto<C: Carrier>(c: &mut C, asked: calls::Sendto) -> Result<C::Outcome, Errno> {
     let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
     let name = if asked.addr.0 == 0 { None } else { Some(c.memory().read_address(asked.addr.0 as u64, asked.addrlen.get())?) };
     send(c, &message, name.as_deref(), &[], asked.flags.get() as i32)
 }
 
 /// sendmsg(2)
-pub(crate) fn sendmsg<C: Carrier>(c: &mut C, asked: calls::Sendmsg) -> Result<C::Outcome, Errno> {
+pub fn sendmsg<C: Carrier>(c: &mut C, asked: calls::Sendmsg) -> Result<C::Outcome, Errno> {
     let message = Message::read(c.memory(), asked.msg.0 as u64)?;
     send_message(c, &message, asked.flags.get() as i32)
 }
 
 /// sendmsg(2), of a header that was read.
-pub(crate) fn send_message<C: Carrier>(c: &mut C, message: &Message, flags: i32) -> Result<C::Outcome, Errno> {
+pub fn send_message<C: Carrier>(c: &mut C, message: &Message, flags: i32) -> Result<C::Outcome, Errno> {
     let (name, control) = (message.name(c.memory())?, message.control(c.memory())?);
     send(c, message, name.as_deref(), &control, flags)
 }
@@ -97,7 +97,7 @@ fn not_sent<C: Carrier>(c: &mut C, flags: i32, errno: Errno) -> Result<C::Outcom
 }
 
 /// sendmmsg(2)
-pub(crate) fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outcome, Errno> {
+pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outcome, Errno> {
     let flags = asked.flags.get() as i32;
     let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
     for index in c.messages_done()..count {
@@ -128,20 +128,20 @@ fn tell_length<C: Carrier>(c: &C, at: u64, bytes: u32) -> Result<(), Errno> {
 }
 
 /// recvfrom(2)
-pub(crate) fn recvfrom<C: Carrier>(c: &mut C, asked: calls::Recvfrom) -> Result<C::Outcome, Errno> {
+pub fn recvfrom<C: Carrier>(c: &mut C, asked: calls::Recvfrom) -> Result<C::Outcome, Errno> {
     let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
     let from = (asked.addr.0 != 0).then_some((asked.addr.0 as u64, asked.addrlen.0 as u64));
     receive(c, &message, asked.flags.get() as i32, from)
 }
 
 /// recvmsg(2)
-pub(crate) fn recvmsg<C: Carrier>(c: &mut C, asked: calls::Recvmsg) -> Result<C::Outcome, Errno> {
+pub fn recvmsg<C: Carrier>(c: &mut C, asked: calls::Recvmsg) -> Result<C::Outcome, Errno> {
     let message = Message::read(c.memory(), asked.msg.0 as u64)?;
     receive(c, &message, asked.flags.get() as i32, None)
 }
 
 /// Receives. `from`: where the sender's address goes, and where the length of that.
-pub(crate) fn receive<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option<(u64, u64)>) -> Result<C::Outcome, Errno> {
+pub fn receive<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option<(u64, u64)>) -> Result<C::Outcome, Errno> {
     if flags & libc::MSG_WAITALL != 0
         && let Some(outcome) = c.waits_for_all(message.total, flags)
     {
@@ -172,7 +172,7 @@ fn not_received<C: Carrier>(c: &mut C, flags: i32, errno: Errno) -> Result<C::Ou
 }
 
 /// recvmmsg(2), without its limit of time.
-pub(crate) fn recvmmsg<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<C::Outcome, Errno> {
+pub fn recvmmsg<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<C::Outcome, Errno> {
     match receive_several(c, asked)? {
         Several::Messages(count) => Ok(c.done(count as i64)),
         Several::Ended(outcome) => Ok(outcome),
@@ -180,7 +180,7 @@ pub(crate) fn recvmmsg<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<
 }
 
 /// What a call that receives several has come to.
-pub(crate) enum Several<O> {
+pub enum Several<O> {
     /// So many messages.
     Messages(u64),
     /// It waits for the first.
@@ -188,7 +188,7 @@ pub(crate) enum Several<O> {
 }
 
 /// Receives messages as long as there are any, and waits for the first.
-pub(crate) fn receive_several<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<Several<C::Outcome>, Errno> {
+pub fn receive_several<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<Several<C::Outcome>, Errno> {
     // Only the first message may wait with this one.
     let flags = asked.flags.get() as i32 & !libc::MSG_WAITFORONE;
     let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
@@ -225,7 +225,7 @@ fn receive_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<i64, Errno>
 ///
 /// # Errors
 /// EFAULT: a part of a datagram cannot be read. [`LATER`].
-pub(crate) fn gather(memory: &impl Memory, message: &Message, stream_room: Option<usize>) -> Result<Bytes, Errno> {
+pub fn gather(memory: &impl Memory, message: &Message, stream_room: Option<usize>) -> Result<Bytes, Errno> {
     let most = stream_room.unwrap_or(DATAGRAM_BYTES_MAX);
     let data = message.gather(memory, most)?;
     if stream_room.is_none() && (data.len() as u64) < message.total.min(most as u64) {
@@ -238,7 +238,7 @@ pub(crate) fn gather(memory: &impl Memory, message: &Message, stream_room: Optio
 ///
 /// # Errors
 /// Those of the socket; EAGAIN when there is nothing.
-pub(crate) fn take(stack: &mut dyn Stack, s: SocketId, bytes: u64, most: usize, flags: i32) -> Result<Taken, Errno> {
+pub fn take(stack: &mut dyn Stack, s: SocketId, bytes: u64, most: usize, flags: i32) -> Result<Taken, Errno> {
     let room = usize::try_from(bytes).unwrap_or(usize::MAX).min(most);
     let received = stack.receive(s, room, flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT)?;
     let data = joined(received.data);

@@ -1,4 +1,4 @@
-//! SIOC[GS]IF* and their relatives, answered from the node's tables. libc asks these through AF_UNIX sockets too, so they are answered
+//! SIOCGIF*, SIOCSIF* and their relatives, answered from the node's tables. libc asks these through AF_UNIX sockets too, so they are answered
 //! whatever socket they come through; none reaches the host's interfaces. What they set is set by the procedures that netlink uses, too: flags, MTU,
 //! link-layer address, queue length, name, IPv4 address, mask and broadcast address. Routes and ARP entries are netlink's alone.
 
@@ -56,16 +56,16 @@ const SETTING: [u32; 15] = [
 ];
 
 /// SIOCOUTQNSD, which is about a socket, though its number lies among those about interfaces.
-pub(crate) const SIOCOUTQNSD: u32 = 0x894b;
+pub const SIOCOUTQNSD: u32 = 0x894b;
 
 /// Does a request read or change interfaces? Linux keeps these numbers for them (include/uapi/linux/sockios.h).
-pub(crate) fn is_about_interfaces(request: u32) -> bool {
+pub fn is_about_interfaces(request: u32) -> bool {
     (0x8910..0x8a00).contains(&request) && request != SIOCOUTQNSD
 }
 
 /// Answers a request about interfaces in a program's memory. EPERM for what would change something if the program does not manage the network,
 /// EOPNOTSUPP for what is not known.
-pub(crate) fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, manages: bool) -> Result<(), Errno> {
+pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, manages: bool) -> Result<(), Errno> {
     if SETTING.contains(&request) {
         if !manages {
             return Err(Errno(libc::EPERM));
@@ -248,7 +248,7 @@ fn write_v4(into: &mut [u8], address: Ipv4Addr) {
 }
 
 /// IFF_* of linux/if.h.
-pub(crate) fn flags(interface: &InterfaceRow) -> u32 {
+pub fn flags(interface: &InterfaceRow) -> u32 {
     let up = if interface.up { libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_LOWER_UP } else { 0 };
     let kind = match interface.link {
         LinkType::Loopback => libc::IFF_LOOPBACK,
@@ -264,7 +264,7 @@ pub(crate) fn flags(interface: &InterfaceRow) -> u32 {
 }
 
 /// ARPHRD_* of linux/if_arp.h.
-pub(crate) fn hardware_type(link: LinkType) -> u16 {
+pub fn hardware_type(link: LinkType) -> u16 {
     match link {
         LinkType::Loopback => libc::ARPHRD_LOOPBACK,
         LinkType::Ethernet => libc::ARPHRD_ETHER,

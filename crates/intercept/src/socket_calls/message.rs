@@ -12,16 +12,16 @@ const VECTORS_MAX: u64 = 1024;
 const CONTROL_BYTES_MAX: u64 = 16 * 1024;
 
 /// Most messages of sendmmsg and recvmmsg (UIO_MAXIOV).
-pub(crate) const MESSAGES_MAX: u64 = 1024;
+pub const MESSAGES_MAX: u64 = 1024;
 /// The option of linux/tcp.h; the control message has the same number.
-pub(crate) const TCP_INQ: i32 = 36;
+pub const TCP_INQ: i32 = 36;
 
 /// Bytes of `struct cmsghdr`.
 const CMSGHDR_BYTES: usize = 16;
 
 /// Where a program wants received data, or has data to send.
 #[derive(Debug, Default)]
-pub(crate) struct Message {
+pub struct Message {
     /// The iovecs: (address, bytes).
     pub vectors: Vec<(u64, u64)>,
     /// Their sum.
@@ -150,7 +150,7 @@ impl Message {
 
 /// What was taken for a program.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub struct Taken {
     /// The bytes, at most as many as there is room for.
     pub data: Bytes,
     /// The whole length.
@@ -166,7 +166,7 @@ pub(crate) struct Taken {
 }
 
 /// What a socket gave, as one slice: the one that came, mostly.
-pub(crate) fn joined(mut pieces: Tail) -> Bytes {
+pub fn joined(mut pieces: Tail) -> Bytes {
     match pieces.len() {
         0 | 1 => pieces.pop().unwrap_or_default(),
         _ => pieces.concat().into(),

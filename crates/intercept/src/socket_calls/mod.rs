@@ -5,23 +5,23 @@
 //! adapters truly differ the carrier has a method, and its documentation says why. docs/architecture/calls.md lists those.
 
 mod carrier;
-pub(crate) mod connection;
-pub(crate) mod data;
-pub(crate) mod interface;
-pub(crate) mod message;
-pub(crate) mod option;
+pub mod connection;
+pub mod data;
+pub mod interface;
+pub mod message;
+pub mod option;
 
-pub(crate) use carrier::{Carrier, Limit};
-pub(crate) use message::{Message, Taken};
+pub use carrier::{Carrier, Limit};
+pub use message::{Message, Taken};
 
 use crate::sys::Errno;
 use weft_loader::calls::{self, Call as _};
 
 /// The bits of socket(2)'s type that are not flags (SOCK_TYPE_MASK).
-pub(crate) const TYPE_MASK: i32 = 0xf;
+pub const TYPE_MASK: i32 = 0xf;
 
 /// What socket(2) is asked for.
-pub(crate) struct Kind {
+pub struct Kind {
     /// AF_INET, ….
     pub domain: i32,
     /// SOCK_STREAM, ….
@@ -52,7 +52,7 @@ impl Kind {
 }
 
 /// Answers a call on a socket, by number: for adapters to which all of them come.
-pub(crate) fn answer<C: Carrier>(c: &mut C, number: i64, words: &[usize; 6]) -> Result<C::Outcome, Errno> {
+pub fn answer<C: Carrier>(c: &mut C, number: i64, words: &[usize; 6]) -> Result<C::Outcome, Errno> {
     match number {
         libc::SYS_bind => connection::bind(c, calls::Bind::of(words)),
         libc::SYS_listen => connection::listen(c, calls::Listen::of(words)),

@@ -14,7 +14,7 @@ const FILTER_INSTRUCTIONS_MAX: usize = 4096;
 const INSTRUCTION_BYTES: usize = 8;
 
 /// getsockopt(2)
-pub(crate) fn getsockopt<C: Carrier>(c: &mut C, asked: calls::Getsockopt) -> Result<C::Outcome, Errno> {
+pub fn getsockopt<C: Carrier>(c: &mut C, asked: calls::Getsockopt) -> Result<C::Outcome, Errno> {
     let (level, name) = (asked.level.get(), asked.optname.get());
     let room = Room::read(c.memory(), level, name, asked.optlen.0 as u64)?;
     let value = c.get_option(level, name, room.bytes).inspect_err(|errno| count(c, "getsockopt", level, name, *errno))?;
@@ -24,7 +24,7 @@ pub(crate) fn getsockopt<C: Carrier>(c: &mut C, asked: calls::Getsockopt) -> Res
 }
 
 /// setsockopt(2)
-pub(crate) fn setsockopt<C: Carrier>(c: &mut C, asked: calls::Setsockopt) -> Result<C::Outcome, Errno> {
+pub fn setsockopt<C: Carrier>(c: &mut C, asked: calls::Setsockopt) -> Result<C::Outcome, Errno> {
     let (level, name) = (asked.level.get(), asked.optname.get());
     let value = given(c.memory(), level, name, asked.optval.0 as u64, asked.optlen.get())?;
     match c.set_option(level, name, &value).inspect_err(|errno| count(c, "setsockopt", level, name, *errno))? {
@@ -40,7 +40,7 @@ fn count(c: &mut impl Carrier, call: &str, level: i32, name: i32, errno: Errno) 
 }
 
 /// ioctl(2)
-pub(crate) fn ioctl<C: Carrier>(c: &mut C, asked: calls::Ioctl) -> Result<C::Outcome, Errno> {
+pub fn ioctl<C: Carrier>(c: &mut C, asked: calls::Ioctl) -> Result<C::Outcome, Errno> {
     let request = asked.cmd.get() as u32;
     if interface::is_about_interfaces(request) {
         c.about_interfaces(request, asked.arg.0 as u64)?;
@@ -65,11 +65,11 @@ fn filter_program(call: &impl Memory, value: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 /// What getsockopt(2) is given: room for a value, and of which option.
-pub(crate) struct Room {
+pub struct Room {
     /// What the program says, not below zero.
     told: usize,
     /// How many bytes the model may tell.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// The value is the instructions of a filter.
     filter: bool,
 }
@@ -79,7 +79,7 @@ impl Room {
     ///
     /// # Errors
     /// EINVAL when it is negative; EFAULT, or [`crate::memory::LATER`].
-    pub(crate) fn read(memory: &impl Memory, level: i32, name: i32, length_at: u64) -> Result<Room, Errno> {
+    pub fn read(memory: &impl Memory, level: i32, name: i32, length_at: u64) -> Result<Room, Errno> {
         let told = usize::try_from(memory.read_int(length_at)?).map_err(|_| Errno(libc::EINVAL))?;
         let filter = (level, name) == (libc::SOL_SOCKET, libc::SO_GET_FILTER);
         // sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
@@ -91,7 +91,7 @@ impl Room {
     ///
     /// # Errors
     /// EINVAL when a filter has no room; EFAULT.
-    pub(crate) fn fill(&self, memory: &impl Memory, value: &[u8], at: u64, length_at: u64) -> Result<(), Errno> {
+    pub fn fill(&self, memory: &impl Memory, value: &[u8], at: u64, length_at: u64) -> Result<(), Errno> {
         let mut length = value.len().min(self.bytes);
         if self.filter {
             length = value.len() / INSTRUCTION_BYTES;
@@ -112,7 +112,7 @@ impl Room {
 ///
 /// # Errors
 /// EINVAL for a length below zero, above any option's, or that a filter cannot have; EFAULT, or [`crate::memory::LATER`].
-pub(crate) fn given(memory: &impl Memory, level: i32, name: i32, at: u64, length: i32) -> Result<Vec<u8>, Errno> {
+pub fn given(memory: &impl Memory, level: i32, name: i32, at: u64, length: i32) -> Result<Vec<u8>, Errno> {
     // do_sock_setsockopt: "if (optlen < 0) return -EINVAL;"
     let bytes = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
     let mut value = vec![0; bytes];

@@ -5,7 +5,7 @@ use crate::guest::{Guest, GuestContext};
 use crate::report::{ProgramId, Status, Stream};
 use std::path::PathBuf;
 use weft_core::{BlockId, Completion, Frame, Instant};
-use weft_intercept::process::Usage;
+use weft_process::Usage;
 
 /// What is due now happens: ends of serialisation and frames of these ports, then what the guest does by itself, ahead of the world up to `end`.
 pub(super) fn wake(core: &mut Core, guest: &mut dyn Guest, due: &[usize], end: Instant) {

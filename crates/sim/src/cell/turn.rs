@@ -6,8 +6,8 @@ use crate::figures::figures_of;
 use crate::report::{CallLine, CallRecord, ProgramId, Status, Stream};
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Message, Op};
-use weft_intercept::process::Usage;
 use weft_node::{Coming, Node};
+use weft_process::Usage;
 use weft_socket::{SocketId, Sockets};
 
 /// An actor's turn.

@@ -2,7 +2,7 @@
 
 use super::{Mount, NodePlan};
 use std::path::Path;
-use weft_intercept::process::OWN_FOLDERS;
+use weft_process::OWN_FOLDERS;
 
 /// Will the node have this file or folder? What its programs make themselves nobody knows.
 pub fn is_there(node: &NodePlan, path: &Path) -> bool {

@@ -6,7 +6,7 @@ use crate::hash::Way;
 use crate::report::{ProgramId, Stream};
 use serde::Serialize;
 use std::path::Path;
-use weft_intercept::process::{INSIDE, call_name, call_result};
+use weft_process::{INSIDE, call_name, call_result};
 
 /// What two records have to do with each other.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weft_intercept::process::{Mount, OWN_FOLDERS, OwnFile};
 use weft_node::StackError;
+use weft_process::{Mount, OWN_FOLDERS, OwnFile};
 
 /// Largest file that is copied into nodes, where the scenario lies in /tmp itself. A larger one is not shown, as if nothing named it.
 const FILE_BYTES_MAX: u64 = 64 << 20;

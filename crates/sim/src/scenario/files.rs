@@ -6,8 +6,8 @@ use super::raw::{Mounted, OwnText};
 use super::source::Source;
 use std::path::Path;
 use toml::Spanned;
-use weft_intercept::process::{Files, Mount, OwnFile};
 use weft_node::StackError;
+use weft_process::{Files, Mount, OwnFile};
 
 /// The folder that is its root, and the files that it has beside.
 pub(super) fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError> {

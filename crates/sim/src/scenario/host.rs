@@ -10,8 +10,8 @@ use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
 use std::ops::Range;
 use toml::Spanned;
-use weft_intercept::process::{Files, Limits, settings};
 use weft_node::{Stack, StackError};
+use weft_process::{Files, Limits, settings};
 
 /// The node of a host's draft.
 pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[WireDraft], routes: &[Hop]) -> Result<NodePlan, StackError> {

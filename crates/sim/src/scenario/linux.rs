@@ -8,8 +8,8 @@ use super::section::{capture, line, per_call};
 use super::source::Source;
 use crate::plan::{GuestInterface, GuestPlan, GuestRoute, NodeKind, NodePlan};
 use std::net::IpAddr;
-use weft_intercept::process::Limits;
 use weft_node::StackError;
+use weft_process::Limits;
 
 /// [`GuestPlan::kernel`] unless the scenario says otherwise.
 const KERNEL_DEFAULT: &str = "6.12";

@@ -11,7 +11,7 @@ use crate::report::ProgramId;
 use crate::snapshots::Kept;
 use std::sync::Arc;
 use weft_core::{Instant, Rng};
-use weft_intercept::process::processor::Claim;
+use weft_process::processor::Claim;
 
 pub(super) struct State {
     pub plan: Plan,

@@ -1,0 +1,47 @@
+//! bind(2), getsockname(2), getpeername(2).
+
+use super::carrier::TrappedSocket;
+use crate::netlink;
+use crate::standin::Body;
+use crate::sys::Errno;
+use weft_intercept::face::{SocketId, Stack};
+
+/// Binds the model's socket.
+pub(super) fn bind(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), Errno> {
+    let Some(one) = c.s.stand_ins.get_mut(c.key) else { return Err(Errno(libc::EBADF)) };
+    if let Body::Netlink(state) = &mut one.body {
+        return state.bind(address).map_err(Errno);
+    }
+    let socket = one.socket().ok_or(Errno(libc::EINVAL))?;
+    match c.turn.stack.bind(socket, address) {
+        Err(Errno(libc::EADDRINUSE)) => {
+            // The port may be held by a socket whose last close nobody reported.
+            c.s.look_for_closed(c.turn);
+            c.turn.stack.bind(socket, address)
+        }
+        other => other,
+    }
+}
+
+/// Its own address.
+pub(super) fn local(c: &mut TrappedSocket<'_, '_>) -> Result<Vec<u8>, Errno> {
+    name_of(c, |one, stack| stack.local_address(one), |state, tid| state.name(tid))
+}
+
+/// That of its peer.
+pub(super) fn peer(c: &mut TrappedSocket<'_, '_>) -> Result<Vec<u8>, Errno> {
+    name_of(c, |one, stack| stack.peer_address(one), |_, _| netlink::KERNEL_NAME.to_vec())
+}
+
+fn name_of(
+    c: &mut TrappedSocket<'_, '_>,
+    of_socket: impl FnOnce(SocketId, &mut dyn Stack) -> Result<Vec<u8>, Errno>,
+    of_netlink: impl FnOnce(&mut netlink::Session, u32) -> Vec<u8>,
+) -> Result<Vec<u8>, Errno> {
+    match c.s.stand_ins.get_mut(c.key).map(|one| &mut one.body) {
+        Some(Body::Netlink(state)) => Ok(of_netlink(state, c.call.tid)),
+        Some(Body::Stream(stream)) => of_socket(stream.socket, c.turn.stack),
+        Some(Body::Packet(packets)) => of_socket(packets.socket, c.turn.stack),
+        None => Err(Errno(libc::EBADF)),
+    }
+}

@@ -1,0 +1,166 @@
+//! The socket of a trapped call: its stand-in, and the model's socket behind that.
+
+use super::trapped::{Call, Outcome, wait};
+use super::{address, connection, data, option};
+use crate::remote::Stored;
+use crate::standin::{Body, StandIn};
+use crate::supervisor::{Supervisor, Turn};
+use crate::sys::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use weft_intercept::face::SocketId;
+use weft_intercept::memory::LATER;
+use weft_intercept::memory::Memory;
+use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken, interface};
+use weft_loader::calls;
+
+/// A stand-in, while a call on it is answered.
+pub(super) struct TrappedSocket<'a, 't> {
+    pub s: &'a mut Supervisor,
+    pub turn: &'a mut Turn<'t>,
+    pub call: &'a Call,
+    /// The program's descriptor.
+    pub fd: i32,
+    /// Its stand-in.
+    pub key: usize,
+    /// The program's end of that, once it was borrowed.
+    pub end: Option<OwnedFd>,
+}
+
+impl<'a, 't> TrappedSocket<'a, 't> {
+    /// The stand-in behind a descriptor. None: it is something else, and the kernel's.
+    pub fn find(s: &'a mut Supervisor, turn: &'a mut Turn<'t>, call: &'a Call, fd: calls::Fd) -> Result<Option<Self>, Errno> {
+        let fd = fd.get();
+        Ok(s.find(call, fd)?.map(|key| TrappedSocket { s, turn, call, fd, key, end: None }))
+    }
+
+    /// The model's socket; none: it is a netlink socket, or was closed.
+    pub fn socket(&self) -> Option<SocketId> {
+        self.s.stand_ins.get(self.key).and_then(StandIn::socket)
+    }
+}
+
+impl Carrier for TrappedSocket<'_, '_> {
+    type Outcome = Outcome;
+
+    fn memory(&self) -> &impl Memory {
+        self.call
+    }
+    fn told(&self, value: i64) -> Outcome {
+        Outcome::Done(value)
+    }
+    fn done(&self, value: i64) -> Outcome {
+        Outcome::DoneWithEffect(value)
+    }
+    fn natively(&self) -> Result<Outcome, Errno> {
+        Ok(Outcome::Continue)
+    }
+    fn wait(&mut self, limit: Limit, flags: i32, otherwise: i32) -> Result<Outcome, Errno> {
+        let end = match self.end.take() {
+            Some(end) => end,
+            None => self.s.borrow(self.key)?,
+        };
+        let limit = if limit == Limit::Send { libc::SO_SNDTIMEO } else { libc::SO_RCVTIMEO };
+        wait(self.call, self.key, &end, flags, limit, otherwise)
+    }
+    fn has_waited(&self) -> bool {
+        self.call.held.is_some()
+    }
+
+    fn bind(&mut self, name: &[u8]) -> Result<(), Errno> {
+        address::bind(self, name)
+    }
+    fn listen(&mut self, backlog: i32) -> Result<(), Errno> {
+        connection::listen(self, backlog)
+    }
+    fn shutdown(&mut self, how: i32) -> Result<(), Errno> {
+        connection::shutdown(self, how)
+    }
+    fn local_address(&mut self) -> Result<Vec<u8>, Errno> {
+        address::local(self)
+    }
+    fn peer_address(&mut self) -> Result<Vec<u8>, Errno> {
+        address::peer(self)
+    }
+    fn connect(&mut self, name: &[u8]) -> Result<(), Errno> {
+        connection::connect(self, name)
+    }
+
+    fn accept(&mut self) -> Result<SocketId, Errno> {
+        connection::accept(self)
+    }
+    fn accepted_address(&mut self, child: SocketId) -> Result<Vec<u8>, Errno> {
+        self.turn.stack.accepted_address(child)
+    }
+    fn give_up(&mut self, child: SocketId) {
+        self.turn.stack.close(child);
+        self.s.update_token(self.key, self.end.as_ref().map(AsFd::as_fd), self.turn);
+    }
+    fn hand_over(&mut self, child: SocketId, flags: i32) -> Result<Outcome, Errno> {
+        self.s.update_token(self.key, self.end.as_ref().map(AsFd::as_fd), self.turn);
+        Ok(Outcome::HandOver { listener: self.key, child, flags })
+    }
+
+    fn get_option(&mut self, level: i32, name: i32, bytes: usize) -> Result<Option<Vec<u8>>, Errno> {
+        option::get(self, level, name, bytes)
+    }
+    fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
+        option::set(self, level, name, value)
+    }
+    fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
+        option::request(self, request)
+    }
+    fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
+        about_interfaces(self.s, self.turn, self.call, request, pointer)
+    }
+
+    fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {
+        data::send(self, message, name, control, flags)
+    }
+    fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
+        data::take(self.s, self.turn, self.key, bytes, flags)
+    }
+    fn is_stream(&mut self) -> bool {
+        matches!(self.s.stand_ins.get(self.key), Some(StandIn { body: Body::Stream(_), .. }))
+    }
+    fn send_failed(&mut self, errno: Errno) {
+        self.s.forget_native_error(self.key);
+        if errno.0 != libc::EPIPE {
+            self.s.error_was_told(self.key, self.turn);
+        }
+    }
+    fn broken_pipe(&mut self) {
+        self.s.signal(self.call.tid, libc::SIGPIPE);
+    }
+
+    fn messages_done(&self) -> u64 {
+        self.call.messages.get()
+    }
+    /// What is written of a message is written before the next one is looked at.
+    fn message_is_done(&mut self, index: u64) -> Result<(), Result<i64, Errno>> {
+        self.call.messages.set(index + 1);
+        let written = self.call.remote.store();
+        let before = |index: u64| if index > 0 { Ok(index as i64) } else { Err(Errno(libc::EFAULT)) };
+        self.call.remote.otherwise(before(index + 1));
+        match written {
+            Stored::All => Ok(()),
+            Stored::Failed(otherwise) => Err(otherwise),
+            Stored::Later => Err(Err(LATER)),
+        }
+    }
+    fn error_waits(&mut self) -> bool {
+        data::error_waits(self.s, self.turn, self.key)
+    }
+
+    fn unsupported(&mut self, request: String, errno: Errno) {
+        self.s.calls.unsupported(request, errno);
+    }
+}
+
+/// Answers a request about interfaces, which may come through any socket.
+pub(super) fn about_interfaces(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, request: u32, pointer: u64) -> Result<(), Errno> {
+    interface::answer(call, turn.stack, request, pointer, true).inspect_err(|errno| {
+        if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
+            s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
+        }
+    })
+}

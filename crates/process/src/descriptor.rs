@@ -1,0 +1,247 @@
+//! Calls that make, read and close descriptors of which the kernel knows nothing.
+
+use super::caller::{Caller, Posted};
+use super::ids::ThreadId;
+use super::interests::Interests;
+use super::object::{Body, OBJECTS_MAX, Object, TimerFile};
+use super::outcome::{Asked, Outcome};
+use super::outside::Outside;
+use super::pending;
+use super::state::Wait;
+use super::timers::Timer;
+use super::tree::Tree;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering::Relaxed;
+use weft_intercept::face::SocketId;
+use weft_intercept::memory::Memory as _;
+use weft_intercept::sys::{self, Errno};
+use weft_loader::abi::{self, kind};
+use weft_loader::calls;
+
+/// Bytes of `struct signalfd_siginfo`.
+const SIGNALFD_BYTES: usize = 128;
+
+impl Tree {
+    /// Makes an object and sends its descriptor on the way; the program's side takes it as the call's result.
+    pub(super) fn new_object(&mut self, thread: ThreadId, body: Body, nonblocking: bool, close_on_exec: bool) -> Result<Outcome, Errno> {
+        if self.objects.len() >= OBJECTS_MAX {
+            return Err(Errno(libc::ENFILE));
+        }
+        if let Some(real) = &mut self.real {
+            // The program's side makes its descriptor.
+            real.is_made(thread, body);
+            return Ok(Outcome::Done(0));
+        }
+        let full = |errno: Errno| if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno };
+        let (ours, theirs) = sys::unix_pair(libc::SOCK_STREAM).map_err(full)?;
+        if nonblocking {
+            sys::set_nonblocking(theirs.as_fd())?;
+        }
+        let inode = sys::inode(theirs.as_fd())? & abi::INODE;
+        // Another object may have had the number.
+        self.arena.header().nonblocking[inode as usize % abi::NONBLOCKING_KNOWN].store(0, Relaxed);
+        super::rights::send(self.init.control.as_fd(), &[1], &[theirs.as_fd()])?;
+        self.objects.insert(inode, Object::new(ours, body));
+        self.arena.channel(thread).descriptor.store(kind::VIRTUAL << 56 | inode, Relaxed);
+        Ok(Outcome::Descriptor { close_on_exec })
+    }
+
+    /// Is this inode an object of ours?
+    pub(super) fn whose(&self, inode: u64) -> i64 {
+        i64::from(self.objects.has(inode))
+    }
+
+    /// The socket behind a call's descriptor. ENOTSOCK for other objects.
+    pub(super) fn socket_of(&self, posted: &Posted) -> Result<SocketId, Errno> {
+        match self.objects.body(posted.inode()) {
+            Some(Body::Socket(socket)) => Ok(*socket),
+            Some(_) => Err(Errno(libc::ENOTSOCK)),
+            None => Err(Errno(libc::EBADF)),
+        }
+    }
+
+    /// A program has closed a descriptor of this object; if it was the last, the object goes.
+    pub(super) fn closed(&mut self, inode: u64, outside: &mut dyn Outside) {
+        if inode == 0 {
+            self.look_for_closed();
+            self.drop_closed(outside);
+        } else if self.objects.get(inode).is_some_and(Object::has_hung_up) {
+            self.drop_object(inode, outside);
+        }
+    }
+
+    /// A process is gone, or has executed another image: look at every object, at the next opportunity.
+    pub(super) fn look_for_closed(&mut self) {
+        self.objects.look_for_closed();
+    }
+
+    /// Does what [`Tree::look_for_closed`] asked for.
+    pub(super) fn drop_closed(&mut self, outside: &mut dyn Outside) {
+        if !self.objects.take_closing() {
+            return;
+        }
+        let gone: Vec<u64> = self.objects.hung_up();
+        // Inode numbers are the host's: sockets go in the order of their making, which the model's ids tell.
+        let mut sockets = Vec::new();
+        for inode in gone {
+            match self.objects.body(inode) {
+                Some(Body::Socket(socket)) => sockets.push((*socket, inode)),
+                _ => self.drop_object(inode, outside),
+            }
+        }
+        sockets.sort_unstable();
+        for (_, inode) in sockets {
+            self.drop_object(inode, outside);
+        }
+    }
+
+    pub(super) fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
+        let Some(object) = self.objects.remove(inode) else { return };
+        self.forget_in_pollers(inode);
+        self.shows.forget(inode, &self.arena);
+        match object.body {
+            Body::Socket(socket) => {
+                outside.stack().close(socket);
+            }
+            Body::Timer(file) => {
+                if let Some(key) = file.timer.key {
+                    self.timers.remove(key);
+                }
+            }
+            Body::Epoll(_) | Body::Signals(_) | Body::Link(_) | Body::Setting { .. } => {}
+        }
+        for watcher in object.watchers {
+            if let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) {
+                interests.forget(inode);
+            }
+        }
+    }
+
+    /// A timer or a set of signals may be readable now.
+    pub(super) fn object_changed(&mut self, inode: u64, _: &mut dyn Outside) {
+        self.objects.note_change(inode);
+    }
+
+    /// Those who wait for them look again.
+    pub(super) fn finish_object_changes(&mut self, outside: &mut dyn Outside) {
+        let changed = self.objects.take_changes();
+        let mut all = changed.clone();
+        for inode in &changed {
+            self.note_object_edges(*inode, &mut all);
+            self.raise_pollers(*inode, outside);
+        }
+        if !all.is_empty() {
+            self.again_where(&|wait| wait.objects.iter().any(|inode| all.contains(inode)), outside);
+        }
+    }
+
+    /// epoll_create(2)
+    pub(super) fn epoll_create(&mut self, asked: &Asked<'_>, call: calls::EpollCreate, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        if call.size.get() <= 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        self.made(asked.thread, Body::Epoll(Interests::default()), 0, 0)
+    }
+
+    /// epoll_create1(2)
+    pub(super) fn epoll_create1(&mut self, asked: &Asked<'_>, call: calls::EpollCreate1, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        self.made(asked.thread, Body::Epoll(Interests::default()), call.flags.0 as i32, libc::O_CLOEXEC)
+    }
+
+    /// timerfd_create(2)
+    pub(super) fn timerfd_create(&mut self, asked: &Asked<'_>, call: calls::TimerfdCreate, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let clock = call.clockid.get();
+        if !matches!(clock, 0 | 1 | 7 | 8 | 9) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let body = Body::Timer(TimerFile { clock, timer: Timer::default(), expirations: 0 });
+        self.made(asked.thread, body, call.flags.0 as i32, libc::O_CLOEXEC | libc::O_NONBLOCK)
+    }
+
+    /// signalfd(2)
+    pub(super) fn signalfd(&mut self, asked: &Asked<'_>, call: calls::Signalfd, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let calls::Signalfd { ufd, user_mask, sizemask } = call;
+        self.signalfd4(asked, calls::Signalfd4 { ufd, user_mask, sizemask, flags: calls::Flags(0) }, outside)
+    }
+
+    /// signalfd4(2)
+    pub(super) fn signalfd4(&mut self, asked: &Asked<'_>, call: calls::Signalfd4, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let (flags, allowed) = (call.flags.0 as i32, libc::O_CLOEXEC | libc::O_NONBLOCK);
+        if flags & !allowed != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut bytes = [0; 8];
+        asked.caller.read(call.user_mask.0 as u64, &mut bytes)?;
+        let mask = u64::from_ne_bytes(bytes);
+        if call.ufd.get() == -1 {
+            return self.made(asked.thread, Body::Signals(mask), flags, allowed);
+        }
+        match self.objects.body_mut(asked.posted.inode()) {
+            Some(Body::Signals(old)) => {
+                *old = mask;
+                Ok(Outcome::Done(i64::from(call.ufd.get())))
+            }
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    /// A new object, with flags of its call: TFD_, SFD_ and EPOLL_ ones are O_CLOEXEC and O_NONBLOCK.
+    fn made(&mut self, thread: ThreadId, body: Body, flags: i32, allowed: i32) -> Result<Outcome, Errno> {
+        if flags & !allowed != 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        self.new_object(thread, body, flags & libc::O_NONBLOCK != 0, flags & libc::O_CLOEXEC != 0)
+    }
+
+    /// read(2) of a timer or a set of signals.
+    pub(super) fn read_object(&mut self, thread: ThreadId, posted: &Posted, caller: &Caller<'_>) -> Result<Outcome, Errno> {
+        let inode = posted.inode();
+        let room = posted.arguments[2] as usize;
+        let nonblocking = posted.nonblocking();
+        match self.objects.body_mut(inode) {
+            Some(Body::Timer(file)) => {
+                if room < 8 {
+                    return Err(Errno(libc::EINVAL));
+                }
+                if file.expirations > 0 {
+                    caller.write(posted.arguments[1], &std::mem::take(&mut file.expirations).to_ne_bytes())?;
+                    return Ok(Outcome::Done(8));
+                }
+                if nonblocking {
+                    return Err(Errno(libc::EAGAIN));
+                }
+                Ok(Outcome::Wait(Wait { objects: vec![inode], ..Wait::default() }))
+            }
+            Some(Body::Signals(mask)) => {
+                let mask = *mask;
+                let mut bytes = Vec::new();
+                while bytes.len() + SIGNALFD_BYTES <= room {
+                    let Some((_, info)) = self.take_signal(thread, mask) else { break };
+                    bytes.extend(signalfd_info(&info));
+                }
+                if !bytes.is_empty() {
+                    caller.write(posted.arguments[1], &bytes)?;
+                    return Ok(Outcome::Done(bytes.len() as i64));
+                }
+                if room < SIGNALFD_BYTES {
+                    return Err(Errno(libc::EINVAL));
+                }
+                if nonblocking {
+                    return Err(Errno(libc::EAGAIN));
+                }
+                Ok(Outcome::Wait(Wait { signals: mask, ..Wait::default() }))
+            }
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+}
+
+/// `struct signalfd_siginfo` of a siginfo_t.
+fn signalfd_info(info: &pending::Info) -> [u8; SIGNALFD_BYTES] {
+    let mut out = [0; SIGNALFD_BYTES];
+    // ssi_signo, ssi_errno, ssi_code, ssi_pid, ssi_uid; from si_signo, si_errno, si_code, si_pid, si_uid; status at 40.
+    for (to, from) in [(0, 0), (4, 4), (8, 8), (12, 16), (16, 20), (40, 24)] {
+        out[to..to + 4].copy_from_slice(&info[from..from + 4]);
+    }
+    out
+}

@@ -1,0 +1,52 @@
+//! Why a node's programs could not be started.
+
+use weft_intercept::sys::Errno;
+use weft_loader::abi;
+
+/// What could not be done, and errno.
+pub(super) type Undone = (String, i32);
+
+/// Why a node's programs could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A step failed.
+    #[error("cannot {step}: {}", std::io::Error::from_raw_os_error(errno.0))]
+    Step {
+        /// What was tried.
+        step: &'static str,
+        /// Why it failed.
+        errno: Errno,
+    },
+    /// A node's files could not be made.
+    #[error("cannot {what}: {}", std::io::Error::from_raw_os_error(errno.0))]
+    Files {
+        /// What was tried, and of which file.
+        what: String,
+        /// Why it failed.
+        errno: Errno,
+    },
+    /// The program itself could not be executed.
+    #[error("cannot execute {program}: {}", std::io::Error::from_raw_os_error(errno.0))]
+    Execute {
+        /// Its name.
+        program: String,
+        /// ENOENT, EACCES, …
+        errno: Errno,
+    },
+    /// No program was named.
+    #[error("there is no program to start: name one")]
+    Empty,
+    /// Arguments and environment are larger than [`abi::SPAWN_BYTES`].
+    #[error("arguments and environment are longer than {} bytes together: pass them in a file", abi::SPAWN_BYTES)]
+    TooLong,
+    /// The node has as many processes or threads as it can have.
+    #[error("the node has {} processes or {} threads, which is the most there can be", abi::PROCESSES_MAX, abi::CHANNELS_MAX)]
+    Full,
+}
+
+impl StartError {
+    /// What could not be done of a list of steps.
+    pub(super) fn undone((what, errno): Undone) -> StartError {
+        StartError::Files { what, errno: Errno(errno) }
+    }
+}

@@ -1,0 +1,213 @@
+//! AF_NETLINK sockets in virtual time: the personality of `weft_intercept::netlink`, with the answers kept here until the program takes them.
+
+use super::caller::{Caller, Posted};
+use super::ids::ThreadId;
+use super::link::Link;
+use super::object::Body;
+use super::outcome::Outcome;
+use super::outside::Outside;
+use super::state::Wait;
+use super::tree::Tree;
+use bytes::Bytes;
+use weft_core::engine::Alert;
+use weft_intercept::face::SocketId;
+use weft_intercept::memory::Memory;
+use weft_intercept::netlink::{self, Node};
+use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken};
+use weft_intercept::sys::Errno;
+
+/// Longest packet of a program.
+const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// SO_SNDBUF and SO_RCVBUF: net.core.rmem_default.
+const BUFFER_BYTES: i32 = 212_992;
+
+impl Tree {
+    /// Whoever listens from now on hears nothing of what was before.
+    fn forget_alerts(&self, outside: &mut dyn Outside) {
+        if self.objects.links().filter(|link| link.state.listens()).count() <= 1 {
+            outside.stack().take_alerts();
+        }
+    }
+
+    /// Blocks may have alerted of something since the last turn.
+    pub(super) fn take_alerts(&mut self, outside: &mut dyn Outside) {
+        if self.objects.links().any(|link| link.state.listens()) {
+            let alerts = outside.stack().take_alerts();
+            self.tell_alerts(&alerts, outside);
+        }
+    }
+
+    /// Blocks have alerted of something: programs that listen to netlink's groups hear of it.
+    pub fn tell_alerts(&mut self, alerts: &[Alert], outside: &mut dyn Outside) {
+        if alerts.is_empty() {
+            return;
+        }
+        let Tree { objects, calls, .. } = self;
+        objects.change_links(|link| {
+            let mut hears = false;
+            for alert in alerts {
+                let node = &mut Node { stack: outside.stack(), calls };
+                if let Some(packet) = link.state.notification(alert.name, &alert.value, node) {
+                    link.queue(packet);
+                    hears = true;
+                }
+            }
+            hears
+        });
+    }
+}
+
+/// A netlink socket, while a posted call on it is answered.
+pub(super) struct PostedLink<'a> {
+    pub tree: &'a mut Tree,
+    pub outside: &'a mut dyn Outside,
+    pub thread: ThreadId,
+    pub posted: &'a Posted,
+    pub caller: &'a Caller<'a>,
+}
+
+impl PostedLink<'_> {
+    fn link(&mut self) -> Result<&mut Link, Errno> {
+        match self.tree.objects.body_mut(self.posted.inode()) {
+            Some(Body::Link(link)) => Ok(link),
+            _ => Err(Errno(libc::EBADF)),
+        }
+    }
+
+    /// The process number of whoever asks.
+    fn pid(&self) -> Result<u32, Errno> {
+        let process = self.tree.tasks.process_of(self.thread)?;
+        Ok(self.tree.tasks.processes.get(&process).map_or(0, |one| one.pid))
+    }
+}
+
+impl Carrier for PostedLink<'_> {
+    type Outcome = Outcome;
+
+    fn memory(&self) -> &impl Memory {
+        self.caller
+    }
+    fn told(&self, value: i64) -> Outcome {
+        Outcome::Done(value)
+    }
+    fn done(&self, value: i64) -> Outcome {
+        Outcome::Done(value)
+    }
+    fn wait(&mut self, _: Limit, flags: i32, otherwise: i32) -> Result<Outcome, Errno> {
+        if self.posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0 {
+            return Err(Errno(otherwise));
+        }
+        Ok(Outcome::Wait(Wait { objects: vec![self.posted.inode()], ..Wait::default() }))
+    }
+    fn has_waited(&self) -> bool {
+        false
+    }
+
+    fn bind(&mut self, address: &[u8]) -> Result<(), Errno> {
+        let bound = self.link()?.state.bind(address).map_err(Errno);
+        self.tree.forget_alerts(self.outside);
+        bound
+    }
+    fn listen(&mut self, _: i32) -> Result<(), Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn shutdown(&mut self, _: i32) -> Result<(), Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn local_address(&mut self) -> Result<Vec<u8>, Errno> {
+        let pid = self.pid()?;
+        Ok(self.link()?.state.name(pid))
+    }
+    fn peer_address(&mut self) -> Result<Vec<u8>, Errno> {
+        Ok(netlink::KERNEL_NAME.to_vec())
+    }
+    /// Its only peer is the kernel, which is who one talks to anyway.
+    fn connect(&mut self, _: &[u8]) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn accept(&mut self) -> Result<SocketId, Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn accepted_address(&mut self, _: SocketId) -> Result<Vec<u8>, Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+    fn give_up(&mut self, _: SocketId) {}
+    fn hand_over(&mut self, _: SocketId, _: i32) -> Result<Outcome, Errno> {
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+
+    fn get_option(&mut self, level: i32, name: i32, _: usize) -> Result<Option<Vec<u8>>, Errno> {
+        match (self.link()?.state.option(level, name), level, name) {
+            (Some(value), ..) => Ok(Some(value)),
+            (None, libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_SNDBUF) => Ok(Some(BUFFER_BYTES.to_ne_bytes().to_vec())),
+            (None, libc::SOL_SOCKET, _) => Ok(Some(0_i32.to_ne_bytes().to_vec())),
+            _ => Err(Errno(libc::ENOPROTOOPT)),
+        }
+    }
+    fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
+        if level == libc::SOL_SOCKET {
+            return Ok(true);
+        }
+        let set = self.link()?.state.set_option(level, name, value).map_err(Errno);
+        self.tree.forget_alerts(self.outside);
+        set.map(|()| true)
+    }
+    fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
+        // netlink_ioctl: "try to hand this ioctl down to the NIC drivers. return -ENOIOCTLCMD;", of which dev_ioctl makes this.
+        self.tree.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::ENOTTY));
+        Err(Errno(libc::ENOTTY))
+    }
+    fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
+        self.tree.about_interfaces(self.thread, request, pointer, self.caller, self.outside)
+    }
+
+    /// A program asks: the answers wait for it.
+    fn send(&mut self, message: &Message, _: Option<&[u8]>, _: &[u8], _: i32) -> Result<usize, Errno> {
+        let pid = self.pid()?;
+        // In real time whoever runs programs on a stack of his own manages it.
+        let manages = self.tree.real.is_some() || self.tree.manages_network(self.thread);
+        let data = message.gather(self.caller, REQUEST_BYTES_MAX)?;
+        let inode = self.posted.inode();
+        let Tree { objects, calls, .. } = &mut *self.tree;
+        let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
+        let packets = link.state.answers(&data, pid, manages, &mut Node { stack: self.outside.stack(), calls });
+        packets.into_iter().for_each(|packet| link.queue(packet));
+        self.tree.objects.note_change(inode);
+        let alerts = self.outside.stack().take_alerts();
+        self.tree.tell_alerts(&alerts, self.outside);
+        Ok(data.len())
+    }
+    fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
+        let link = self.link()?;
+        if std::mem::take(&mut link.lost) {
+            return Err(Errno(libc::ENOBUFS));
+        }
+        let packet = if flags & libc::MSG_PEEK != 0 { link.packets.front().cloned() } else { link.packets.pop_front() };
+        let packet = packet.ok_or(Errno(libc::EAGAIN))?;
+        let room = usize::try_from(bytes).unwrap_or(usize::MAX).min(packet.len());
+        let data = Bytes::copy_from_slice(&packet[..room]);
+        Ok(Taken { data, length: packet.len(), from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() })
+    }
+    fn is_stream(&mut self) -> bool {
+        false
+    }
+    fn broken_pipe(&mut self) {}
+
+    fn messages_done(&self) -> u64 {
+        self.tree.tasks.threads.get(&self.thread).map_or(0, |one| one.moved)
+    }
+    fn message_is_done(&mut self, index: u64) -> Result<(), Result<i64, Errno>> {
+        if let Some(one) = self.tree.tasks.threads.get_mut(&self.thread) {
+            one.moved = index + 1;
+        }
+        Ok(())
+    }
+    fn error_waits(&mut self) -> bool {
+        false
+    }
+
+    fn unsupported(&mut self, request: String, errno: Errno) {
+        self.tree.calls.unsupported(format!("{request} of a netlink socket"), errno);
+    }
+}

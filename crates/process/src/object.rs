@@ -1,0 +1,159 @@
+//! What a program's descriptor can be that the kernel knows nothing of: a socket, an epoll, a timer, a set of signals.
+//!
+//! The program holds one end of a socket pair, whose inode number tells which object it is, however often it is duplicated, inherited or
+//! passed on. The controller holds the other end; it hangs up when the last of the program's is closed.
+
+use super::interests::Interests;
+use super::link::Link;
+use super::timers::Timer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd as _, OwnedFd};
+use weft_intercept::face::SocketId;
+use weft_intercept::sys;
+
+/// Most objects of a node; more are ENFILE.
+pub(super) const OBJECTS_MAX: usize = 65_536;
+
+/// An object.
+#[derive(Debug)]
+pub(super) struct Object {
+    /// Our end.
+    ours: OwnedFd,
+    pub body: Body,
+    /// Epolls that watch it.
+    pub watchers: Vec<u64>,
+}
+
+impl Object {
+    /// The last descriptor of it that a program had is closed.
+    pub fn has_hung_up(&self) -> bool {
+        sys::poll_now(self.ours.as_fd(), libc::POLLIN) & (libc::POLLHUP | libc::POLLRDHUP) != 0
+    }
+    pub fn new(ours: OwnedFd, body: Body) -> Object {
+        Object { ours, body, watchers: Vec::new() }
+    }
+}
+
+/// The objects that a node's programs have descriptors of, by inode.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    all: BTreeMap<u64, Object>,
+    by_socket: BTreeMap<SocketId, u64>,
+    /// Who waits for these looks again.
+    changed: BTreeSet<u64>,
+    /// Some descriptor may have been closed for good.
+    closing: bool,
+}
+
+impl Objects {
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+    pub fn has(&self, inode: u64) -> bool {
+        self.all.contains_key(&inode)
+    }
+    pub fn get(&self, inode: u64) -> Option<&Object> {
+        self.all.get(&inode)
+    }
+    pub fn get_mut(&mut self, inode: u64) -> Option<&mut Object> {
+        self.all.get_mut(&inode)
+    }
+    /// What an object is.
+    pub fn body(&self, inode: u64) -> Option<&Body> {
+        self.get(inode).map(|object| &object.body)
+    }
+    pub fn body_mut(&mut self, inode: u64) -> Option<&mut Body> {
+        self.get_mut(inode).map(|object| &mut object.body)
+    }
+    /// The object that is this socket.
+    pub fn of_socket(&self, socket: SocketId) -> Option<u64> {
+        self.by_socket.get(&socket).copied()
+    }
+    /// Their inodes, which are numbers of the host's.
+    pub fn inodes(&self) -> Vec<u64> {
+        self.all.keys().copied().collect()
+    }
+    /// Those of which no program has a descriptor.
+    pub fn hung_up(&self) -> Vec<u64> {
+        self.all.iter().filter(|(_, object)| object.has_hung_up()).map(|(inode, _)| *inode).collect()
+    }
+    pub fn insert(&mut self, inode: u64, object: Object) {
+        if let Body::Socket(socket) = &object.body {
+            self.by_socket.insert(*socket, inode);
+        }
+        self.all.insert(inode, object);
+    }
+    pub fn remove(&mut self, inode: u64) -> Option<Object> {
+        let object = self.all.remove(&inode)?;
+        if let Body::Socket(socket) = &object.body {
+            self.by_socket.remove(socket);
+        }
+        Some(object)
+    }
+
+    /// The netlink sockets among them.
+    pub fn links(&self) -> impl Iterator<Item = &Link> {
+        self.all.values().filter_map(|object| if let Body::Link(link) = &object.body { Some(link) } else { None })
+    }
+    /// Does something with each netlink socket; true: it has changed.
+    pub fn change_links(&mut self, mut change: impl FnMut(&mut Link) -> bool) {
+        for (inode, object) in &mut self.all {
+            if let Body::Link(link) = &mut object.body
+                && change(link)
+            {
+                self.changed.insert(*inode);
+            }
+        }
+    }
+
+    /// Something has happened to an object.
+    pub fn note_change(&mut self, inode: u64) {
+        self.changed.insert(inode);
+    }
+    pub fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+    /// Those that have changed since the last call.
+    pub fn take_changes(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Some may have hung up.
+    pub fn look_for_closed(&mut self) {
+        self.closing = true;
+    }
+    pub fn may_be_closed(&self) -> bool {
+        self.closing
+    }
+    /// The same, once.
+    pub fn take_closing(&mut self) -> bool {
+        std::mem::take(&mut self.closing)
+    }
+}
+
+/// What it is.
+#[derive(Debug)]
+pub(super) enum Body {
+    Socket(SocketId),
+    Epoll(Interests),
+    Timer(TimerFile),
+    /// The signals that it reads.
+    Signals(u64),
+    /// AF_NETLINK.
+    Link(Link),
+    /// A file below /proc/sys/net that was opened for writing.
+    Setting {
+        /// Its path below that.
+        name: String,
+        /// Bytes that were read or written already.
+        position: usize,
+    },
+}
+
+/// A timerfd.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimerFile {
+    pub clock: i32,
+    pub timer: Timer,
+    pub expirations: u64,
+}

@@ -1,0 +1,399 @@
+//! poll, select and epoll. The program's side looks at descriptors of the kernel's and posts what it found; here the others are looked at,
+//! and the waiting is done.
+
+use super::caller::{Caller, Posted};
+use super::ids::ThreadId;
+use super::interests::Member;
+use super::object::Body;
+use super::outcome::{Asked, Outcome};
+use super::outside::Outside;
+use super::state::{State, Wait};
+use super::tree::Tree;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use weft_core::Instant;
+use weft_intercept::face::{Poll, SocketId, Stack};
+use weft_intercept::memory::Memory as _;
+use weft_intercept::sys::Errno;
+use weft_loader::abi::{self, ENTRIES_MAX, Entry, kind};
+use weft_loader::calls;
+
+const POLLERR: u32 = 8;
+const POLLHUP: u32 = 0x10;
+const POLLNVAL: u32 = 0x20;
+/// EPOLLEXCLUSIVE, EPOLLWAKEUP, EPOLLONESHOT, EPOLLET.
+const EXCLUSIVE: u32 = 1 << 28;
+const WAKEUP: u32 = 1 << 29;
+const ONE_SHOT: u32 = 1 << 30;
+const EDGE: u32 = 1 << 31;
+const PRIVATE_BITS: u32 = EXCLUSIVE | WAKEUP | ONE_SHOT | EDGE;
+/// EPOLLEXCLUSIVE_OK_BITS: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLWAKEUP, EPOLLET, EPOLLEXCLUSIVE.
+const EXCLUSIVE_OK: u32 = 1 | 4 | POLLERR | POLLHUP | WAKEUP | EDGE | EXCLUSIVE;
+/// Most members of an epoll.
+const MEMBERS_MAX: usize = 16_384;
+/// Bytes of `struct epoll_event`, which is packed.
+const EVENT_BYTES: usize = 12;
+/// Epolls in epolls (EP_MAX_NESTS).
+const NESTS_MAX: usize = 4;
+
+fn kind_of(word: u64) -> u64 {
+    word >> 56 & 0x7f
+}
+
+impl Tree {
+    /// What an object shows.
+    pub(super) fn object_readiness(&self, thread: ThreadId, inode: u64, stack: &mut dyn Stack, depth: usize) -> u32 {
+        match self.objects.body(inode) {
+            Some(Body::Socket(socket)) => stack.readiness(*socket).0,
+            Some(Body::Timer(file)) => u32::from(file.expirations > 0),
+            Some(Body::Signals(mask)) => u32::from(self.tasks.pending_of(thread) & mask != 0),
+            Some(Body::Link(link)) => link.readiness(),
+            Some(Body::Epoll(interests)) if depth < NESTS_MAX => {
+                let ready = interests.members.iter().any(|((_, word), member)| {
+                    kind_of(*word) == kind::VIRTUAL
+                        && !member.spent
+                        && self.object_readiness(thread, word & abi::INODE, stack, depth + 1) & (member.events | POLLERR | POLLHUP) != 0
+                });
+                u32::from(ready)
+            }
+            // POLLIN, POLLOUT: files never wait.
+            Some(Body::Setting { .. }) => 5,
+            Some(Body::Epoll(_)) => 0,
+            None => POLLNVAL,
+        }
+    }
+
+    /// What a wait for an object has to watch.
+    fn watch(&self, inode: u64, wait: &mut Wait) {
+        match self.objects.body(inode) {
+            Some(Body::Socket(socket)) => wait.sockets.push(*socket),
+            Some(Body::Signals(mask)) => wait.signals |= mask,
+            _ => wait.objects.push(inode),
+        }
+    }
+
+    /// poll, ppoll, select, pselect6: (entries, timed, nanoseconds, first).
+    pub(super) fn poll(&mut self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let count = (posted.arguments[0] as usize).min(ENTRIES_MAX);
+        let mut entries = self.entries(thread, count);
+        let mut wait = Wait { interrupted: abi::RESTART_NO_HANDLER, ..Wait::default() };
+        let mut ready = 0;
+        for entry in &mut entries {
+            if entry.fd < 0 {
+                continue;
+            }
+            match kind_of(entry.descriptor) {
+                kind::VIRTUAL => {
+                    let inode = entry.descriptor & abi::INODE;
+                    let shown = self.object_readiness(thread, inode, outside.stack(), 0);
+                    entry.found = shown & (entry.events | POLLERR | POLLHUP | POLLNVAL);
+                    self.watch(inode, &mut wait);
+                }
+                kind::NONE => entry.found = POLLNVAL,
+                _ => wait.native = true,
+            }
+            ready += i64::from(entry.found != 0);
+        }
+        let deadline = self.poll_deadline(thread, posted.arguments[1] != 0, posted.arguments[2]);
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        if ready > 0 || one.expired || deadline.is_some_and(|deadline| deadline <= self.clock) {
+            self.put_entries(thread, &entries);
+            return Ok(Outcome::Done(ready));
+        }
+        wait.deadline = deadline;
+        Ok(Outcome::Wait(wait))
+    }
+
+    fn poll_deadline(&self, thread: ThreadId, timed: bool, nanos: u64) -> Option<Instant> {
+        match self.tasks.threads.get(&thread).and_then(|one| one.deadline) {
+            Some(deadline) => Some(deadline),
+            None => timed.then(|| self.clock + Duration::from_nanos(nanos)),
+        }
+    }
+
+    fn entries(&self, thread: ThreadId, count: usize) -> Vec<Entry> {
+        let mut bytes = vec![0; count * size_of::<Entry>()];
+        let channel = self.arena.channel(thread);
+        match self.shows.entries {
+            Some(at) => channel.log.get(at, &mut bytes),
+            None => channel.data.get(0, &mut bytes),
+        };
+        let parse = |one: &[u8]| {
+            let int = |at: usize| one.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
+            let descriptor = u64::from(int(16)) | u64::from(int(20)) << 32;
+            Entry { fd: int(0) as i32, events: int(4), found: int(8), reserved: 0, descriptor }
+        };
+        bytes.chunks_exact(size_of::<Entry>()).map(parse).collect()
+    }
+
+    fn put_entries(&self, thread: ThreadId, entries: &[Entry]) {
+        if self.shows.entries.is_some() {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(size_of_val(entries));
+        for entry in entries {
+            bytes.extend(entry.fd.to_ne_bytes());
+            bytes.extend(entry.events.to_ne_bytes());
+            bytes.extend(entry.found.to_ne_bytes());
+            bytes.extend(0_u32.to_ne_bytes());
+            bytes.extend(entry.descriptor.to_ne_bytes());
+        }
+        self.arena.channel(thread).data.put(0, &bytes);
+    }
+
+    /// epoll_ctl(2): argument 4 is what the watched descriptor is.
+    pub(super) fn epoll_ctl(&mut self, asked: &Asked<'_>, call: calls::EpollCtl, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let Asked { posted, caller, .. } = *asked;
+        let (inode, operation, fd, watched) = (posted.inode(), call.op.get(), call.fd.get(), posted.arguments[4]);
+        if watched == posted.descriptor & !abi::NONBLOCKING {
+            return Err(Errno(libc::EINVAL));
+        }
+        // ep_insert: "if (!file_can_poll(tf.file)) return -EPERM;"
+        if matches!(kind_of(watched), kind::FILE) {
+            return Err(Errno(libc::EPERM));
+        }
+        let mut event = [0; EVENT_BYTES];
+        if operation != libc::EPOLL_CTL_DEL {
+            caller.read(call.event.0 as u64, &mut event)?;
+        }
+        let events = u32::from_ne_bytes([event[0], event[1], event[2], event[3]]);
+        let data = event[4..].iter().rev().fold(0, |data, byte| data << 8 | u64::from(*byte));
+        let key = (fd, watched);
+        let activity = 0;
+        if operation == libc::EPOLL_CTL_ADD && self.makes_a_loop(inode, watched) {
+            return Err(Errno(libc::ELOOP));
+        }
+        let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else {
+            return Err(Errno(libc::EINVAL));
+        };
+        // do_epoll_ctl: "epoll adds to the wakeup queue at EPOLL_CTL_ADD time only, so EPOLLEXCLUSIVE is not allowed for a EPOLL_CTL_MOD operation."
+        let exclusive = events & EXCLUSIVE != 0;
+        let was = interests.members.get(&key).is_some_and(|member| member.events & EXCLUSIVE != 0);
+        if exclusive && (operation == libc::EPOLL_CTL_MOD || operation == libc::EPOLL_CTL_ADD && events & !EXCLUSIVE_OK != 0)
+            || was && operation == libc::EPOLL_CTL_MOD
+        {
+            return Err(Errno(libc::EINVAL));
+        }
+        let member = Member { events, data, fresh: true, spent: false, turn: interests.turn, shown: 0, activity };
+        match operation {
+            libc::EPOLL_CTL_ADD if interests.members.contains_key(&key) => return Err(Errno(libc::EEXIST)),
+            libc::EPOLL_CTL_ADD if interests.members.len() >= MEMBERS_MAX => return Err(Errno(libc::ENOSPC)),
+            libc::EPOLL_CTL_ADD => {
+                interests.members.insert(key, member);
+                if kind_of(watched) == kind::VIRTUAL
+                    && let Some(object) = self.objects.get_mut(watched & abi::INODE)
+                    && !object.watchers.contains(&inode)
+                {
+                    object.watchers.push(inode);
+                }
+            }
+            libc::EPOLL_CTL_MOD => *interests.members.get_mut(&key).ok_or(Errno(libc::ENOENT))? = member,
+            libc::EPOLL_CTL_DEL => {
+                interests.members.remove(&key).ok_or(Errno(libc::ENOENT))?;
+            }
+            _ => return Err(Errno(libc::EINVAL)),
+        }
+        // Another thread may be waiting there.
+        self.objects.note_change(inode);
+        Ok(Outcome::Done(0))
+    }
+
+    /// fs/eventpoll.c, ep_loop_check: "the epoll file descriptor being added creates a cycle" of epolls, or chains of more than EP_MAX_NESTS.
+    fn makes_a_loop(&self, epoll: u64, watched: u64) -> bool {
+        const NESTS_MAX: usize = 4;
+        let below = watched & abi::INODE;
+        let is_epoll = |inode| matches!(self.objects.body(inode), Some(Body::Epoll(_)));
+        if kind_of(watched) != kind::VIRTUAL || !is_epoll(below) {
+            return false;
+        }
+        let down = |inode: u64| -> Vec<u64> {
+            let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return Vec::new() };
+            let virtuals = interests.members.keys().filter(|(_, word)| kind_of(*word) == kind::VIRTUAL);
+            virtuals.map(|(_, word)| word & abi::INODE).filter(|inode| is_epoll(*inode)).collect()
+        };
+        let up = |inode: u64| -> Vec<u64> {
+            let watchers = self.objects.get(inode).map_or(&[][..], |object| &object.watchers);
+            watchers.iter().copied().filter(|watcher| down(*watcher).contains(&inode)).collect()
+        };
+        // How many epolls lie one behind the other in a direction; `None`: the way leads to `epoll`.
+        let levels = |from: u64, next: &dyn Fn(u64) -> Vec<u64>| -> Option<usize> {
+            let mut level = BTreeSet::from([from]);
+            for count in 0..=NESTS_MAX {
+                if count > 0 && level.contains(&epoll) {
+                    return None;
+                }
+                level = level.into_iter().flat_map(next).collect();
+                if level.is_empty() {
+                    return Some(count);
+                }
+            }
+            Some(NESTS_MAX + 1)
+        };
+        levels(below, &down).is_none_or(|lower| lower + levels(epoll, &up).unwrap_or(0) + 1 > NESTS_MAX)
+    }
+
+    /// epoll_wait(2): (epoll, events, room and timed, nanoseconds, first, entries looked at).
+    pub(super) fn epoll_wait(
+        &mut self,
+        thread: ThreadId,
+        posted: &Posted,
+        caller: &Caller<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let inode = posted.inode();
+        let room = (posted.arguments[2] as u32 as usize).min(4096);
+        let timed = posted.arguments[2] >> 32 != 0;
+        let looked = posted.arguments[5] as usize;
+        let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return Err(Errno(libc::EINVAL)) };
+        let members: Vec<((i32, u64), Member)> = interests.members.iter().map(|(key, member)| (*key, *member)).collect();
+        let natives = members.iter().any(|((_, word), member)| kind_of(*word) != kind::VIRTUAL && !member.spent);
+        let held = self.tasks.threads.get(&thread).is_some_and(|one| one.held);
+        if natives && looked == 0 && !held {
+            self.prepare_probe(thread);
+            return Ok(Outcome::Prepared);
+        }
+        let found: BTreeMap<(i32, u64), u32> =
+            self.entries(thread, looked.min(ENTRIES_MAX)).into_iter().map(|entry| ((entry.fd, entry.descriptor), entry.found)).collect();
+        let activity = self.arena.header().activity.load(Relaxed);
+        let mut ready = Vec::new();
+        let mut quiet = Vec::new();
+        for (key, member) in members {
+            let virtual_one = kind_of(key.1) == kind::VIRTUAL;
+            let shown = if virtual_one {
+                self.object_readiness(thread, key.1 & abi::INODE, outside.stack(), 0)
+            } else {
+                found.get(&key).copied().unwrap_or(0)
+            };
+            let wanted = shown & (member.events & !PRIVATE_BITS | POLLERR | POLLHUP);
+            let exclusive = virtual_one && member.events & EXCLUSIVE != 0;
+            if exclusive && member.fresh && wanted == 0 {
+                quiet.push(key);
+            }
+            let stale = exclusive && !member.fresh
+                || member.events & EDGE != 0
+                    && if virtual_one {
+                        !member.fresh
+                    } else {
+                        !member.fresh && wanted & !member.shown == 0 && member.activity == activity
+                    };
+            if shown & POLLNVAL != 0 {
+                self.forget_member(inode, key);
+            } else if wanted != 0 && !stale && !member.spent {
+                ready.push((member.turn, key, wanted, shown, member.data));
+            }
+        }
+        if let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) {
+            for key in quiet {
+                interests.members.entry(key).and_modify(|member| member.fresh = false);
+            }
+        }
+        ready.sort_unstable();
+        ready.truncate(room);
+        let deadline = self.poll_deadline(thread, timed, posted.arguments[3]);
+        let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
+        if ready.is_empty() && !one.expired && deadline.is_none_or(|deadline| deadline > self.clock) {
+            let mut wait =
+                Wait { native: natives, deadline, objects: vec![inode], interrupted: -i64::from(libc::EINTR), ..Wait::default() };
+            self.watch_members(inode, &mut wait, 0);
+            return Ok(Outcome::Wait(wait));
+        }
+        let mut bytes = Vec::with_capacity(ready.len() * EVENT_BYTES);
+        for (_, key, wanted, shown, data) in &ready {
+            bytes.extend(wanted.to_ne_bytes());
+            bytes.extend(data.to_ne_bytes());
+            self.reported(inode, *key, *shown, activity);
+        }
+        caller.write(posted.arguments[1], &bytes)?;
+        Ok(Outcome::Done(ready.len() as i64))
+    }
+
+    fn forget_member(&mut self, inode: u64, key: (i32, u64)) {
+        if let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) {
+            interests.members.remove(&key);
+        }
+    }
+
+    fn reported(&mut self, inode: u64, key: (i32, u64), shown: u32, activity: u64) {
+        let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else { return };
+        interests.turn += 1;
+        let turn = interests.turn;
+        if let Some(member) = interests.members.get_mut(&key) {
+            member.turn = turn;
+            // ep_send_events: what is not edge-triggered stays on the list.
+            member.fresh = member.events & (EXCLUSIVE | EDGE) == EXCLUSIVE;
+            member.shown = shown;
+            member.activity = activity;
+            member.spent = member.events & ONE_SHOT != 0;
+        }
+    }
+
+    /// A wait at an epoll ends when a member of it, or of one inside, changes.
+    fn watch_members(&self, inode: u64, wait: &mut Wait, depth: usize) {
+        let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return };
+        for (_, word) in interests.members.keys().filter(|(_, word)| kind_of(*word) == kind::VIRTUAL) {
+            let member = word & abi::INODE;
+            self.watch(member, wait);
+            if depth < NESTS_MAX {
+                self.watch_members(member, wait, depth + 1);
+            }
+        }
+    }
+
+    /// Asks the program's side to look at an epoll's descriptors of the kernel's.
+    pub(super) fn prepare_probe(&mut self, thread: ThreadId) {
+        let arena = std::sync::Arc::clone(&self.arena);
+        let channel = arena.channel(thread);
+        let inode = channel.descriptor.load(Relaxed) & abi::INODE;
+        let mut entries = Vec::new();
+        if let Some(Body::Epoll(interests)) = self.objects.body(inode) {
+            for ((fd, word), member) in interests.members.iter().filter(|((_, word), _)| kind_of(*word) != kind::VIRTUAL) {
+                if !member.spent {
+                    let events = member.events & !PRIVATE_BITS;
+                    entries.push(Entry { fd: *fd, events, found: 0, reserved: 0, descriptor: *word });
+                }
+            }
+        }
+        if entries.len() > ENTRIES_MAX {
+            tracing::warn!(node = %self.config.name, "an epoll watches {} descriptors of the kernel's; only {ENTRIES_MAX} are looked at", entries.len());
+            self.calls
+                .unsupported("epoll_wait (descriptors of the kernel's beyond those that are looked at)".to_owned(), Errno(libc::ENOSPC));
+            entries.truncate(ENTRIES_MAX);
+        }
+        self.put_entries(thread, &entries);
+        channel.answer.store(abi::PROBE, Relaxed);
+        channel.result.store(entries.len() as i64, Relaxed);
+    }
+
+    /// A socket has changed: edges for the epolls that watch it. Their inodes are added.
+    pub(super) fn note_edges(&mut self, socket: SocketId, objects: &mut BTreeSet<u64>) {
+        if let Some(inode) = self.objects.of_socket(socket) {
+            self.note_object_edges(inode, objects);
+        }
+    }
+
+    /// The same for any object.
+    pub(super) fn note_object_edges(&mut self, inode: u64, objects: &mut BTreeSet<u64>) {
+        let watchers = self.objects.get(inode).map(|object| object.watchers.clone()).unwrap_or_default();
+        // __wake_up_common: of those that want it for themselves one is told, the first at which somebody waits; those before it, at which nobody does, as well.
+        let mut given = false;
+        for watcher in watchers {
+            let waits =
+                self.tasks.threads.values().any(|one| matches!(&one.state, State::Waiting(wait) if wait.objects.contains(&watcher)));
+            let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) else { continue };
+            let (mut told, mut exclusively) = (false, false);
+            for ((_, word), member) in &mut interests.members {
+                if *word == kind::VIRTUAL << 56 | inode && !(given && member.events & EXCLUSIVE != 0) {
+                    member.fresh = true;
+                    (told, exclusively) = (true, exclusively || member.events & EXCLUSIVE != 0);
+                }
+            }
+            given |= exclusively && waits;
+            if told && objects.insert(watcher) {
+                self.note_object_edges(watcher, objects);
+            }
+        }
+    }
+}
+
+const _: () = assert!(Poll::ERR.0 == POLLERR && Poll::HUP.0 == POLLHUP);

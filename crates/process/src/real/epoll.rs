@@ -1,0 +1,173 @@
+//! Calls on epolls of the kernel's that watch sockets of the node.
+
+use super::super::caller::{Caller, Posted};
+use super::super::ids::ThreadId;
+use super::super::outside::Outside;
+use super::super::tree::Tree;
+use super::poller::{EDGE, EXCLUSIVE, Member, ONE_SHOT, POLLERR, POLLHUP, WAKEUP, wanted};
+use std::collections::BTreeSet;
+use weft_intercept::memory::Memory as _;
+use weft_intercept::sys::Errno;
+use weft_loader::abi::{self, kind};
+
+/// EPOLLEXCLUSIVE_OK_BITS: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLWAKEUP, EPOLLET, EPOLLEXCLUSIVE.
+const EXCLUSIVE_OK: u32 = 1 | 4 | POLLERR | POLLHUP | WAKEUP | EDGE | EXCLUSIVE;
+/// Most members of an epoll.
+const MEMBERS_MAX: usize = 65_536;
+/// Bytes of `struct epoll_event`, which is packed.
+const EVENT_BYTES: usize = 12;
+
+impl Tree {
+    /// An object has changed: the epolls that watch it may have something to tell.
+    pub(in super::super) fn raise_pollers(&mut self, inode: u64, outside: &mut dyn Outside) {
+        let Some(real) = &self.real else { return };
+        let Some(watchers) = real.watchers.get(&inode).cloned() else { return };
+        let shown = self.object_readiness(0, inode, outside.stack(), 0);
+        let Some(real) = &mut self.real else { return };
+        for number in watchers {
+            let Some(poller) = real.pollers.get_mut(&number) else { continue };
+            let keys: Vec<_> = poller.members.range((inode, i32::MIN)..=(inode, i32::MAX)).map(|(key, _)| *key).collect();
+            keys.into_iter().for_each(|key| poller.shows(key, shown));
+        }
+    }
+
+    /// An object is gone.
+    pub(in super::super) fn forget_in_pollers(&mut self, inode: u64) {
+        let Some(real) = &mut self.real else { return };
+        for number in real.watchers.remove(&inode).unwrap_or_default() {
+            let Some(poller) = real.pollers.get_mut(&number) else { continue };
+            poller.forget(inode);
+            if poller.members.is_empty() && poller.pids.is_empty() {
+                real.pollers.remove(&number);
+            }
+        }
+    }
+
+    /// A process has closed its last descriptor of an epoll. When no other has used it, it is gone: the kernel does not tell.
+    pub(super) fn forget_poller(&mut self, number: u64, pid: u32) {
+        let Some(real) = &mut self.real else { return };
+        let Some(poller) = real.pollers.get_mut(&number) else { return };
+        poller.pids.remove(&pid);
+        if poller.pids.is_empty() {
+            let inodes: BTreeSet<u64> = poller.members.keys().map(|(inode, _)| *inode).collect();
+            real.pollers.remove(&number);
+            for inode in inodes {
+                if let Some(watchers) = real.watchers.get_mut(&inode) {
+                    watchers.retain(|other| *other != number);
+                }
+            }
+        }
+    }
+
+    /// epoll_ctl(2) of a socket: argument 4 is what it is.
+    pub(super) fn control_poller(
+        &mut self,
+        number: u64,
+        pid: u32,
+        thread: ThreadId,
+        posted: &Posted,
+        caller: &Caller<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<i64, Errno> {
+        let (operation, fd, watched) = (posted.int(1), posted.int(2), posted.arguments[4]);
+        let inode = watched & abi::INODE;
+        let mut event = [0; EVENT_BYTES];
+        if operation != libc::EPOLL_CTL_DEL {
+            caller.read(posted.arguments[3], &mut event)?;
+        }
+        if watched >> 56 != kind::VIRTUAL || !self.objects.has(inode) {
+            return Err(Errno(libc::EBADF));
+        }
+        let events = u32::from_ne_bytes([event[0], event[1], event[2], event[3]]);
+        let data = event[4..].iter().rev().fold(0, |data, byte| data << 8 | u64::from(*byte));
+        let key = (inode, fd);
+        let real = self.real.as_mut().ok_or(Errno(libc::EINVAL))?;
+        let poller = real.pollers.get_mut(&number).ok_or(Errno(libc::EINVAL))?;
+        poller.pids.insert(pid);
+        // do_epoll_ctl: "epoll adds to the wakeup queue at EPOLL_CTL_ADD time only, so EPOLLEXCLUSIVE is not allowed for a EPOLL_CTL_MOD operation."
+        let exclusive = events & EXCLUSIVE != 0;
+        if exclusive && (operation == libc::EPOLL_CTL_MOD || operation == libc::EPOLL_CTL_ADD && events & !EXCLUSIVE_OK != 0) {
+            return Err(Errno(libc::EINVAL));
+        }
+        match operation {
+            libc::EPOLL_CTL_ADD => {
+                if poller.members.contains_key(&key) {
+                    return Err(Errno(libc::EEXIST));
+                }
+                if poller.members.len() >= MEMBERS_MAX {
+                    return Err(Errno(libc::ENOSPC));
+                }
+                poller.members.insert(key, Member { events, data, queued: false, spent: false });
+                let watchers = real.watchers.entry(inode).or_default();
+                if !watchers.contains(&number) {
+                    watchers.push(number);
+                }
+            }
+            libc::EPOLL_CTL_MOD => {
+                let member = poller.members.get_mut(&key).ok_or(Errno(libc::ENOENT))?;
+                if member.events & EXCLUSIVE != 0 {
+                    return Err(Errno(libc::EINVAL));
+                }
+                (member.events, member.data, member.spent) = (events, data, false);
+            }
+            libc::EPOLL_CTL_DEL => {
+                poller.members.remove(&key).ok_or(Errno(libc::ENOENT))?;
+                poller.ready.retain(|other| *other != key);
+                poller.lower();
+            }
+            _ => return Err(Errno(libc::EINVAL)),
+        }
+        if operation != libc::EPOLL_CTL_DEL {
+            let shown = self.object_readiness(thread, inode, outside.stack(), 0);
+            if let Some(poller) = self.real.as_mut().and_then(|real| real.pollers.get_mut(&number)) {
+                poller.shows(key, shown);
+            }
+        }
+        Ok(0)
+    }
+
+    /// The events of an epoll's sockets: (where to, room).
+    pub(super) fn collect(
+        &mut self,
+        number: u64,
+        pid: u32,
+        thread: ThreadId,
+        posted: &Posted,
+        caller: &Caller<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<i64, Errno> {
+        let room = posted.arguments[1] as usize;
+        let Some(poller) = self.real.as_mut().and_then(|real| real.pollers.get_mut(&number)) else { return Ok(0) };
+        poller.pids.insert(pid);
+        let mut bytes = Vec::new();
+        let turns = poller.ready.len();
+        for _ in 0..turns {
+            if bytes.len() / EVENT_BYTES >= room {
+                break;
+            }
+            let Some(poller) = self.real.as_mut().and_then(|real| real.pollers.get_mut(&number)) else { break };
+            let Some(key) = poller.ready.pop_front() else { break };
+            let shown = self.object_readiness(thread, key.0, outside.stack(), 0);
+            let Some(poller) = self.real.as_mut().and_then(|real| real.pollers.get_mut(&number)) else { break };
+            let Some(member) = poller.members.get_mut(&key) else { continue };
+            let found = shown & wanted(member.events);
+            member.queued = false;
+            if found == 0 || member.spent {
+                continue;
+            }
+            bytes.extend(found.to_ne_bytes());
+            bytes.extend(member.data.to_ne_bytes());
+            if member.events & ONE_SHOT != 0 {
+                member.spent = true;
+            } else if member.events & EDGE == 0 {
+                member.queued = true;
+                poller.ready.push_back(key);
+            }
+        }
+        if let Some(poller) = self.real.as_mut().and_then(|real| real.pollers.get_mut(&number)) {
+            poller.lower();
+        }
+        caller.write(posted.arguments[0], &bytes)?;
+        Ok((bytes.len() / EVENT_BYTES) as i64)
+    }
+}

@@ -1,0 +1,273 @@
+//! Sockets of programs in virtual time: [`weft_intercept::socket_calls`] over the socket model. Each call takes effect at the caller's own time; one that would
+//! block is tried again when its socket changes.
+
+use super::caller::{Caller, Posted};
+use super::ids::ThreadId;
+use super::link::Link;
+use super::netlink::PostedLink;
+use super::object::Body;
+use super::outcome::{Asked, Outcome};
+use super::outside::Outside;
+use super::pending;
+use super::state::Wait;
+use super::tree::Tree;
+use weft_intercept::face::SocketId;
+use weft_intercept::memory::Memory;
+use weft_intercept::socket_calls::{self, Carrier, Kind, Limit, Message, Taken, interface};
+use weft_intercept::sys::Errno;
+use weft_loader::calls;
+
+/// Most bytes of a stream moved by one call.
+const STREAM_BYTES_MAX: usize = 256 * 1024;
+
+impl Tree {
+    /// All calls on sockets but those that make them.
+    pub(super) fn socket_call(
+        &mut self,
+        thread: ThreadId,
+        posted: &Posted,
+        caller: &Caller<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        let number = posted.number as i64;
+        if let Some(Body::Setting { name, position }) = self.objects.body(posted.inode()) {
+            let (name, position) = (name.clone(), *position);
+            return self.setting_call(&name, position, posted, caller, outside);
+        }
+        if matches!(number, libc::SYS_lseek | libc::SYS_pread64 | libc::SYS_pwrite64) {
+            // fs/read_write.c, ksys_lseek: "if (whence <= SEEK_MAX)", or else EINVAL.
+            let unknown = number == libc::SYS_lseek && !(libc::SEEK_SET..=libc::SEEK_HOLE).contains(&posted.int(2));
+            return Err(Errno(if unknown { libc::EINVAL } else { libc::ESPIPE }));
+        }
+        let words = posted.arguments.map(|word| word as usize);
+        match self.objects.body(posted.inode()) {
+            Some(Body::Link(_)) => {
+                let mut link = PostedLink { tree: self, outside, thread, posted, caller };
+                socket_calls::answer(&mut link, number, &words)
+            }
+            Some(Body::Socket(s)) => {
+                let s = *s;
+                let mut socket = PostedSocket { tree: self, outside, thread, s, posted, caller };
+                socket_calls::answer(&mut socket, number, &words)
+            }
+            _ if matches!(number, libc::SYS_read | libc::SYS_readv) => self.read_object(thread, posted, caller),
+            _ => self.socket_of(posted).and(Err(Errno(libc::ENOTSOCK))),
+        }
+    }
+
+    /// socket(2)
+    pub(super) fn socket(&mut self, asked: &Asked<'_>, call: calls::Socket, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let thread = asked.thread;
+        let wanted = Kind::asked(call)?;
+        let Kind { domain, kind, protocol, flags } = wanted;
+        let made = match domain {
+            libc::AF_INET | libc::AF_INET6 => outside.stack().socket(domain, kind, protocol),
+            libc::AF_NETLINK => {
+                let link = Link::new(kind, protocol)?;
+                let (nonblocking, close_on_exec) = (flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0);
+                return self.new_object(thread, Body::Link(link), nonblocking, close_on_exec);
+            }
+            _ => Err(wanted.no_such_family()),
+        };
+        let socket = made.inspect_err(|errno| {
+            self.calls.unsupported(format!("socket(family {domain}, type {}, protocol {protocol})", kind), *errno);
+        })?;
+        self.hand_socket(thread, socket, flags, outside)
+    }
+
+    fn hand_socket(&mut self, thread: ThreadId, socket: SocketId, flags: i32, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let (nonblocking, close_on_exec) = (flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0);
+        // What it has made before and asked no descriptor for is nobody's.
+        self.drop_made(thread, outside);
+        let made = self.new_object(thread, Body::Socket(socket), nonblocking, close_on_exec);
+        match made.is_err() {
+            true => outside.stack().close(socket),
+            false => self.count_traffic(thread),
+        }
+        made
+    }
+
+    /// SIOCGIF* and so on, through whatever it is.
+    pub(super) fn interface_ioctl(
+        &mut self,
+        thread: ThreadId,
+        posted: &Posted,
+        caller: &Caller<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<Outcome, Errno> {
+        self.about_interfaces(thread, posted.arguments[1] as u32, posted.arguments[2], caller, outside).map(|()| Outcome::Done(0))
+    }
+
+    /// Answers a request about interfaces.
+    pub(super) fn about_interfaces(
+        &mut self,
+        thread: ThreadId,
+        request: u32,
+        pointer: u64,
+        caller: &Caller<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<(), Errno> {
+        // In real time whoever runs programs on a stack of his own manages it.
+        let manages = self.real.is_some() || self.manages_network(thread);
+        interface::answer(caller, outside.stack(), request, pointer, manages).inspect_err(|errno| {
+            if !matches!(errno.0, libc::ENODEV | libc::EFAULT | libc::EADDRNOTAVAIL) {
+                self.calls.unsupported(format!("ioctl {request:#x}"), *errno);
+            }
+        })
+    }
+}
+
+/// A socket of the model, while a posted call on it is answered.
+struct PostedSocket<'a> {
+    tree: &'a mut Tree,
+    outside: &'a mut dyn Outside,
+    thread: ThreadId,
+    s: SocketId,
+    posted: &'a Posted,
+    caller: &'a Caller<'a>,
+}
+
+impl PostedSocket<'_> {
+    fn expired(&self) -> bool {
+        self.tree.tasks.threads.get(&self.thread).is_some_and(|one| one.expired)
+    }
+}
+
+impl Carrier for PostedSocket<'_> {
+    type Outcome = Outcome;
+
+    fn memory(&self) -> &impl Memory {
+        self.caller
+    }
+    fn told(&self, value: i64) -> Outcome {
+        Outcome::Done(value)
+    }
+    fn done(&self, value: i64) -> Outcome {
+        Outcome::Done(value)
+    }
+    fn wait(&mut self, limit: Limit, flags: i32, otherwise: i32) -> Result<Outcome, Errno> {
+        let (receive, send) = self.outside.stack().timeouts(self.s);
+        let time = if limit == Limit::Send { send } else { receive };
+        let at_once = self.posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0;
+        if at_once || self.expired() || time.is_some_and(|time| time.is_zero()) {
+            return Err(Errno(otherwise));
+        }
+        let deadline = time.map(|time| self.tree.clock + time);
+        let sent = self.sent_before() as i64;
+        let interrupted = match deadline {
+            _ if limit == Limit::Send && sent > 0 => sent,
+            // sock_intr_errno: "timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR".
+            None => weft_loader::abi::RESTART,
+            Some(_) => -i64::from(libc::EINTR),
+        };
+        Ok(Outcome::Wait(Wait { sockets: vec![self.s], deadline, interrupted, ..Wait::default() }))
+    }
+    fn has_waited(&self) -> bool {
+        self.tree.tasks.threads.get(&self.thread).is_some_and(|one| one.held)
+    }
+
+    fn bind(&mut self, address: &[u8]) -> Result<(), Errno> {
+        self.outside.stack().bind(self.s, address)
+    }
+    fn listen(&mut self, backlog: i32) -> Result<(), Errno> {
+        self.outside.stack().listen(self.s, backlog)
+    }
+    fn shutdown(&mut self, how: i32) -> Result<(), Errno> {
+        self.outside.stack().shutdown(self.s, how)
+    }
+    fn local_address(&mut self) -> Result<Vec<u8>, Errno> {
+        self.outside.stack().local_address(self.s)
+    }
+    fn peer_address(&mut self) -> Result<Vec<u8>, Errno> {
+        self.outside.stack().peer_address(self.s)
+    }
+    fn connect(&mut self, address: &[u8]) -> Result<(), Errno> {
+        self.outside.stack().connect(self.s, address)
+    }
+
+    fn accept(&mut self) -> Result<SocketId, Errno> {
+        self.outside.stack().accept(self.s)
+    }
+    fn accepted_address(&mut self, child: SocketId) -> Result<Vec<u8>, Errno> {
+        self.outside.stack().accepted_address(child)
+    }
+    fn give_up(&mut self, child: SocketId) {
+        self.outside.stack().close(child);
+    }
+    fn hand_over(&mut self, child: SocketId, flags: i32) -> Result<Outcome, Errno> {
+        self.tree.hand_socket(self.thread, child, flags, self.outside)
+    }
+
+    fn get_option(&mut self, level: i32, name: i32, bytes: usize) -> Result<Option<Vec<u8>>, Errno> {
+        self.outside.stack().get_option(self.s, level, name, bytes).map(Some)
+    }
+    fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
+        self.outside.stack().set_option(self.s, level, name, value).map(|()| true)
+    }
+    fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
+        let value = self.outside.stack().ioctl(self.s, u64::from(request), &[]);
+        value.map(Some).inspect_err(|errno| self.tree.calls.unsupported(format!("ioctl {request:#x}"), *errno))
+    }
+    fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
+        self.tree.about_interfaces(self.thread, request, pointer, self.caller, self.outside)
+    }
+
+    fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {
+        let stack = self.outside.stack();
+        let stream_room = stack.is_stream(self.s).then(|| stack.send_room(self.s).clamp(1, STREAM_BYTES_MAX));
+        let data = socket_calls::data::gather(self.caller, message, stream_room)?;
+        let sent = stack.send(self.s, data, flags | libc::MSG_DONTWAIT, name, control)?;
+        self.tree.count_sent(self.thread, sent);
+        Ok(sent)
+    }
+    fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
+        socket_calls::data::take(self.outside.stack(), self.s, bytes, STREAM_BYTES_MAX, flags)
+    }
+    fn is_stream(&mut self) -> bool {
+        self.outside.stack().is_stream(self.s)
+    }
+    fn sends_all(&mut self, flags: i32) -> bool {
+        !self.posted.nonblocking() && flags & libc::MSG_DONTWAIT == 0 && self.is_stream()
+    }
+    fn sent_before(&self) -> u64 {
+        self.tree.tasks.threads.get(&self.thread).map_or(0, |one| one.moved)
+    }
+    fn has_sent(&mut self, bytes: u64) {
+        if let Some(one) = self.tree.tasks.threads.get_mut(&self.thread) {
+            one.moved = bytes;
+        }
+    }
+    fn waits_for_all(&mut self, bytes: u64, flags: i32) -> Option<Result<Outcome, Errno>> {
+        let at_once = flags & (libc::MSG_DONTWAIT | libc::MSG_PEEK) != 0 || self.posted.nonblocking();
+        let stack = self.outside.stack();
+        if at_once || !stack.is_stream(self.s) {
+            return None;
+        }
+        let readiness = stack.readiness(self.s);
+        let over = readiness.contains(weft_intercept::Poll::RDHUP) || readiness.contains(weft_intercept::Poll::ERR);
+        let most = (STREAM_BYTES_MAX as u64 / 4).min(bytes) as usize;
+        let waits = stack.receive_ready(self.s) < most && !over;
+        (waits && !self.expired()).then(|| self.wait(Limit::Receive, 0, libc::EAGAIN))
+    }
+    fn has_received(&mut self, taken: &Taken, flags: i32) {
+        self.tree.count_received(self.thread, taken, flags);
+    }
+    fn broken_pipe(&mut self) {
+        self.tree.signal_thread(self.thread, libc::SIGPIPE, pending::info_from_kernel(libc::SIGPIPE));
+    }
+
+    fn messages_done(&self) -> u64 {
+        self.sent_before()
+    }
+    fn message_is_done(&mut self, index: u64) -> Result<(), Result<i64, Errno>> {
+        self.has_sent(index + 1);
+        Ok(())
+    }
+    fn error_waits(&mut self) -> bool {
+        self.outside.stack().pending_error(self.s).is_some()
+    }
+
+    fn unsupported(&mut self, request: String, errno: Errno) {
+        self.tree.calls.unsupported(request, errno);
+    }
+}

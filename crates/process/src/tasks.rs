@@ -1,0 +1,61 @@
+//! The threads and processes of a node.
+
+use super::ids::{ProcessId, ThreadId};
+use super::state::{Process, State, Thread, Wait};
+use std::collections::{BTreeMap, VecDeque};
+use weft_intercept::sys::Errno;
+
+/// All of them, and who is runnable.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    pub threads: BTreeMap<ThreadId, Thread>,
+    pub processes: BTreeMap<ProcessId, Process>,
+    /// Threads that are runnable and do not have their turn, in order.
+    pub queue: VecDeque<ThreadId>,
+    waits: u64,
+}
+
+impl Tasks {
+    /// The process of a thread.
+    pub fn process_of(&self, thread: ThreadId) -> Result<ProcessId, Errno> {
+        self.threads.get(&thread).map(|one| one.process).ok_or(Errno(libc::ESRCH))
+    }
+
+    /// What a thread waits for, also one that was stopped meanwhile.
+    pub fn wait_of(&mut self, thread: ThreadId) -> Option<&mut Wait> {
+        match &mut self.threads.get_mut(&thread)?.state {
+            State::Waiting(wait) => Some(wait),
+            State::Stopped(inner) => match inner.as_mut() {
+                State::Waiting(wait) => Some(wait),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The process that has this number in the node, and has not ended.
+    pub fn process_by_pid(&self, pid: u32) -> Option<ProcessId> {
+        self.processes.iter().find(|(_, process)| process.pid == pid && process.status.is_none()).map(|(id, _)| *id)
+    }
+
+    /// The next number in the order among those that wait.
+    pub fn grow_waits(&mut self) -> u64 {
+        self.waits += 1;
+        self.waits
+    }
+
+    /// Signals that wait for a thread.
+    pub fn pending_of(&self, thread: ThreadId) -> u64 {
+        let own = self.threads.get(&thread).map_or(0, |one| one.queue.bits());
+        let process = self.threads.get(&thread).and_then(|one| self.processes.get(&one.process));
+        own | process.map_or(0, |process| process.queue.bits())
+    }
+
+    /// The signals that a thread waits for.
+    pub fn waits_for_signal(&self, thread: ThreadId) -> u64 {
+        match self.threads.get(&thread).map(|one| &one.state) {
+            Some(State::Waiting(wait)) => wait.signals,
+            _ => 0,
+        }
+    }
+}
