@@ -1,6 +1,6 @@
 //! bind(2), getsockname(2), getpeername(2).
 
-use super::carrier::TrappedSocket;
+use super::trapped_socket::TrappedSocket;
 use crate::netlink;
 use crate::standin::Body;
 use crate::sys::Errno;

@@ -1,43 +1,16 @@
-//! The socket of a trapped call: its stand-in, and the model's socket behind that.
+//! A stand-in as [`weft_intercept::socket_calls`] needs it.
 
-use super::trapped::{Call, Outcome, wait};
+use super::trapped::{Outcome, wait};
+use super::trapped_socket::TrappedSocket;
 use super::{address, connection, data, option};
 use crate::remote::Stored;
 use crate::standin::{Body, StandIn};
-use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::LATER;
 use weft_intercept::memory::Memory;
-use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken, interface};
-use weft_loader::calls;
-
-/// A stand-in, while a call on it is answered.
-pub(super) struct TrappedSocket<'a, 't> {
-    pub s: &'a mut Supervisor,
-    pub turn: &'a mut Turn<'t>,
-    pub call: &'a Call,
-    /// The program's descriptor.
-    pub fd: i32,
-    /// Its stand-in.
-    pub key: usize,
-    /// The program's end of that, once it was borrowed.
-    pub end: Option<OwnedFd>,
-}
-
-impl<'a, 't> TrappedSocket<'a, 't> {
-    /// The stand-in behind a descriptor. None: it is something else, and the kernel's.
-    pub fn find(s: &'a mut Supervisor, turn: &'a mut Turn<'t>, call: &'a Call, fd: calls::Fd) -> Result<Option<Self>, Errno> {
-        let fd = fd.get();
-        Ok(s.find(call, fd)?.map(|key| TrappedSocket { s, turn, call, fd, key, end: None }))
-    }
-
-    /// The model's socket; none: it is a netlink socket, or was closed.
-    pub fn socket(&self) -> Option<SocketId> {
-        self.s.stand_ins.get(self.key).and_then(StandIn::socket)
-    }
-}
+use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken};
 
 impl Carrier for TrappedSocket<'_, '_> {
     type Outcome = Outcome;
@@ -110,7 +83,7 @@ impl Carrier for TrappedSocket<'_, '_> {
         option::request(self, request)
     }
     fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
-        about_interfaces(self.s, self.turn, self.call, request, pointer)
+        option::about_interfaces(self.s, self.turn, self.call, request, pointer)
     }
 
     fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {
@@ -154,13 +127,4 @@ impl Carrier for TrappedSocket<'_, '_> {
     fn unsupported(&mut self, request: String, errno: Errno) {
         self.s.calls.unsupported(request, errno);
     }
-}
-
-/// Answers a request about interfaces, which may come through any socket.
-pub(super) fn about_interfaces(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, request: u32, pointer: u64) -> Result<(), Errno> {
-    interface::answer(call, turn.stack, request, pointer, true).inspect_err(|errno| {
-        if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
-            s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
-        }
-    })
 }

@@ -1,8 +1,8 @@
 //! connect(2), listen(2), accept(2), accept4(2), shutdown(2).
 
-use super::carrier::TrappedSocket;
 use super::opening::{is_opening, open_for_data};
 use super::trapped::{Call, Outcome};
+use super::trapped_socket::TrappedSocket;
 use crate::standin::stream::{self, Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};

@@ -2,9 +2,9 @@
 //!
 //! What lies in the stand-in goes first, or native and trapped calls would change places.
 
-use super::carrier::TrappedSocket;
 use super::opening::open_for_data;
 use super::trapped::{Call, Outcome};
+use super::trapped_socket::TrappedSocket;
 use crate::filter;
 use crate::netlink;
 use crate::standin::stream::Phase;

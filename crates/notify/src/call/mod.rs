@@ -14,6 +14,7 @@ mod opening;
 mod option;
 mod socket;
 mod trapped;
+mod trapped_socket;
 
 pub(crate) use connection::hand_over;
 pub(crate) use trapped::{Call, Outcome};

@@ -1,7 +1,7 @@
 //! Calls that are their socket's affair alone: find it, and let [`weft_intercept::socket_calls`] answer.
 
-use super::carrier::TrappedSocket;
 use super::trapped::{Call, Outcome};
+use super::trapped_socket::TrappedSocket;
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::Errno;
 use weft_intercept::socket_calls::{connection, data, option};

@@ -1,13 +1,13 @@
 //! getsockopt(2), setsockopt(2), ioctl(2).
 
-use super::carrier::{self, TrappedSocket};
 use super::trapped::{Call, Outcome};
+use super::trapped_socket::TrappedSocket;
 use crate::filter;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
-use weft_intercept::socket_calls::interface::SIOCOUTQNSD;
+use weft_intercept::socket_calls::interface::{self, SIOCOUTQNSD};
 use weft_intercept::socket_calls::message::TCP_INQ;
 use weft_intercept::socket_calls::{self};
 use weft_loader::calls;
@@ -134,30 +134,39 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked:
         s.leave_to_workers(call.tree);
         return Ok(Outcome::Continue);
     }
-    let about_interfaces = filter::is_about_interfaces(request);
+    let interfaces = filter::is_about_interfaces(request);
     let found = match s.find(call, asked.fd.get()) {
         // What cannot be looked at: the kernel tells how much there is to read, and nothing that reaches further.
-        Err(Errno(libc::EPERM)) if !about_interfaces && call.remote.socket_inode(asked.fd.get()) == Err(Errno(libc::EPERM)) => {
+        Err(Errno(libc::EPERM)) if !interfaces && call.remote.socket_inode(asked.fd.get()) == Err(Errno(libc::EPERM)) => {
             return Ok(Outcome::Continue);
         }
         other => other?,
     };
-    if about_interfaces && request != SIOCOUTQNSD {
+    if interfaces && request != SIOCOUTQNSD {
         // Through whatever socket: libc uses AF_UNIX ones. Nothing but a socket, or a device whose interface the program cannot have made,
         // knows these numbers.
         let is_socket = found.is_some() || call.remote.socket_inode(asked.fd.get())?.is_some();
         if !is_socket {
             return Err(Errno(libc::ENOTTY));
         }
-        return carrier::about_interfaces(s, turn, call, request, asked.arg.0 as u64).map(|()| Outcome::Done(0));
+        return about_interfaces(s, turn, call, request, asked.arg.0 as u64).map(|()| Outcome::Done(0));
     }
     let socket = found.filter(|key| s.stand_ins.get(*key).and_then(StandIn::socket).is_some());
     match socket {
         Some(key) => socket_calls::option::ioctl(&mut TrappedSocket { s, turn, call, fd: asked.fd.get(), key, end: None }, asked),
         // By now the descriptor may mean another file, whose interfaces the kernel would look at.
-        None if about_interfaces => Err(Errno(libc::ENOTTY)),
+        None if interfaces => Err(Errno(libc::ENOTTY)),
         None => Ok(Outcome::Continue),
     }
+}
+
+/// Answers a request about interfaces, which may come through any socket.
+pub(super) fn about_interfaces(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, request: u32, pointer: u64) -> Result<(), Errno> {
+    interface::answer(call, turn.stack, request, pointer, true).inspect_err(|errno| {
+        if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
+            s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
+        }
+    })
 }
 
 /// The value of a request about a socket. None: the stand-in's own.
