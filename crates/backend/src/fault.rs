@@ -34,7 +34,7 @@ pub const DELAYED_FRAMES_MAX: usize = 10_000;
 
 /// Which faults. Probabilities are per frame, 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Plan {
+pub struct FaultPlan {
     /// Of all that is drawn.
     pub seed: u64,
     /// A frame is lost, in either direction.
@@ -53,13 +53,13 @@ pub struct Plan {
     pub gone: Option<u64>,
 }
 
-impl Plan {
+impl FaultPlan {
     /// Reads `loss=0.01,seed=7`.
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub fn parse(text: &str) -> Result<Plan, String> {
-        let mut plan = Plan::default();
+    pub fn parse(text: &str) -> Result<FaultPlan, String> {
+        let mut plan = FaultPlan::default();
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let (name, value) = item.split_once('=').ok_or_else(|| format!("'{item}' has no '='"))?;
             let probability = || match value.parse::<f64>() {
@@ -84,11 +84,11 @@ impl Plan {
 }
 
 /// Splits `WHAT:URL`.
-pub(crate) fn split(rest: &str) -> Result<(Plan, &str), OpenError> {
+pub(crate) fn split(rest: &str) -> Result<(FaultPlan, &str), OpenError> {
     let url = || format!("fault:{rest}");
     let help = "write it as fault:loss=0.01,seed=7:tap:weft0";
     let (plan, inner) = rest.split_once(':').ok_or_else(|| OpenError::new(&url(), "reading the URL", "it names no other backend", help))?;
-    Ok((Plan::parse(plan).map_err(|why| OpenError::new(&url(), "reading the faults", why, help))?, inner))
+    Ok((FaultPlan::parse(plan).map_err(|why| OpenError::new(&url(), "reading the faults", why, help))?, inner))
 }
 
 /// What it did, by name.
@@ -105,7 +105,7 @@ struct Counts {
 /// A backend with faults.
 pub struct Fault<B> {
     inner: B,
-    plan: Plan,
+    plan: FaultPlan,
     rng: Rng,
     counts: Counts,
     passed: u64,
@@ -120,7 +120,7 @@ pub struct Fault<B> {
 
 impl<B: Backend> Fault<B> {
     /// Spoils what passes `inner`.
-    pub fn new(inner: B, plan: Plan) -> Fault<B> {
+    pub fn new(inner: B, plan: FaultPlan) -> Fault<B> {
         let rng = Rng::for_name(plan.seed, "fault");
         let counts = Counts::default();
         Fault {
@@ -305,7 +305,7 @@ mod tests {
     /// Sends 1000 frames through the faults; what arrives, how many completions came, and what was counted.
     fn sent(plan: &str) -> (Vec<Frame>, usize, Fault<memory::Memory>) {
         let (one, mut other) = memory::pair(&OpenOptions { queue_frames_max: 10_000, ..OpenOptions::default() });
-        let mut one = Fault::new(one, Plan::parse(plan).unwrap());
+        let mut one = Fault::new(one, FaultPlan::parse(plan).unwrap());
         let (mut queue, mut done, mut frames) = ((0..1000).map(frame).collect::<VecDeque<_>>(), Vec::new(), Vec::new());
         while !queue.is_empty() {
             one.transmit(NOW, &mut queue, &mut done).unwrap();
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn a_call_that_is_refused_takes_nothing() {
         let (one, _other) = memory::pair(&OpenOptions::default());
-        let mut one = Fault::new(one, Plan::parse("refuse=1").unwrap());
+        let mut one = Fault::new(one, FaultPlan::parse("refuse=1").unwrap());
         let mut queue = VecDeque::from([frame(1)]);
         assert_eq!((one.transmit(NOW, &mut queue, &mut Vec::new()).unwrap(), queue.len()), (0, 1));
         assert_eq!(count(&mut one, "refused by plan"), 1);
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn delayed_frames_pass_when_their_time_has_come_and_not_before() {
         let (one, mut other) = memory::pair(&OpenOptions::default());
-        let mut one = Fault::new(one, Plan::parse("delay=20ms").unwrap());
+        let mut one = Fault::new(one, FaultPlan::parse("delay=20ms").unwrap());
         let (mut frames, mut done) = (Vec::new(), Vec::new());
         one.transmit(NOW, &mut VecDeque::from([frame(1)]), &mut done).unwrap();
         assert_eq!((done.len(), one.next_timer()), (1, Some(Instant::from_millis(21))));
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn what_is_delayed_is_bounded() {
         let (one, _other) = memory::pair(&OpenOptions::default());
-        let mut one = Fault::new(one, Plan::parse("delay=1h").unwrap());
+        let mut one = Fault::new(one, FaultPlan::parse("delay=1h").unwrap());
         let mut queue: VecDeque<Frame> = std::iter::repeat_n(frame(1), DELAYED_FRAMES_MAX + 7).collect();
         one.transmit(NOW, &mut queue, &mut Vec::new()).unwrap();
         assert_eq!(count(&mut one, "too many delayed"), 7);
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn a_device_that_is_gone_stays_gone() {
         let (one, mut other) = memory::pair(&OpenOptions::default());
-        let mut one = Fault::new(one, Plan::parse("gone=3").unwrap());
+        let mut one = Fault::new(one, FaultPlan::parse("gone=3").unwrap());
         other.transmit(NOW, &mut (0..3).map(frame).collect(), &mut Vec::new()).unwrap();
         assert_eq!(one.receive(NOW, &mut Vec::new(), 9).unwrap(), 3);
         for _ in 0..2 {
@@ -396,9 +396,9 @@ mod tests {
 
     #[test]
     fn a_wrong_plan_is_told() {
-        assert!(Plan::parse("loss=2").unwrap_err().contains("no probability"));
-        assert!(Plan::parse("thunder=1").unwrap_err().contains("there is no fault 'thunder'"));
+        assert!(FaultPlan::parse("loss=2").unwrap_err().contains("no probability"));
+        assert!(FaultPlan::parse("thunder=1").unwrap_err().contains("there is no fault 'thunder'"));
         assert!(split("loss=0.1").unwrap_err().to_string().contains("names no other backend"));
-        assert_eq!(split("loss=0.5,gone=9:tap:x").unwrap(), (Plan { loss: 0.5, gone: Some(9), ..Plan::default() }, "tap:x"));
+        assert_eq!(split("loss=0.5,gone=9:tap:x").unwrap(), (FaultPlan { loss: 0.5, gone: Some(9), ..FaultPlan::default() }, "tap:x"));
     }
 }

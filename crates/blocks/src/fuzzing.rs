@@ -1,6 +1,6 @@
 //! What a fuzzer runs, and `cargo test` with the corpus (`fuzz/corpus`). Not part of the interface.
 
-use crate::ip::reassembly::{FRAGMENT_CHARGE_BYTES, Fragment, Key, Limits, Outcome, PACKET_CHARGE_BYTES, Reassembly};
+use crate::ip::reassembly::{FRAGMENT_CHARGE_BYTES, Fragment, Inserted, Key, Limits, PACKET_CHARGE_BYTES, Reassembly};
 use weft_core::{Duration, Frame, Instant, InterfaceIndex, KeyedHasher};
 use weft_wire::Protocol;
 use weft_wire::ipv4::Ecn;
@@ -46,7 +46,7 @@ pub fn reassembly(bytes: &[u8]) {
             dont_fragment: flags & 8 != 0,
         };
         let mut frame = Frame::ingress(&content);
-        if let Outcome::Complete(whole) = reassembly.insert(now, key, fragment, &mut frame) {
+        if let Inserted::Complete(whole) = reassembly.insert(now, key, fragment, &mut frame) {
             let payload = frame.to_vec().split_off(whole.header_len);
             assert!(frame.len() <= limits.packet_bytes_max && payload.iter().enumerate().all(|(at, value)| *value == byte(at)));
         }

@@ -293,7 +293,7 @@ pub fn cut(frame: Frame, checksums: CutChecksums, out: &mut impl Extend<Frame>) 
 }
 
 /// How a frame will be cut.
-struct Plan {
+struct CutPlan {
     layout: Layout,
     kind: GsoKind,
     segment_bytes: usize,
@@ -304,7 +304,7 @@ struct Plan {
 }
 
 /// Makes the headers contiguous and plans. `None`: there is nothing to cut, or it cannot be understood.
-fn prepare(frame: &mut Frame) -> Option<Plan> {
+fn prepare(frame: &mut Frame) -> Option<CutPlan> {
     let Gso { segment_bytes, kind } = frame.meta().gso?;
     let found = {
         let mut room = [0; HEADERS_BYTES_MAX];
@@ -332,7 +332,7 @@ fn prepare(frame: &mut Frame) -> Option<Plan> {
         && found.is_v4()
         && !matches!(frame.meta().checksum, Checksum::Partial { .. })
         && u16_at(frame.head(), found.transport + udp::CHECKSUM_OFFSET) == Some(0);
-    Some(Plan { layout: found, kind, segment_bytes, header_bytes, unchecked })
+    Some(CutPlan { layout: found, kind, segment_bytes, header_bytes, unchecked })
 }
 
 /// Takes payload off a row of slices, sharing it.
@@ -358,7 +358,7 @@ impl Payload {
     }
 }
 
-fn cut_by(frame: &Frame, plan: Plan, checksums: CutChecksums, out: &mut impl Extend<Frame>) {
+fn cut_by(frame: &Frame, plan: CutPlan, checksums: CutChecksums, out: &mut impl Extend<Frame>) {
     let headers = &frame.head()[..plan.header_bytes];
     let mut payload = Payload { slices: frame.slices(plan.header_bytes, frame.len()), slice: 0, at: 0 };
     let payload_bytes = frame.len() - plan.header_bytes;
@@ -388,7 +388,7 @@ fn cut_by(frame: &Frame, plan: Plan, checksums: CutChecksums, out: &mut impl Ext
     }
 }
 
-fn fix_network(head: &mut [u8], plan: &Plan, index: usize, payload_bytes: usize) {
+fn fix_network(head: &mut [u8], plan: &CutPlan, index: usize, payload_bytes: usize) {
     let Layout { network, transport, .. } = plan.layout;
     let packet_bytes = plan.header_bytes - network + payload_bytes;
     if plan.layout.is_v4() {
@@ -404,7 +404,7 @@ fn fix_network(head: &mut [u8], plan: &Plan, index: usize, payload_bytes: usize)
     }
 }
 
-fn fix_transport(head: &mut [u8], plan: &Plan, offset: usize, payload_bytes: usize, last: bool) {
+fn fix_transport(head: &mut [u8], plan: &CutPlan, offset: usize, payload_bytes: usize, last: bool) {
     let header = &mut head[plan.layout.transport..];
     match plan.kind {
         GsoKind::Udp => put_u16(header, UDP_LENGTH_AT, (udp::LEN + payload_bytes) as u16),
@@ -425,7 +425,7 @@ fn fix_transport(head: &mut [u8], plan: &Plan, offset: usize, payload_bytes: usi
     }
 }
 
-fn fix_checksum(piece: &mut Frame, plan: &Plan, checksums: CutChecksums) {
+fn fix_checksum(piece: &mut Frame, plan: &CutPlan, checksums: CutChecksums) {
     if plan.unchecked {
         return;
     }

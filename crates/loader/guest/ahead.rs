@@ -220,7 +220,7 @@ fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -
 }
 
 /// The clock, and what the running thread may do.
-struct Turn {
+struct Allowance {
     now: u64,
     grant: u64,
     ahead: u64,
@@ -228,15 +228,15 @@ struct Turn {
 
 /// The thread goes on at this time, after it has waited, as if the controller had given it a turn; nothing comes from outside before `arrival`. What was
 /// before.
-fn go_on(at: u64, arrival: u64) -> Turn {
+fn go_on(at: u64, arrival: u64) -> Allowance {
     let header = header();
-    let before = Turn { now: now(), grant: header.grant.load(Relaxed), ahead: header.ahead.load(Relaxed) };
+    let before = Allowance { now: now(), grant: header.grant.load(Relaxed), ahead: header.ahead.load(Relaxed) };
     let grant = arrival.min(at + header.slice.load(Relaxed));
-    set(&Turn { now: at, grant, ahead: grant.min(header.quiet.load(Relaxed)) });
+    set(&Allowance { now: at, grant, ahead: grant.min(header.quiet.load(Relaxed)) });
     before
 }
 
-fn set(turn: &Turn) {
+fn set(turn: &Allowance) {
     let header = header();
     header.now.store(turn.now, Relaxed);
     header.grant.store(turn.grant, Relaxed);

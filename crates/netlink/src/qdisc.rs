@@ -41,7 +41,7 @@ const LACKING: [(u16, &str); 4] = [
 
 /// A queue that is there.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue {
+pub(crate) struct Qdisc {
     /// Of which interface.
     pub index: u32,
     /// TC_H_MAJ: the number before the colon, in the upper half.
@@ -54,13 +54,13 @@ pub(crate) struct Queue {
     counters: Value,
 }
 
-impl Queue {
+impl Qdisc {
     /// From a row of [`Show::Blocks`], or what `interfaces` tells of one. None: it is no queue.
-    fn read(row: &Value) -> Option<Queue> {
+    fn read(row: &Value) -> Option<Qdisc> {
         let kind = row["kind"].as_str().filter(|kind| options::is_queue(kind))?.to_owned();
         let number = |name: &str| row["parameters"][name].as_u64().and_then(|number| u32::try_from(number).ok());
         let (index, handle) = (number("interface")?, number("handle")? << 16);
-        Some(Queue { index, handle, kind, parameters: row["parameters"].clone(), counters: Value::Null })
+        Some(Qdisc { index, handle, kind, parameters: row["parameters"].clone(), counters: Value::Null })
     }
     /// As tc calls it.
     pub fn name(&self) -> &'static str {
@@ -72,10 +72,10 @@ impl Queue {
 }
 
 /// The queues that there are, by interface; with what they have counted, if that is wanted.
-fn queues(tables: &mut dyn Tables, counted: bool) -> BTreeMap<u32, Queue> {
+fn queues(tables: &mut dyn Tables, counted: bool) -> BTreeMap<u32, Qdisc> {
     let blocks = tables.show(Show::Blocks);
-    let named = blocks.as_array().into_iter().flatten().filter_map(|row| Some((row["name"].as_str()?, Queue::read(row)?)));
-    let mut found: Vec<(&str, Queue)> = named.collect();
+    let named = blocks.as_array().into_iter().flatten().filter_map(|row| Some((row["name"].as_str()?, Qdisc::read(row)?)));
+    let mut found: Vec<(&str, Qdisc)> = named.collect();
     if counted && !found.is_empty() {
         let counters = tables.show(Show::Counters);
         for (name, queue) in &mut found {
@@ -92,10 +92,10 @@ pub(crate) fn names(tables: &mut dyn Tables) -> BTreeMap<u32, &'static str> {
 }
 
 /// tc_fill_qdisc. `references`: as tcm_info has them. Without a queue: what interfaces have unless told otherwise.
-fn message(index: u32, queue: Option<&Queue>, kind: u16, references: u32) -> Message {
+fn message(index: u32, queue: Option<&Qdisc>, kind: u16, references: u32) -> Message {
     let words = [0, index, queue.map_or(0, |queue| queue.handle), ROOT, references];
     let mut message = Message::new(kind, &words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect::<Vec<_>>());
-    message.text(TCA_KIND, queue.map_or("noqueue", Queue::name));
+    message.text(TCA_KIND, queue.map_or("noqueue", Qdisc::name));
     if let Some(options) = queue.and_then(|queue| options::write(&queue.kind, &queue.parameters)) {
         message.bytes(TCA_OPTIONS, &options);
     }
@@ -117,7 +117,7 @@ fn message(index: u32, queue: Option<&Queue>, kind: u16, references: u32) -> Mes
 /// What `interfaces` tells of a queue, as messages.
 pub(crate) fn notifications(value: &Value) -> Vec<Message> {
     let Some(index) = value["index"].as_u64().and_then(|index| u32::try_from(index).ok()) else { return Vec::new() };
-    let (old, new) = (Queue::read(&value["old"]), Queue::read(&value["queue"]));
+    let (old, new) = (Qdisc::read(&value["old"]), Qdisc::read(&value["queue"]));
     // qdisc_notify: "if (old && …) RTM_DELQDISC; if (new && …) RTM_NEWQDISC"; who stands in no place has one reference.
     let gone = match value["event"].as_str() {
         Some("changed") => None,
@@ -153,7 +153,7 @@ pub(crate) fn answer(request: &Request<'_>, tables: &mut dyn Tables) -> Result<R
 }
 
 /// tc_get_qdisc: which one is meant. None: what interfaces have unless told otherwise.
-fn find(request: &Request<'_>, attributes: &Attributes<'_>, queue: Option<Queue>, delete: bool) -> Result<Option<Queue>, Refusal> {
+fn find(request: &Request<'_>, attributes: &Attributes<'_>, queue: Option<Qdisc>, delete: bool) -> Result<Option<Qdisc>, Refusal> {
     let (handle, parent) = (word(request.body, 8), word(request.body, 12));
     let there = queue.as_ref().map_or(0, |queue| queue.handle);
     match parent {
@@ -167,7 +167,7 @@ fn find(request: &Request<'_>, attributes: &Attributes<'_>, queue: Option<Queue>
         }
         _ => return Err(Refusal::lacking("has queues without classes, and none below another")),
     }
-    if attributes.text(TCA_KIND).is_some_and(|kind| kind != queue.as_ref().map_or("noqueue", Queue::name)) {
+    if attributes.text(TCA_KIND).is_some_and(|kind| kind != queue.as_ref().map_or("noqueue", Qdisc::name)) {
         return Err(Refusal::said(EINVAL, MISMATCH));
     }
     match (delete, parent, there) {
@@ -184,7 +184,7 @@ fn modify(
     request: &Request<'_>,
     attributes: &Attributes<'_>,
     row: &InterfaceRow,
-    queue: Option<Queue>,
+    queue: Option<Qdisc>,
     tables: &mut dyn Tables,
 ) -> Result<Reply, Refusal> {
     let (handle, parent) = (word(request.body, 8), word(request.body, 12));

@@ -29,7 +29,7 @@ pub(super) fn loader() -> Result<&'static OwnedFd, Errno> {
 }
 
 /// What the new process does before it executes the loader. It shares our memory and has a stack of its own.
-struct Plan {
+struct NewProcess {
     /// Which get which number: some of the four from [`abi::DESCRIPTOR_COMMANDS`] on.
     descriptors: Vec<(i32, i32)>,
     cpu: Option<usize>,
@@ -51,7 +51,7 @@ const STACK_BYTES: usize = 64 * 1024;
 extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `clone_loader` passes its plan, for a process 1 or a nursery, and waits (CLONE_VFORK) until this process has executed or ended. Only system calls here.
     unsafe {
-        let plan = &mut *plan.cast::<Plan>();
+        let plan = &mut *plan.cast::<NewProcess>();
         if let Some(mapping) = &plan.mapped
             && let Err(errno) = mapping.wait_and_become()
         {
@@ -136,7 +136,7 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
 }
 
 /// Makes process 1 and waits until it has executed the loader, or has failed.
-fn clone_init(plan: &mut Plan, namespaces: libc::c_int) -> libc::pid_t {
+fn clone_init(plan: &mut NewProcess, namespaces: libc::c_int) -> libc::pid_t {
     let mut stack = vec![0_u64; STACK_BYTES / 8];
     let number = plan.mapped.as_ref().map_or(std::ptr::null_mut(), |mapping| mapping.pid.as_ptr());
     let tell = if number.is_null() { 0 } else { libc::CLONE_PARENT_SETTID };
@@ -177,7 +177,7 @@ pub(super) fn clone_loader(
     let mapped = matches!(users, Users::OnlyNobody).then(Mapping::default);
     let descriptors = descriptors.iter().map(|(fd, number)| (fd.as_raw_fd(), *number));
     let descriptors = descriptors.chain([(image.as_raw_fd(), abi::DESCRIPTOR_LOADER)]).collect();
-    let mut plan = Plan { descriptors, cpu, maps, mapped, limits, failed: (0, "") };
+    let mut plan = NewProcess { descriptors, cpu, maps, mapped, limits, failed: (0, "") };
     let mapping = plan.mapped.clone();
     let pid = std::thread::scope(|scope| {
         if let Some(mapping) = &mapping {

@@ -42,11 +42,11 @@ pub(super) fn info_of_child(signal: i32, code: i32, pid: u32, status: i32) -> In
 
 /// Signals that wait for a thread or process.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct PendingSignals {
     waiting: VecDeque<(i32, Info)>,
 }
 
-impl Queue {
+impl PendingSignals {
     pub fn bits(&self) -> u64 {
         self.waiting.iter().fold(0, |bits, (signal, _)| bits | bit(*signal))
     }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn ordinary_signals_merge_and_real_time_ones_queue() {
-        let mut queue = Queue::default();
+        let mut queue = PendingSignals::default();
         for _ in 0..3 {
             assert!(queue.push(libc::SIGUSR1, info_from_kernel(libc::SIGUSR1)));
             assert!(queue.push(34, info_from_kernel(34)));

@@ -33,7 +33,7 @@ const STUCK_AT_THE_END: Duration = Duration::from_secs(3);
 const STUCK_PATIENCES: u32 = 6;
 
 /// How a thread's turn ended.
-enum Turn {
+enum TurnEnd {
     /// It waits, has ended, or has been put at the end of the queue.
     Over,
     /// Its call was answered: it goes on.
@@ -219,7 +219,7 @@ impl Tree {
             self.changed.extend(outside.take_changed());
             self.fire_cpu(thread, outside);
             let process = self.tasks.process_of(thread).ok();
-            let over = matches!(self.handle(thread, outside), Turn::Over);
+            let over = matches!(self.handle(thread, outside), TurnEnd::Over);
             self.changed.extend(outside.take_changed());
             self.wake_for_sockets(outside);
             if let Some(process) = process
@@ -443,7 +443,7 @@ impl Tree {
         }
     }
 
-    fn handle(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> Turn {
+    fn handle(&mut self, thread: ThreadId, outside: &mut dyn Outside) -> TurnEnd {
         let posted = Posted::read(self.arena.channel(thread));
         if let Some(thread) = self.tasks.threads.get_mut(&thread) {
             // A poll set that is posted again belongs to the same call.
@@ -459,22 +459,22 @@ impl Tree {
         }
         match posted.number {
             // It has no turn any more: it is still running when the world ends.
-            abi::PREEMPTED if self.is_interrupted() => return Turn::Over,
+            abi::PREEMPTED if self.is_interrupted() => return TurnEnd::Over,
             // Only its own CPU clock has come to something: its turn goes on.
             abi::YIELD if posted.arguments[0] == 0 && self.timers.next().is_none_or(|at| at > self.clock) => {
                 self.answer(thread, 0);
-                return Turn::GoesOn;
+                return TurnEnd::GoesOn;
             }
             abi::YIELD => {
                 self.answer(thread, 0);
                 self.tasks.queue.push_back(thread);
-                return Turn::Over;
+                return TurnEnd::Over;
             }
             _ => self.attempt(thread, &posted, outside),
         }
         match self.tasks.threads.get(&thread).map(|thread| &thread.state) {
-            Some(State::Runnable) => Turn::GoesOn,
-            _ => Turn::Over,
+            Some(State::Runnable) => TurnEnd::GoesOn,
+            _ => TurnEnd::Over,
         }
     }
 

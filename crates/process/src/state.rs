@@ -4,7 +4,7 @@ use super::cpu_timers::{CpuClock, Key as CpuKey};
 use super::futexes::Key as FutexKey;
 use super::ids::{ProcessId, ThreadId};
 use super::outside::Status;
-use super::pending::Queue;
+use super::pending::PendingSignals;
 use super::timers::{Key as TimerKey, ProcessTimers};
 use smallvec::SmallVec;
 use std::os::fd::OwnedFd;
@@ -95,7 +95,7 @@ pub(super) struct Thread {
     pub process: ProcessId,
     pub tid: u32,
     pub state: State,
-    pub queue: Queue,
+    pub queue: PendingSignals,
     /// Deadline of the call that it is in, kept while the call is tried again.
     pub deadline: Option<Instant>,
     /// The deadline has passed.
@@ -138,7 +138,7 @@ pub(super) struct Process {
     pub outer: u32,
     pub pidfd: Option<OwnedFd>,
     pub threads: Vec<ThreadId>,
-    pub queue: Queue,
+    pub queue: PendingSignals,
     pub status: Option<Status>,
     /// Stopped by this signal, and whether the parent has been told; then continued.
     pub stopped: Option<(i32, bool)>,

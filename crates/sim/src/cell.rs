@@ -17,7 +17,7 @@ pub(crate) use self::port::{Handover, Place, Port};
 pub(crate) use self::switch::Switch;
 
 use self::core::{Core, carry_on};
-use self::turn::Turn;
+use self::turn::ActorTurn;
 use crate::actor::{Actor, Next};
 use crate::guest::Guest;
 use crate::report::{ProgramId, Status};
@@ -185,7 +185,7 @@ impl Cell {
             }
             let grant = grant.max(core.now + std::time::Duration::from_nanos(1));
             let limit = end.min(next_of_others.unwrap_or(end)).max(grant);
-            let mut cx = Turn { core, node, changed, grant, end: limit, foresaw: false, alone, taken: 0 };
+            let mut cx = ActorTurn { core, node, changed, grant, end: limit, foresaw: false, alone, taken: 0 };
             slot.next = slot.actor.run(&mut cx, grant);
             core.events += 1;
         }
@@ -200,7 +200,7 @@ impl Cell {
         let Cell { core, machine: Machine::Host(node), actors, changed, .. } = self else { return };
         for slot in actors.iter_mut().filter(|slot| !slot.next.ended && !slot.early) {
             let grant = core.now + std::time::Duration::from_nanos(1);
-            slot.actor.finish(&mut Turn { core, node, changed, grant, end: grant, foresaw: false, alone: true, taken: 0 });
+            slot.actor.finish(&mut ActorTurn { core, node, changed, grant, end: grant, foresaw: false, alone: true, taken: 0 });
         }
     }
 

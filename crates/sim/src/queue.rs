@@ -1,6 +1,6 @@
 //! Queues in front of wires: what waits while the wire is busy, and who is dropped.
 //!
-//! A discipline sees each frame twice: when it comes ([`Queue::push`]) and when the wire is free ([`Queue::pop`]). Dropped frames are handed back,
+//! A discipline sees each frame twice: when it comes ([`WireQueue::push`]) and when the wire is free ([`WireQueue::pop`]). Dropped frames are handed back,
 //! so that their senders learn that they left. Where a discipline marks (ECN, RFC 3168), a frame that is not ECN-capable is dropped.
 
 mod codel;
@@ -33,7 +33,7 @@ enum State {
 
 /// A queue.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct WireQueue {
     plan: QueuePlan,
     state: State,
     /// All that waits, but for FQ-CoDel, which has a queue a flow.
@@ -43,9 +43,9 @@ pub(crate) struct Queue {
     counters: QueueCounters,
 }
 
-impl Queue {
-    pub fn new(plan: QueuePlan) -> Queue {
-        Queue { plan, state: state(&plan), fifo: Fifo::default(), frames: 0, bytes: 0, counters: QueueCounters::default() }
+impl WireQueue {
+    pub fn new(plan: QueuePlan) -> WireQueue {
+        WireQueue { plan, state: state(&plan), fifo: Fifo::default(), frames: 0, bytes: 0, counters: QueueCounters::default() }
     }
 
     /// Becomes another; what waits goes over as far as it fits, the rest is handed back.

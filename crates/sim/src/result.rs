@@ -26,7 +26,7 @@ use crate::cell::FrameSink;
 use crate::hash::Way;
 use crate::life::{Life, ProgramState};
 use crate::plan::{Capture, NodeKind, Run};
-use crate::scenario::Verdict;
+use crate::scenario::Judged;
 use crate::world::{Reason, RunEnd, World};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ fn reason(reason: Reason) -> &'static str {
 }
 
 /// The summary of a run.
-pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Verdict]) -> Value {
+pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Judged]) -> Value {
     let plan = world.plan();
     let nodes = plan.nodes.iter().enumerate().map(|(number, node)| {
         let kind = match node.kind {

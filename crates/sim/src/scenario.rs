@@ -26,7 +26,7 @@ mod wire;
 
 pub use crate::limits::NODES_MAX;
 pub use expect::{Check, Expectation};
-pub use judge::{Verdict, judge};
+pub use judge::{Judged, judge};
 pub use source::ReadFile;
 pub use twin::Twin;
 

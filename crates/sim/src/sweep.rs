@@ -1,7 +1,7 @@
 //! The same scenario with many seeds: in parallel, one world a thread.
 
 use crate::error::WorldError;
-use crate::scenario::{Scenario, Verdict, judge};
+use crate::scenario::{Judged, Scenario, judge};
 use crate::world::{Reason, World};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ pub struct SeedResult {
     /// The world's hash.
     pub hash: u128,
     /// What was expected, and whether it was so.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Judged>,
     /// The figures of all programs: `program.figure`.
     pub figures: BTreeMap<String, u64>,
 }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn result(seed: u64, value: u64, failure: Option<String>) -> SeedResult {
-        let verdicts = vec![Verdict { name: String::new(), failure }];
+        let verdicts = vec![Judged { name: String::new(), failure }];
         SeedResult { seed, hash: 0, verdicts, figures: BTreeMap::from([("p.x".to_owned(), value)]) }
     }
 

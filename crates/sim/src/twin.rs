@@ -34,7 +34,7 @@ const GOODPUT_PARTS: usize = 60;
 
 /// What came of one variant.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct VariantResult {
     /// The world's hash.
     pub hash: u128,
     /// What was not as expected, and why a machine could not go on.
@@ -72,7 +72,7 @@ pub struct Tolerance {
 ///
 /// # Errors
 /// The scenario's parts do not fit together, or a file cannot be written.
-pub fn run(scenario: &Scenario, out: Option<&Path>) -> Result<Outcome, TwinError> {
+pub fn run(scenario: &Scenario, out: Option<&Path>) -> Result<VariantResult, TwinError> {
     let mut world = World::new(Plan { log: out.is_some(), ..scenario.plan.clone() }, 1)?;
     let mut writers = BTreeMap::new();
     let captures = out.map_or_else(|| Ok(result::Captures::default()), |dir| result::Captures::begin(&mut world, dir))?;
@@ -95,7 +95,7 @@ pub fn run(scenario: &Scenario, out: Option<&Path>) -> Result<Outcome, TwinError
     }
     let failures = verdicts.iter().filter_map(|verdict| Some(format!("{}: {}", verdict.name, verdict.failure.as_ref()?))).collect();
     let trails: BTreeMap<_, _> = writers.into_iter().map(|(place, writer)| (place, writer.take())).collect();
-    Ok(Outcome { hash: world.hash(), failures, flows: flows(scenario, &world, &trails), wires: wires(&world), trails })
+    Ok(VariantResult { hash: world.hash(), failures, flows: flows(scenario, &world, &trails), wires: wires(&world), trails })
 }
 
 /// Why a variant did not run.
@@ -156,19 +156,19 @@ fn windows(world: &World) -> BTreeMap<(String, String, String), Points> {
     windows
 }
 
-impl Outcome {
+impl VariantResult {
     /// Frames that were not compared, because there were more than [`FRAMES_MAX`] on one interface.
     pub fn left_out(&self) -> u64 {
         self.trails.values().map(|trail| trail.left_out).sum()
     }
 
-    /// Gives back what frames take: [`Outcome::first_difference`] finds none any more.
+    /// Gives back what frames take: [`VariantResult::first_difference`] finds none any more.
     pub fn forget_frames(&mut self) {
         self.trails.clear();
     }
 
     /// The first frame at which the other run differs, of all interfaces; none: there is none.
-    pub fn first_difference(&self, other: &Outcome, tolerance: Tolerance) -> Option<Difference> {
+    pub fn first_difference(&self, other: &VariantResult, tolerance: Tolerance) -> Option<Difference> {
         let of = |(place, trail): (&(String, String), &Trail)| {
             let empty = Trail::default();
             let others = other.trails.get(place).unwrap_or(&empty);
@@ -200,7 +200,7 @@ fn differ(one: Option<&Seen>, other: Option<&Seen>, tolerance: Tolerance) -> boo
 }
 
 /// Congestion windows, round trips and goodput of all variants over each other: SVG and PNG.
-pub fn picture(outcomes: &[(String, Outcome)]) -> Option<(String, Vec<u8>)> {
+pub fn picture(outcomes: &[(String, VariantResult)]) -> Option<(String, Vec<u8>)> {
     let lines = |of: &dyn Fn(&Flow) -> Points| -> Lines {
         let largest = outcomes.iter().flat_map(|(_, outcome)| outcome.flows.values()).map(|flow| flow.acked_bytes).max().unwrap_or(0);
         let named = outcomes.iter().flat_map(|(variant, outcome)| outcome.flows.iter().map(move |(name, flow)| (variant, name, flow)));

@@ -12,7 +12,7 @@
 use crate::hash;
 use crate::item::Item;
 use crate::plan::{DirectionPlan, Jitter, Loss};
-use crate::queue::{Queue, QueueCounters};
+use crate::queue::{QueueCounters, WireQueue};
 use crate::trace::Cursor;
 use std::time::Duration;
 use weft_core::{Checksum, Completion, Frame, Instant, Rng};
@@ -70,7 +70,7 @@ pub(crate) struct Departure {
 pub(crate) struct Direction {
     plan: DirectionPlan,
     rng: Rng,
-    queue: Queue,
+    queue: WireQueue,
     up: bool,
     /// The wire is busy until then …
     busy_until: Instant,
@@ -91,7 +91,7 @@ pub(crate) struct Direction {
 impl Direction {
     pub fn new(plan: DirectionPlan, rng: Rng) -> Direction {
         Direction {
-            queue: Queue::new(plan.queue),
+            queue: WireQueue::new(plan.queue),
             plan,
             rng,
             up: true,

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{figure, run};
-use weft_sim::scenario::{Verdict, judge};
+use weft_sim::scenario::{Judged, judge};
 use weft_sim::{Scenario, World};
 
 /// 100 datagrams of 1000 bytes, one every 10 ms.
@@ -20,7 +20,7 @@ fn python(name: &str, node: &str, script: &str, rest: &str) -> String {
     format!("[programs.{name}]\nnode = \"{node}\"\ncommand = [\"python3\", \"-ISc\", {script:?}]\n{rest}\n")
 }
 
-fn judged(text: &str) -> (World, Vec<Verdict>) {
+fn judged(text: &str) -> (World, Vec<Judged>) {
     let scenario = scenario(text).unwrap_or_else(|error| panic!("{error}"));
     let (world, end) = run(scenario.plan.clone(), 1);
     let verdicts = judge(&world, &end, &scenario.expectations);
@@ -28,7 +28,7 @@ fn judged(text: &str) -> (World, Vec<Verdict>) {
 }
 
 /// Why each `[[expect]]` does not hold, in their order.
-fn failures(verdicts: &[Verdict]) -> Vec<Option<&str>> {
+fn failures(verdicts: &[Judged]) -> Vec<Option<&str>> {
     verdicts.iter().filter(|verdict| verdict.name.contains("(line ")).map(|verdict| verdict.failure.as_deref()).collect()
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::coalesce::Coalesce;
 use crate::device::Device;
-use crate::fault::{Fault, Plan};
+use crate::fault::{Fault, FaultPlan};
 use crate::samples::{self, Sample};
 use crate::trace::Trace;
 use crate::{Backend, Features, LinkType};
@@ -116,7 +116,7 @@ fn traces_and_joining_leave_frames_what_they_are() {
 fn a_wire_without_faults_carries_what_one_piece_would_be_cut_to() {
     for link in [LinkType::Ethernet, LinkType::Ip] {
         let (device, theirs) = device(link, Source::Tap);
-        let mut backend = Fault::new(Bare(device), Plan::default());
+        let mut backend = Fault::new(Bare(device), FaultPlan::default());
         for sample in shuffled(&samples::all(link)) {
             let mut whole = Frame::ingress_parts(&sample.bytes, Bytes::new());
             vnet::decode(&sample.header, 0, &mut whole);

@@ -20,7 +20,7 @@
 
 mod queue;
 
-use queue::{Added, Queue};
+use queue::{Added, FragmentQueue};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weft_core::state::{Damage, Reader, Writer};
@@ -67,7 +67,7 @@ pub struct Fragment {
 
 /// What became of a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum Inserted {
     /// It waits for others.
     Kept,
     /// The frame is now the whole packet.
@@ -195,7 +195,7 @@ struct Source {
 #[derive(Debug)]
 pub struct Reassembly {
     limits: Limits,
-    queues: Map<Key, Queue>,
+    queues: Map<Key, FragmentQueue>,
     /// In the order in which they will be given up; the number tells queues of one instant apart.
     deadlines: BTreeMap<(Instant, u64), Key>,
     serial: u64,
@@ -256,7 +256,7 @@ impl Reassembly {
     /// refused ([`Refusal::EcnMixed`], [`Refusal::TooLong`]).
     ///
     /// The metadata of a whole packet are the first fragment's, `received` is the last's; the checksum is [`weft_core::Checksum::Unknown`].
-    pub fn insert(&mut self, now: Instant, key: Key, fragment: Fragment, frame: &mut Frame) -> Outcome {
+    pub fn insert(&mut self, now: Instant, key: Key, fragment: Fragment, frame: &mut Frame) -> Inserted {
         self.counts.requested += 1;
         // Linux inet_frag_find: "if (!fqdir->high_thresh || frag_mem_limit(fqdir) > fqdir->high_thresh) return NULL;"
         if self.memory_bytes > self.limits.memory_bytes_max || self.limits.memory_bytes_max == 0 {
@@ -265,12 +265,12 @@ impl Reassembly {
         self.open(now, &key);
         self.check_distance(now, &key);
         let limits = self.limits;
-        let Some(queue) = self.queues.get_mut(&key) else { return Outcome::Kept };
+        let Some(queue) = self.queues.get_mut(&key) else { return Inserted::Kept };
         let before = queue.charge();
         let added = queue.add(&fragment, frame, &limits);
         self.memory_bytes += queue.charge() - before;
         match added {
-            Added::Kept => Outcome::Kept,
+            Added::Kept => Inserted::Kept,
             Added::Complete => self.complete(&key, frame),
             Added::Refused(refusal) => self.refuse(Some(&key), refusal),
         }
@@ -310,7 +310,7 @@ impl Reassembly {
         for _ in 0..from.count(memory_bytes_max / PACKET_CHARGE_BYTES)? {
             let key: Key = from.take()?;
             read.serial += 1;
-            let queue = Queue::read(from, read.serial, &self.limits)?;
+            let queue = FragmentQueue::read(from, read.serial, &self.limits)?;
             if !could_wait(&key, queue.first()) {
                 return Err(Damage::new("fragments of a packet that cannot be here"));
             }
@@ -344,7 +344,7 @@ impl Reassembly {
             source.packets += 1;
             source.fragments
         };
-        let queue = Queue::new(deadline, fragments);
+        let queue = FragmentQueue::new(deadline, fragments);
         self.memory_bytes += queue.charge();
         self.queues.insert(*key, queue);
     }
@@ -356,7 +356,7 @@ impl Reassembly {
         deadline
     }
 
-    fn close(&mut self, key: &Key) -> Option<Queue> {
+    fn close(&mut self, key: &Key) -> Option<FragmentQueue> {
         let queue = self.queues.swap_remove(key)?;
         self.deadlines.remove(&queue.deadline);
         self.memory_bytes -= queue.charge();
@@ -384,33 +384,33 @@ impl Reassembly {
         let (old, charge) = (queue.deadline, queue.charge());
         self.deadlines.remove(&old);
         let deadline = self.schedule(now, key);
-        let fresh = Queue::new(deadline, fragments);
+        let fresh = FragmentQueue::new(deadline, fragments);
         self.memory_bytes = self.memory_bytes - charge + fresh.charge();
         self.queues.insert(*key, fresh);
     }
 
-    fn complete(&mut self, key: &Key, frame: &mut Frame) -> Outcome {
+    fn complete(&mut self, key: &Key, frame: &mut Frame) -> Inserted {
         let received = frame.meta().received;
-        let Some(queue) = self.close(key) else { return Outcome::Kept };
+        let Some(queue) = self.close(key) else { return Inserted::Kept };
         match queue.into_whole(&self.limits) {
             Ok((packet, whole)) => {
                 *frame = packet;
                 frame.meta_mut().received = received;
                 self.counts.completed += 1;
-                Outcome::Complete(whole)
+                Inserted::Complete(whole)
             }
             Err(refusal) => self.refuse(None, refusal),
         }
     }
 
     /// Counts, and discards the packet where the refusal says so.
-    fn refuse(&mut self, key: Option<&Key>, refusal: Refusal) -> Outcome {
+    fn refuse(&mut self, key: Option<&Key>, refusal: Refusal) -> Inserted {
         if refusal != Refusal::Duplicate {
             self.counts.failed += 1;
             self.counts.overlaps += u64::from(refusal == Refusal::Overlap);
             key.and_then(|key| self.close(key));
         }
-        Outcome::Refused(refusal)
+        Inserted::Refused(refusal)
     }
 }
 

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_sim::plan::{Expect, Run};
-use weft_sim::scenario::{Verdict, judge};
+use weft_sim::scenario::{Judged, judge};
 use weft_sim::visit::Visits;
 use weft_sim::{Plan, Reason, Scenario, World, result, sweep};
 
@@ -279,7 +279,7 @@ fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Resul
 }
 
 /// Names what was not as expected.
-fn verdict(verdicts: &[Verdict]) -> ExitCode {
+fn verdict(verdicts: &[Judged]) -> ExitCode {
     let mut status = ExitCode::SUCCESS;
     for verdict in verdicts {
         if let Some(why) = &verdict.failure {

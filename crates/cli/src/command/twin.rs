@@ -16,7 +16,7 @@ use weft_core::parameter::parse_duration;
 use weft_sim::Scenario;
 use weft_sim::scenario::Twin;
 use weft_sim::sweep::{in_parallel, mean};
-use weft_sim::twin::{self, Difference, FRAMES_MAX, Flow, Name, Outcome, Tolerance};
+use weft_sim::twin::{self, Difference, FRAMES_MAX, Flow, Name, Tolerance, VariantResult};
 
 /// Run a scenario with weft's stack and with Linux kernels, and show both side by side. Exit status 1: something is not as expected
 #[derive(clap::Args, Debug)]
@@ -56,7 +56,7 @@ const SAMPLE_DEFAULT: Duration = Duration::from_millis(50);
 struct Run {
     variant: usize,
     seed: u64,
-    outcome: Result<Outcome, String>,
+    outcome: Result<VariantResult, String>,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -190,7 +190,7 @@ const FIGURES: [Figure; 9] = [
 const OF_WIRES: [&str; 3] = ["frames", "bytes", "lost_frames"];
 
 /// Rows: what, its figure, and a column for each variant.
-fn table(outcomes: &[(String, Outcome)]) -> Vec<Value> {
+fn table(outcomes: &[(String, VariantResult)]) -> Vec<Value> {
     let mut rows = Vec::new();
     let mut row = |what: &str, figure: &str, values: Vec<Option<f64>>| {
         let mut row = json!({"of": what, "figure": figure});
@@ -209,7 +209,7 @@ fn table(outcomes: &[(String, Outcome)]) -> Vec<Value> {
     }
     for (number, (wire, _)) in outcomes.first().into_iter().flat_map(|(_, outcome)| outcome.wires.iter().enumerate()) {
         for (place, figure) in OF_WIRES.iter().enumerate() {
-            let of = |(_, outcome): &(String, Outcome)| Some(outcome.wires.get(number)?.1[place] as f64);
+            let of = |(_, outcome): &(String, VariantResult)| Some(outcome.wires.get(number)?.1[place] as f64);
             row(wire, figure, outcomes.iter().map(of).collect());
         }
     }
@@ -228,7 +228,13 @@ fn rounded(value: f64) -> Value {
     }
 }
 
-fn show_one(args: &Args, file: &Path, outcomes: &[(String, Outcome)], tolerance: Tolerance, out: Option<&Path>) -> anyhow::Result<()> {
+fn show_one(
+    args: &Args,
+    file: &Path,
+    outcomes: &[(String, VariantResult)],
+    tolerance: Tolerance,
+    out: Option<&Path>,
+) -> anyhow::Result<()> {
     let rows = table(outcomes);
     let Some(((last, base), others)) = outcomes.split_last() else { return Ok(()) };
     let differences: Vec<(&str, Option<Difference>)> =
@@ -304,7 +310,7 @@ fn difference_text(name: &str, base: &str, difference: Option<&Difference>) -> S
 }
 
 /// Ratios of goodput to the last variant's, seed by seed.
-fn show_ratios(args: &Args, file: &Path, outcomes: &[(String, u64, Outcome)]) {
+fn show_ratios(args: &Args, file: &Path, outcomes: &[(String, u64, VariantResult)]) {
     let mut goodput: BTreeMap<(&Name, &str), BTreeMap<u64, f64>> = BTreeMap::new();
     for (variant, seed, outcome) in outcomes {
         for (name, flow) in &outcome.flows {

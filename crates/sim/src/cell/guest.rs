@@ -15,11 +15,11 @@ pub(super) fn wake(core: &mut Core, guest: &mut dyn Guest, due: &[usize], end: I
         let mut frames = Vec::new();
         core.receive(*index, |item| frames.push(item.frame));
         for frame in frames {
-            guest.receive(&mut Turn { core, end }, *index, &frame);
+            guest.receive(&mut MachineTurn { core, end }, *index, &frame);
         }
     }
     if guest.next() <= core.now {
-        guest.run(&mut Turn { core, end });
+        guest.run(&mut MachineTurn { core, end });
     }
     leave(core, guest, end);
 }
@@ -27,7 +27,7 @@ pub(super) fn wake(core: &mut Core, guest: &mut dyn Guest, due: &[usize], end: I
 /// The world ends, or the machine does.
 pub(super) fn finish(core: &mut Core, guest: &mut dyn Guest) {
     let end = core.now;
-    guest.finish(&mut Turn { core, end });
+    guest.finish(&mut MachineTurn { core, end });
     core.lives += 1;
 }
 
@@ -35,16 +35,16 @@ pub(super) fn finish(core: &mut Core, guest: &mut dyn Guest) {
 fn leave(core: &mut Core, guest: &mut dyn Guest, end: Instant) {
     while let Some(completion) = core.done.pop_front() {
         let (port, token) = ((completion.token >> 32) as usize, completion.token as u32);
-        guest.left(&mut Turn { core, end }, port, token);
+        guest.left(&mut MachineTurn { core, end }, port, token);
     }
 }
 
-struct Turn<'a> {
+struct MachineTurn<'a> {
     core: &'a mut Core,
     end: Instant,
 }
 
-impl GuestContext for Turn<'_> {
+impl GuestContext for MachineTurn<'_> {
     fn now(&self) -> Instant {
         self.core.now
     }

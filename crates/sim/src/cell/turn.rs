@@ -11,7 +11,7 @@ use weft_process::Usage;
 use weft_socket::{SocketId, Sockets};
 
 /// An actor's turn.
-pub(super) struct Turn<'a> {
+pub(super) struct ActorTurn<'a> {
     pub core: &'a mut Core,
     pub node: &'a mut Node,
     pub changed: &'a mut Vec<SocketId>,
@@ -25,7 +25,7 @@ pub(super) struct Turn<'a> {
     pub taken: usize,
 }
 
-impl Turn<'_> {
+impl ActorTurn<'_> {
     /// What others on this node have to learn at once ends the turn.
     fn look_at_changes(&mut self) {
         if self.alone {
@@ -39,7 +39,7 @@ impl Turn<'_> {
     }
 }
 
-impl Turn<'_> {
+impl ActorTurn<'_> {
     /// When the next frame arrives that was foreseen: all that arrive before the grant were.
     fn next_foreseen(&self) -> Instant {
         if self.foresaw { self.core.next_arrival() } else { Instant::FAR_FUTURE }
@@ -58,7 +58,7 @@ impl Turn<'_> {
     }
 }
 
-impl ActorContext for Turn<'_> {
+impl ActorContext for ActorTurn<'_> {
     fn now(&self) -> Instant {
         self.core.now
     }

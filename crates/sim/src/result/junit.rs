@@ -1,6 +1,6 @@
 //! Verdicts as JUnit's XML, which continuous integration reads.
 
-use crate::scenario::Verdict;
+use crate::scenario::Judged;
 use std::fmt::Write as _;
 
 fn escaped(text: &str) -> String {
@@ -20,7 +20,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// One test suite a run: its name and verdicts.
-pub fn junit<'a>(suites: impl IntoIterator<Item = (String, &'a [Verdict])>) -> String {
+pub fn junit<'a>(suites: impl IntoIterator<Item = (String, &'a [Judged])>) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for (name, verdicts) in suites {
         let failures = verdicts.iter().filter(|verdict| verdict.failure.is_some()).count();
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn what_people_write_does_not_break_the_xml() {
-        let verdict = Verdict { name: "a<b> & \"c\"".to_owned(), failure: Some("x\u{1}".to_owned()) };
+        let verdict = Judged { name: "a<b> & \"c\"".to_owned(), failure: Some("x\u{1}".to_owned()) };
         let text = junit([("s".to_owned(), &[verdict][..])]);
         assert!(text.contains("name=\"a&lt;b&gt; &amp; &quot;c&quot;\"><failure message=\"x?\"/>"), "{text}");
         assert!(text.contains("tests=\"1\" failures=\"1\""));

@@ -14,7 +14,7 @@ use weft_core::Instant;
 
 /// An expectation and why it does not hold; none: it does.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verdict {
+pub struct Judged {
     /// What was expected.
     pub name: String,
     /// Why it is not so.
@@ -191,7 +191,7 @@ fn ended(world: &World, waits: &Waits<'_>, program: usize) -> Result<Status, Str
 }
 
 /// Whether a run is what was expected: how programs were to end, the expectations of the file, and that every event was taken.
-pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<Verdict> {
+pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<Judged> {
     let plan = world.plan();
     let waits = Waits { world, found: OnceCell::new() };
     let mut verdicts = Vec::new();
@@ -201,31 +201,31 @@ pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<V
             Expect::Any => continue,
             Expect::Status(status) => {
                 let check = Check::Status(number, status);
-                Verdict { name: check.name(plan), failure: check.failure(world, &waits) }
+                Judged { name: check.name(plan), failure: check.failure(world, &waits) }
             }
             Expect::Running => {
                 let failure = match world.program(number).and_then(|state| state.ended) {
                     None | Some((_, Status::Exited(0))) => None,
                     Some((at, status)) => Some(format!("{status} at {at}")),
                 };
-                Verdict { name: name("runs to the end"), failure }
+                Judged { name: name("runs to the end"), failure }
             }
         };
         verdicts.push(verdict);
     }
     for expectation in expectations {
         let name = format!("{} (line {})", expectation.check.name(plan), expectation.line);
-        verdicts.push(Verdict { name, failure: expectation.check.failure(world, &waits) });
+        verdicts.push(Judged { name, failure: expectation.check.failure(world, &waits) });
     }
     for failure in &end.failures {
-        verdicts.push(Verdict { name: "every event is taken".to_owned(), failure: Some(failure.clone()) });
+        verdicts.push(Judged { name: "every event is taken".to_owned(), failure: Some(failure.clone()) });
     }
     if let Some(why) = &end.broken {
-        verdicts.push(Verdict { name: "every machine goes on".to_owned(), failure: Some(why.clone()) });
+        verdicts.push(Judged { name: "every machine goes on".to_owned(), failure: Some(why.clone()) });
     }
     if end.reason == Reason::Stuck {
         let failure = format!("more than {EVENTS_PER_INSTANT_MAX} events at {}", end.at);
-        verdicts.push(Verdict { name: "time goes on".to_owned(), failure: Some(failure) });
+        verdicts.push(Judged { name: "time goes on".to_owned(), failure: Some(failure) });
     }
     verdicts
 }

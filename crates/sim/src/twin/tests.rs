@@ -1,6 +1,6 @@
 use super::*;
 
-fn outcome(text: &str, sets: &[&str]) -> Outcome {
+fn outcome(text: &str, sets: &[&str]) -> VariantResult {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     let scenario = Scenario::parse("w.toml", text, &sets, &|name| Err(format!("there is no {name}"))).unwrap();
     run(&scenario, None).unwrap()

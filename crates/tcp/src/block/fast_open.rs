@@ -101,7 +101,7 @@ impl Cache {
 
 /// What becomes of a SYN at a listener.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct FastOpenVerdict {
     /// The connection begins now.
     pub early: bool,
     /// Goes into the SYN|ACK.
@@ -191,36 +191,38 @@ impl TcpBlock {
     }
 
     /// tcp_try_fastopen.
-    pub(super) fn try_fast_open(&mut self, listener: u64, tuple: &Tuple, segment: &Segment, data: bool, now: Instant) -> Verdict {
+    pub(super) fn try_fast_open(&mut self, listener: u64, tuple: &Tuple, segment: &Segment, data: bool, now: Instant) -> FastOpenVerdict {
         let setting = self.settings.fastopen;
         let asked = segment.options.fast_open.as_ref();
         let out = &mut self.out;
-        let Some(listener) = self.listeners.get_mut(listener).filter(|_| asked.is_some() || data) else { return Verdict::default() };
+        let Some(listener) = self.listeners.get_mut(listener).filter(|_| asked.is_some() || data) else {
+            return FastOpenVerdict::default();
+        };
         if asked.is_some_and(|option| option.cookie.is_empty()) {
             out.counters.add(Counter::TCPFastOpenCookieReqd, 1);
         }
         if setting & SERVER == 0 || !listener.takes_early(setting & SERVER_ALWAYS != 0, now, out) {
-            return Verdict::default();
+            return FastOpenVerdict::default();
         }
         if setting & SERVER_NO_COOKIE != 0 || listener.options.fast_open_no_cookie {
-            return Verdict { early: true, option: None };
+            return FastOpenVerdict { early: true, option: None };
         }
-        let Some(asked) = asked else { return Verdict::default() };
+        let Some(asked) = asked else { return FastOpenVerdict::default() };
         let keys: Vec<(u64, u64)> = listener.options.fast_open_key.chunks(16).filter_map(halves).collect();
         let keys = if keys.is_empty() { vec![self.fast_open_key] } else { keys };
         let fresh = keys.first().map(|key| FastOpen { experimental: asked.experimental, ..cookie(*key, tuple) });
         if asked.cookie.is_empty() {
-            return Verdict { early: false, option: fresh };
+            return FastOpenVerdict { early: false, option: fresh };
         }
         match keys.iter().position(|key| cookie(*key, tuple).cookie == asked.cookie) {
-            Some(0) => Verdict { early: true, option: None },
+            Some(0) => FastOpenVerdict { early: true, option: None },
             Some(_) => {
                 out.counters.add(Counter::TCPFastOpenPassiveAltKey, 1);
-                Verdict { early: true, option: fresh }
+                FastOpenVerdict { early: true, option: fresh }
             }
             None => {
                 out.counters.add(Counter::TCPFastOpenPassiveFail, 1);
-                Verdict { early: false, option: fresh }
+                FastOpenVerdict { early: false, option: fresh }
             }
         }
     }

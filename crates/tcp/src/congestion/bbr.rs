@@ -176,9 +176,9 @@ impl Bbr {
     fn sample_policer(&mut self, ack: &AckSample) {
         let in_cycle = self.mode == Mode::ProbeBw;
         match self.policer.on_ack(ack, self.round_start, in_cycle) {
-            policer::Verdict::Nothing => {}
-            policer::Verdict::Found => self.pacing_gain = UNIT,
-            policer::Verdict::Expired => self.enter_probe_bw(ack.now),
+            policer::PolicerVerdict::Nothing => {}
+            policer::PolicerVerdict::Found => self.pacing_gain = UNIT,
+            policer::PolicerVerdict::Expired => self.enter_probe_bw(ack.now),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::options::keep_copied;
 use super::*;
-use crate::ip::reassembly::{Counts, Fragment, Key, Limits, Outcome};
+use crate::ip::reassembly::{Counts, Fragment, Inserted, Key, Limits};
 use weft_core::offload::{self, CutChecksums};
 use weft_wire::checksum;
 use weft_wire::ipv4::{CHECKSUM_OFFSET, Ecn, HEADER_LEN, HEADER_LEN_MAX, Header};
@@ -56,9 +56,9 @@ impl Ip4 {
         let outcome = self.reassembly.insert(cx.now, key_of(header), fragment, frame);
         self.reassembly_changed(cx);
         let whole = match outcome {
-            Outcome::Kept => return Err(Verdict::Consumed),
-            Outcome::Refused(refusal) => return Err(Verdict::Drop(refusal.reason())),
-            Outcome::Complete(whole) => whole,
+            Inserted::Kept => return Err(Verdict::Consumed),
+            Inserted::Refused(refusal) => return Err(Verdict::Drop(refusal.reason())),
+            Inserted::Complete(whole) => whole,
         };
         let total_len = frame.len() as u16;
         let ecn = if whole.congestion_experienced { Ecn::CongestionExperienced.bits() } else { 0 };

@@ -3,7 +3,7 @@
 use super::egress::push_unfragmentable;
 use super::extensions::Upper;
 use super::*;
-use crate::ip::reassembly::{Counts, Fragment, Key, Limits, Outcome, Whole};
+use crate::ip::reassembly::{Counts, Fragment, Inserted, Key, Limits, Whole};
 use std::net::Ipv6Addr;
 use weft_core::table::RouteAnswer;
 use weft_wire::ipv4::Ecn;
@@ -88,9 +88,9 @@ impl Ip6 {
         let outcome = self.reassembly.insert(cx.now, key, fragment, frame);
         self.reassembly_changed(cx);
         match outcome {
-            Outcome::Kept => Err(Verdict::Consumed),
-            Outcome::Refused(refusal) => Err(Verdict::Drop(refusal.reason())),
-            Outcome::Complete(whole) => self.mend(frame, upper, &whole),
+            Inserted::Kept => Err(Verdict::Consumed),
+            Inserted::Refused(refusal) => Err(Verdict::Drop(refusal.reason())),
+            Inserted::Complete(whole) => self.mend(frame, upper, &whole),
         }
     }
 

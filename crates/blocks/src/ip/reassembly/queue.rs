@@ -31,7 +31,7 @@ pub(super) enum Added {
 
 /// The fragments of one packet.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct FragmentQueue {
     /// When it is given up, and its number among those of that instant.
     pub deadline: (Instant, u64),
     /// How many fragments the source had sent when the last of this packet came.
@@ -53,9 +53,9 @@ pub(super) struct Queue {
     largest_unfragmentable: usize,
 }
 
-impl Queue {
-    pub(super) fn new(deadline: (Instant, u64), source_fragments: u32) -> Queue {
-        Queue {
+impl FragmentQueue {
+    pub(super) fn new(deadline: (Instant, u64), source_fragments: u32) -> FragmentQueue {
+        FragmentQueue {
             deadline,
             source_fragments,
             first: None,
@@ -178,10 +178,10 @@ impl Queue {
         out.put(&self.largest_unfragmentable);
     }
 
-    /// What [`Queue::write`] wrote, of a source that counts from zero again; `serial` is its number among those of its deadline.
-    pub(super) fn read(from: &mut Reader<'_>, serial: u64, limits: &Limits) -> Result<Queue, Damage> {
+    /// What [`FragmentQueue::write`] wrote, of a source that counts from zero again; `serial` is its number among those of its deadline.
+    pub(super) fn read(from: &mut Reader<'_>, serial: u64, limits: &Limits) -> Result<FragmentQueue, Damage> {
         let (deadline, distance): (Instant, u32) = (from.take()?, from.take()?);
-        let mut queue = Queue::new((deadline, serial), 0u32.wrapping_sub(distance));
+        let mut queue = FragmentQueue::new((deadline, serial), 0u32.wrapping_sub(distance));
         queue.first = from.take()?;
         if queue.first().is_some_and(|(frame, header_len)| frame.len() <= header_len || frame.meta().completion.is_some()) {
             return Err(Damage::new("a first fragment that cannot be"));
@@ -203,7 +203,7 @@ impl Queue {
         }
     }
 
-    /// The next run of [`Queue::read`].
+    /// The next run of [`FragmentQueue::read`].
     fn read_run(&mut self, from: &mut Reader<'_>, limits: &Limits) -> Result<(), Damage> {
         let (start, slices): (usize, Vec<Bytes>) = (from.take()?, from.take()?);
         let in_front = self.first().filter(|_| start == 0).map_or(0, |(frame, header_len)| frame.len() - header_len);

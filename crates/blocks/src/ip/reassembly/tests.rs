@@ -32,13 +32,13 @@ fn fragment(start: usize, end: usize, more: bool) -> (Fragment, Frame) {
 struct Traffic(Reassembly);
 
 impl Traffic {
-    fn sends(&mut self, start: usize, end: usize, more: bool) -> Outcome {
+    fn sends(&mut self, start: usize, end: usize, more: bool) -> Inserted {
         let (fragment, mut frame) = fragment(start, end, more);
         self.0.insert(at(1), key(1), fragment, &mut frame)
     }
     fn completes(&mut self, start: usize, end: usize, more: bool) -> Vec<u8> {
         let (fragment, mut frame) = fragment(start, end, more);
-        assert!(matches!(self.0.insert(at(1), key(1), fragment, &mut frame), Outcome::Complete(_)));
+        assert!(matches!(self.0.insert(at(1), key(1), fragment, &mut frame), Inserted::Complete(_)));
         assert_eq!(frame.to_vec()[..HEADER], [0xaa; HEADER]);
         frame.to_vec().split_off(HEADER)
     }
@@ -48,9 +48,9 @@ fn traffic() -> Traffic {
     Traffic(fresh(Limits::V4))
 }
 
-const OVERLAP: Outcome = Outcome::Refused(Refusal::Overlap);
-const DUPLICATE: Outcome = Outcome::Refused(Refusal::Duplicate);
-const CONTRADICTION: Outcome = Outcome::Refused(Refusal::Contradiction);
+const OVERLAP: Inserted = Inserted::Refused(Refusal::Overlap);
+const DUPLICATE: Inserted = Inserted::Refused(Refusal::Duplicate);
+const CONTRADICTION: Inserted = Inserted::Refused(Refusal::Contradiction);
 
 #[test]
 fn fragments_in_any_order_become_the_packet() {
@@ -59,7 +59,7 @@ fn fragments_in_any_order_become_the_packet() {
         let mut traffic = traffic();
         for index in &order[..3] {
             let (start, end, more) = parts[*index];
-            assert_eq!(traffic.sends(start, end, more), Outcome::Kept);
+            assert_eq!(traffic.sends(start, end, more), Inserted::Kept);
         }
         let (start, end, more) = parts[order[3]];
         assert_eq!(traffic.completes(start, end, more), (0..51).map(byte).collect::<Vec<u8>>());
@@ -72,7 +72,7 @@ fn fragments_in_any_order_become_the_packet() {
 fn an_overlap_discards_the_packet_and_a_duplicate_nothing() {
     type Span = (usize, usize);
     // (what is there, what comes, what it is)
-    let rows: &[(&[Span], Span, Outcome)] = &[
+    let rows: &[(&[Span], Span, Inserted)] = &[
         (&[(0, 16)], (0, 16), DUPLICATE),
         (&[(0, 16)], (8, 16), DUPLICATE),
         (&[(0, 16)], (8, 24), OVERLAP),
@@ -85,13 +85,13 @@ fn an_overlap_discards_the_packet_and_a_duplicate_nothing() {
         // Two runs, because they did not.
         (&[(16, 32), (0, 16)], (8, 24), OVERLAP),
         (&[(16, 32), (0, 16)], (0, 32), OVERLAP),
-        (&[(0, 8), (16, 24), (32, 40)], (8, 16), Outcome::Kept),
+        (&[(0, 8), (16, 24), (32, 40)], (8, 16), Inserted::Kept),
         (&[(0, 8), (16, 24), (32, 40)], (8, 24), OVERLAP),
     ];
     for (there, (start, end), expected) in rows {
         let mut traffic = traffic();
         for (start, end) in *there {
-            assert_eq!(traffic.sends(*start, *end, true), Outcome::Kept);
+            assert_eq!(traffic.sends(*start, *end, true), Inserted::Kept);
         }
         assert_eq!(traffic.sends(*start, *end, true), *expected, "{there:?} then {start}..{end}");
         assert_eq!(traffic.0.is_empty(), *expected == OVERLAP);
@@ -105,14 +105,14 @@ fn ends_that_contradict_each_other_discard_the_packet() {
     // Behind the last; a second last one elsewhere, beyond and before; nothing at all; nothing once cut to a multiple of eight.
     for (start, end, more) in [(32, 40, true), (24, 40, false), (8, 16, false), (8, 8, true), (8, 15, true), (8, 8, false)] {
         let mut traffic = traffic();
-        assert_eq!(traffic.sends(24, 32, false), Outcome::Kept);
+        assert_eq!(traffic.sends(24, 32, false), Inserted::Kept);
         assert_eq!(traffic.sends(start, end, more), CONTRADICTION, "{start}..{end} {more}");
         assert!(traffic.0.is_empty());
         assert_eq!(traffic.0.counts().failed, 1);
     }
     // The same last one again is a duplicate, and bytes beyond a multiple of eight count only in the last.
     let mut traffic = traffic();
-    assert_eq!(traffic.sends(16, 21, false), Outcome::Kept);
+    assert_eq!(traffic.sends(16, 21, false), Inserted::Kept);
     assert_eq!(traffic.sends(16, 21, false), DUPLICATE);
     assert_eq!(traffic.completes(0, 19, true).len(), 21);
 }
@@ -120,16 +120,16 @@ fn ends_that_contradict_each_other_discard_the_packet() {
 #[test]
 fn no_packet_is_larger_than_ip_allows() {
     let mut traffic = traffic();
-    assert_eq!(traffic.sends(65_528, 65_536, false), Outcome::Refused(Refusal::TooLong));
-    assert_eq!(traffic.sends(0, 65_512, true), Outcome::Kept);
+    assert_eq!(traffic.sends(65_528, 65_536, false), Inserted::Refused(Refusal::TooLong));
+    assert_eq!(traffic.sends(0, 65_512, true), Inserted::Kept);
     assert_eq!(traffic.completes(65_512, 65_515, false).len(), 65_515);
     // The first header counts: with options the same payload is too much.
     let mut reassembly = fresh(Limits::V4);
     let (last, mut frame) = fragment(65_000, 65_515, false);
-    assert_eq!(reassembly.insert(at(1), key(1), last, &mut frame), Outcome::Kept);
+    assert_eq!(reassembly.insert(at(1), key(1), last, &mut frame), Inserted::Kept);
     let (first, mut frame) = fragment(0, 65_004, true);
     let first = Fragment { header_len: HEADER + 4, ..first };
-    assert_eq!(reassembly.insert(at(1), key(1), first, &mut frame), Outcome::Refused(Refusal::TooLong));
+    assert_eq!(reassembly.insert(at(1), key(1), first, &mut frame), Inserted::Refused(Refusal::TooLong));
     assert!(reassembly.is_empty());
 }
 
@@ -141,9 +141,9 @@ fn what_takes_too_long_is_given_up_with_its_first_fragment() {
         reassembly.insert(at(seconds), key(identification), fragment, &mut frame)
     };
     // The time counts from the fragment that came first, whichever it is; later ones do not renew it.
-    assert_eq!(sends(1, 1, 8), Outcome::Kept);
-    assert_eq!(sends(20, 1, 0), Outcome::Kept);
-    assert_eq!(sends(5, 2, 8), Outcome::Kept);
+    assert_eq!(sends(1, 1, 8), Inserted::Kept);
+    assert_eq!(sends(20, 1, 0), Inserted::Kept);
+    assert_eq!(sends(5, 2, 8), Inserted::Kept);
     assert_eq!(reassembly.next_deadline(), Some(at(31)));
     assert!(reassembly.expire(at(30)).is_none());
     let expired = reassembly.expire(at(40)).unwrap();
@@ -162,8 +162,8 @@ fn memory_is_bounded_and_what_is_there_stays() {
     for identification in 0..1000 {
         let (fragment, mut frame) = fragment(8, 1008, true);
         match reassembly.insert(at(1), key(identification), fragment, &mut frame) {
-            Outcome::Kept => assert_eq!(refused, 0, "none is evicted for it"),
-            Outcome::Refused(Refusal::NoMemory) => refused += 1,
+            Inserted::Kept => assert_eq!(refused, 0, "none is evicted for it"),
+            Inserted::Refused(Refusal::NoMemory) => refused += 1,
             other => panic!("{other:?}"),
         }
         assert!(reassembly.memory_bytes() <= 100_000 + PACKET_CHARGE_BYTES + FRAGMENT_CHARGE_BYTES + 1000);
@@ -173,7 +173,7 @@ fn memory_is_bounded_and_what_is_there_stays() {
     assert_eq!((reassembly.memory_bytes(), reassembly.sources.len(), reassembly.deadlines.len()), (0, 0, 0));
     let mut none = fresh(Limits { memory_bytes_max: 0, ..Limits::V4 });
     let (first, mut frame) = fragment(0, 8, true);
-    assert_eq!(none.insert(at(1), key(1), first, &mut frame), Outcome::Refused(Refusal::NoMemory));
+    assert_eq!(none.insert(at(1), key(1), first, &mut frame), Inserted::Refused(Refusal::NoMemory));
     assert_eq!(frame.len(), HEADER + 8, "what is refused stays as it was");
 }
 
@@ -181,15 +181,15 @@ fn memory_is_bounded_and_what_is_there_stays() {
 fn fragments_of_one_packet_are_bounded() {
     let mut traffic = Traffic(fresh(Limits { fragments_max: 3, ..Limits::V4 }));
     for start in [0, 16, 32] {
-        assert_eq!(traffic.sends(start, start + 8, true), Outcome::Kept);
+        assert_eq!(traffic.sends(start, start + 8, true), Inserted::Kept);
     }
-    assert_eq!(traffic.sends(48, 56, true), Outcome::Refused(Refusal::TooMany));
+    assert_eq!(traffic.sends(48, 56, true), Inserted::Refused(Refusal::TooMany));
     assert!(traffic.0.is_empty() && traffic.0.memory_bytes() == 0);
     // The largest packet, cut for the smallest link, passes.
     let mut traffic = self::traffic();
     let starts: Vec<usize> = (0..65_515).step_by(48).collect();
     for start in &starts[..starts.len() - 1] {
-        assert_eq!(traffic.sends(*start, start + 48, true), Outcome::Kept);
+        assert_eq!(traffic.sends(*start, start + 48, true), Inserted::Kept);
     }
     assert_eq!(traffic.completes(starts[starts.len() - 1], 65_515, false), (0..65_515).map(byte).collect::<Vec<u8>>());
 }
@@ -202,12 +202,12 @@ fn a_packet_starts_again_when_its_source_has_sent_many_others_since() {
             let (fragment, mut frame) = fragment(start, end, more);
             reassembly.insert(at(1), key(identification), fragment, &mut frame)
         };
-        assert_eq!(sends(1, 0, 8, true), Outcome::Kept);
+        assert_eq!(sends(1, 0, 8, true), Inserted::Kept);
         for identification in 0..others {
             sends(100 + identification, 0, 8, true);
         }
         let outcome = sends(1, 8, 16, false);
-        assert_eq!(outcome == Outcome::Kept, restarts, "{others} {distance_max:?}");
+        assert_eq!(outcome == Inserted::Kept, restarts, "{others} {distance_max:?}");
         assert_eq!(reassembly.counts().failed, u64::from(restarts));
     }
     // Fragments of another source do not count.
@@ -220,7 +220,7 @@ fn a_packet_starts_again_when_its_source_has_sent_many_others_since() {
     for identification in 0..100 {
         sends(2, identification, 0, true);
     }
-    assert!(matches!(sends(1, 1, 8, false), Outcome::Complete(_)));
+    assert!(matches!(sends(1, 1, 8, false), Inserted::Complete(_)));
 }
 
 #[test]
@@ -239,11 +239,11 @@ fn congestion_marks_are_not_lost_and_mixtures_are_discarded() {
     ] {
         let mut reassembly = fresh(Limits::V4);
         let (one, mut frame) = fragment(0, 8, true);
-        assert_eq!(reassembly.insert(at(1), key(1), Fragment { ecn: first, ..one }, &mut frame), Outcome::Kept);
+        assert_eq!(reassembly.insert(at(1), key(1), Fragment { ecn: first, ..one }, &mut frame), Inserted::Kept);
         let (two, mut frame) = fragment(8, 16, false);
         match reassembly.insert(at(1), key(1), Fragment { ecn: second, ..two }, &mut frame) {
-            Outcome::Complete(whole) => assert_eq!(Some(whole.congestion_experienced), expected),
-            Outcome::Refused(Refusal::EcnMixed) => assert_eq!(expected, None),
+            Inserted::Complete(whole) => assert_eq!(Some(whole.congestion_experienced), expected),
+            Inserted::Refused(Refusal::EcnMixed) => assert_eq!(expected, None),
             other => panic!("{other:?}"),
         }
         assert!(reassembly.is_empty());
@@ -258,7 +258,7 @@ fn the_bit_of_the_largest_fragment_is_the_packets() {
         reassembly.insert(at(1), key(1), Fragment { dont_fragment: first, ..one }, &mut frame);
         let (two, mut frame) = fragment(32, 40, false);
         let outcome = reassembly.insert(at(1), key(1), Fragment { dont_fragment: second, ..two }, &mut frame);
-        assert!(matches!(outcome, Outcome::Complete(Whole { dont_fragment, .. }) if dont_fragment == expected));
+        assert!(matches!(outcome, Inserted::Complete(Whole { dont_fragment, .. }) if dont_fragment == expected));
     }
 }
 
@@ -276,7 +276,7 @@ fn packets_are_told_apart_by_every_part_of_the_key() {
     reassembly.insert(at(1), key(1), first, &mut frame);
     for other in others {
         let (last, mut frame) = fragment(8, 16, false);
-        assert_eq!(reassembly.insert(at(1), other, last, &mut frame), Outcome::Kept);
+        assert_eq!(reassembly.insert(at(1), other, last, &mut frame), Inserted::Kept);
     }
     assert_eq!(reassembly.len(), 6);
 }
@@ -289,11 +289,11 @@ fn payload_is_shared_when_short_and_copied_when_it_could_hold_a_large_block() {
         let (fragment, _) = fragment(start, end, more);
         let mut frame = Frame::ingress_parts(&[0xaa; HEADER], block.slice(start..end));
         let outcome = reassembly.insert(at(1), key(1), fragment, &mut frame);
-        if let Outcome::Complete(_) = outcome {
+        if let Inserted::Complete(_) = outcome {
             let shares: Vec<bool> = frame.tail().iter().map(|slice| block.as_ptr_range().contains(&slice.as_ptr())).collect();
             assert_eq!((shares, frame.len()), (vec![true, false, true], HEADER + 10_000));
         } else {
-            assert_eq!((outcome, shared || more), (Outcome::Kept, true));
+            assert_eq!((outcome, shared || more), (Inserted::Kept, true));
         }
     }
     assert_eq!(reassembly.counts().completed, 1);
@@ -380,7 +380,7 @@ fn what_waits_goes_to_a_successor_with_its_deadline() {
     let mut reassembly = fresh(Limits::V4);
     let mut sends = |seconds: u64, identification: u32, start: usize| {
         let (fragment, mut frame) = fragment(start, start + 8, true);
-        assert_eq!(reassembly.insert(at(seconds), key(identification), fragment, &mut frame), Outcome::Kept);
+        assert_eq!(reassembly.insert(at(seconds), key(identification), fragment, &mut frame), Inserted::Kept);
     };
     sends(1, 1, 8);
     sends(1, 2, 16);
@@ -493,14 +493,14 @@ proptest! {
             prop_assert_eq!((successor.memory_bytes(), successor.counts()), (reassembly.memory_bytes(), reassembly.counts()));
             prop_assert_eq!((successor.next_deadline(), successor.sources.len()), (reassembly.next_deadline(), reassembly.sources.len()));
             match outcome {
-                Outcome::Complete(whole) => {
+                Inserted::Complete(whole) => {
                     let all = frame.to_vec().split_off(whole.header_len);
                     prop_assert!(all.iter().enumerate().all(|(place, value)| *value == byte(place)));
                 }
-                Outcome::Refused(refusal) => prop_assert!(frame.len() == before || refusal == Refusal::EcnMixed),
-                Outcome::Kept => {}
+                Inserted::Refused(refusal) => prop_assert!(frame.len() == before || refusal == Refusal::EcnMixed),
+                Inserted::Kept => {}
             }
-            let charged: usize = reassembly.queues.values().map(Queue::charge).sum();
+            let charged: usize = reassembly.queues.values().map(FragmentQueue::charge).sum();
             prop_assert_eq!(reassembly.memory_bytes(), charged);
             prop_assert!(charged <= memory_bytes_max + PACKET_CHARGE_BYTES + FRAGMENT_CHARGE_BYTES + 40);
             prop_assert_eq!(reassembly.deadlines.len(), reassembly.len());
@@ -532,8 +532,8 @@ proptest! {
             for round in 0..=usize::from(*again && !parts.is_empty()) {
                 let (one, mut frame) = fragment(start, end, end != total);
                 match reassembly.insert(at(1), key(1), one, &mut frame) {
-                    Outcome::Complete(_) => whole = Some(frame.to_vec().split_off(HEADER)),
-                    outcome => prop_assert_eq!(outcome, if round == 0 { Outcome::Kept } else { DUPLICATE }),
+                    Inserted::Complete(_) => whole = Some(frame.to_vec().split_off(HEADER)),
+                    outcome => prop_assert_eq!(outcome, if round == 0 { Inserted::Kept } else { DUPLICATE }),
                 }
             }
         }

@@ -23,7 +23,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// What an acknowledgment showed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum PolicerVerdict {
     Nothing,
     /// There is a policer.
     Found,
@@ -66,48 +66,48 @@ impl Policer {
         (self.delivered, self.lost, self.at, self.rounds) = (ack.delivered_bytes, ack.lost_bytes, ack.delivered_at, 0);
     }
 
-    pub(super) fn on_ack(&mut self, ack: &AckSample, round_start: bool, in_cycle: bool) -> Verdict {
+    pub(super) fn on_ack(&mut self, ack: &AckSample, round_start: bool, in_cycle: bool) -> PolicerVerdict {
         if self.in_use {
             self.rounds += u32::from(in_cycle && round_start);
             if in_cycle && round_start && self.rounds >= KEPT_ROUNDS {
                 self.reset(ack);
-                return Verdict::Expired;
+                return PolicerVerdict::Expired;
             }
-            return Verdict::Nothing;
+            return PolicerVerdict::Nothing;
         }
         let lossy = ack.newly_lost_bytes > 0;
         if !self.sampling {
             // It begins with a loss, so that the tokens of a policer are used up.
             if !lossy {
-                return Verdict::Nothing;
+                return PolicerVerdict::Nothing;
             }
             self.begin_interval(ack);
             self.sampling = true;
         }
         if ack.sample_app_limited {
             self.reset(ack);
-            return Verdict::Nothing;
+            return PolicerVerdict::Nothing;
         }
         self.rounds += u32::from(round_start);
         if self.rounds < ROUNDS_MIN {
-            return Verdict::Nothing;
+            return PolicerVerdict::Nothing;
         }
         if self.rounds > ROUNDS_MAX {
             self.reset(ack);
-            return Verdict::Nothing;
+            return PolicerVerdict::Nothing;
         }
         // It ends with one, too.
-        if lossy { self.end_interval(ack) } else { Verdict::Nothing }
+        if lossy { self.end_interval(ack) } else { PolicerVerdict::Nothing }
     }
 
-    fn end_interval(&mut self, ack: &AckSample) -> Verdict {
+    fn end_interval(&mut self, ack: &AckSample) -> PolicerVerdict {
         let (lost, delivered) = (ack.lost_bytes.saturating_sub(self.lost), ack.delivered_bytes.saturating_sub(self.delivered));
         if delivered == 0 || lost.saturating_mul(UNIT) < LOSS_THRESHOLD.saturating_mul(delivered) {
-            return Verdict::Nothing;
+            return PolicerVerdict::Nothing;
         }
         let time = ack.delivered_at.since(self.at);
         if time < INTERVAL_MIN {
-            return Verdict::Nothing;
+            return PolicerVerdict::Nothing;
         }
         let rate = u64::try_from(u128::from(delivered) * 1_000_000_000 / time.as_nanos().max(1)).unwrap_or(u64::MAX);
         let difference = rate.abs_diff(self.rate);
@@ -116,10 +116,10 @@ impl Policer {
             self.rate = rate / 2 + self.rate / 2;
             self.in_use = true;
             self.rounds = 0;
-            return Verdict::Found;
+            return PolicerVerdict::Found;
         }
         self.rate = rate;
         self.begin_interval(ack);
-        Verdict::Nothing
+        PolicerVerdict::Nothing
     }
 }
