@@ -51,6 +51,7 @@ def main() -> int:
     row("file sizes", sizes)
     row("nothing left for later, no path of one machine", lambda: hygiene.check_text(files))
     row("links", lambda: hygiene.check_links(files))
+    row("tables of what to add", lambda: hygiene.check_to_add(files))
     row("no errno in the text of an error", lambda: hygiene.check_errnos(files))
     row("clones", lambda: clones.check(files))
     row("circles of modules", module_circles)

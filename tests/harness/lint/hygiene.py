@@ -74,3 +74,32 @@ def check_links(files: list[Path]) -> list[str]:
         for target in _LINK.findall(read_text(path) or "")
         if not (path.parent / target).exists()
     ]
+
+
+_HEADING = re.compile(r"^## ", re.MULTILINE)
+_CODE = re.compile(r"`([^`]+)`")
+# NAME, FAMILY, …: any file of that folder.
+_PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b(?=\.|$)")
+
+
+def check_to_add(files: list[Path], root: Path = paths.ROOT) -> list[str]:
+    """Tables below a heading "To add": each path that they name is there, and each name stands in one of its row's files."""
+    findings = []
+    for path in files:
+        if path.suffix != ".md":
+            continue
+        for section in _HEADING.split(read_text(path) or ""):
+            if section.startswith("To add\n"):
+                for row in section.splitlines():
+                    if row.startswith("|"):
+                        findings += [f"{path}: to add: {finding}" for finding in _missing(row, root)]
+    return findings
+
+
+def _missing(row: str, root: Path) -> list[str]:
+    words = _CODE.findall(row)
+    places = {word: list(root.glob(_PLACEHOLDER.sub("*", word).rstrip("/"))) for word in words if "/" in word and " " not in word}
+    findings = [f"there is no {place}" for place, found in places.items() if not found]
+    text = "".join(read_text(file) or "" for found in places.values() for file in found if file.is_file())
+    names = [word for word in words if word.isidentifier() and places and not _PLACEHOLDER.fullmatch(word)]
+    return findings + [f"no {name} in {', '.join(places)}" for name in names if not re.search(rf"\b{name}\b", text)]

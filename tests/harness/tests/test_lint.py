@@ -132,6 +132,15 @@ class Hygiene(InFolder):
         self.assertEqual(len(findings), 1)
         self.assertIn("nowhere.md", findings[0])
 
+    def test_tables_of_what_to_add_that_are_not_true_are_found(self) -> None:
+        self.write("made.rs", "pub trait Thing {}\n")
+        table = "# Page\n\n## To add\n\n| a | write |\n|---|---|\n"
+        def found(row: str) -> list[str]:
+            return hygiene.check_to_add([self.write("page.md", f"{table}| x | {row} |\n\n## Other\n\n| `./gone.rs` |\n")], self.folder)
+        self.assertEqual(found("a `Thing` in `./made.rs`, `./NAME.rs`"), [])
+        self.assertIn("there is no ./lost.rs", found("in `./lost.rs`")[0])
+        self.assertIn("no Gone in ./made.rs", found("a `Gone` in `./made.rs`")[0])
+
 
 class ForbiddenCalls(InFolder):
     """Runs clippy on a planted crate: one library without and then with each kind of forbidden call."""
