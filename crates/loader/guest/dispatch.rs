@@ -145,7 +145,7 @@ macro_rules! answers {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
             $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
-            $(, notify $($notify:ident)::+ $sentence:literal)?;)*
+            $(, notify $($notify:ident)::+ $sentence:literal)? $(, note $($note:literal)+)?;)*
     ) => {
         /// Answers a call as its row says. `context`: the registers with which it was made, where the kernel has saved them.
         fn answer(t: &mut Thread, context: Option<&mut Context>, number: usize, words: &[usize; 6]) -> i64 {

@@ -17,7 +17,7 @@ macro_rules! handlers {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
             $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
-            $(, notify $($notify:ident)::+ $sentence:literal)?;)*
+            $(, notify $($notify:ident)::+ $sentence:literal)? $(, note $($note:literal)+)?;)*
     ) => {
         /// The handler that a call's row names; none: its row names none.
         fn by_row(tree: &mut Tree, asked: &Asked<'_>, outside: &mut dyn Outside) -> Option<Result<Outcome, Errno>> {

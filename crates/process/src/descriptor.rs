@@ -161,7 +161,7 @@ impl Tree {
     /// signalfd(2)
     pub(super) fn signalfd(&mut self, asked: &Asked<'_>, call: calls::Signalfd, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         let calls::Signalfd { ufd, user_mask, sizemask } = call;
-        self.signalfd4(asked, calls::Signalfd4 { ufd, user_mask, sizemask, flags: calls::Flags(0) }, outside)
+        self.signalfd4(asked, calls::Signalfd4 { ufd, user_mask, sizemask, flags: calls::NewFlags(0) }, outside)
     }
 
     /// signalfd4(2)

@@ -135,6 +135,7 @@ fn argument(out: &mut String, caller: &Caller<'_>, shown: Shown, word: u64, next
         Shown::Data => return data(out, caller, word, next as usize),
         Shown::Returned => return data(out, caller, word, result.filter(|bytes| *bytes > 0).unwrap_or(0) as usize),
         Shown::OpenFlags => return open_flags(out, word as i32),
+        Shown::Flags(names) => return flags(out, names, word),
         Shown::SockAddr => return address(out, caller, word),
         Shown::Timespec => match caller.read_timespec(word) {
             Ok(span) => write!(out, "{{{}.{:09}}}", span.as_secs(), span.subsec_nanos()),
@@ -213,6 +214,25 @@ fn quote(out: &mut String, bytes: &[u8], goes_on: bool) {
     out.push('"');
     out.extend(bytes.iter().flat_map(|byte| std::ascii::escape_default(*byte)).map(char::from));
     out.push_str(if goes_on { "\"..." } else { "\"" });
+}
+
+/// Names of bits, and in hexadecimal what has none. Only the lower half: flags are ints, and of clone(2) they fit.
+fn flags(out: &mut String, names: &[(&str, u64)], word: u64) {
+    let mut left = word & 0xffff_ffff;
+    let begin = out.len();
+    for (name, bits) in names {
+        if left & bits != 0 {
+            let _ = write!(out, "{}{name}", if out.len() > begin { "|" } else { "" });
+            left &= !bits;
+        }
+    }
+    if left != 0 || out.len() == begin {
+        let _ = match (out.len() > begin, left) {
+            (true, _) => write!(out, "|{left:#x}"),
+            (false, 0) => write!(out, "0"),
+            (false, _) => write!(out, "{left:#x}"),
+        };
+    }
 }
 
 fn open_flags(out: &mut String, flags: i32) {

@@ -30,7 +30,7 @@ const TFD_TIMER_ABSTIME: i32 = 1;
 /// nanosleep(2) as clock_nanosleep(2).
 fn as_clock_nanosleep(call: &calls::Nanosleep) -> calls::ClockNanosleep {
     let which_clock = calls::Int(libc::CLOCK_MONOTONIC as usize);
-    calls::ClockNanosleep { which_clock, flags: calls::Flags(0), rqtp: call.rqtp, rmtp: call.rmtp }
+    calls::ClockNanosleep { which_clock, flags: calls::TimerFlags(0), rqtp: call.rqtp, rmtp: call.rmtp }
 }
 
 impl Tree {

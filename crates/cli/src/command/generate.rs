@@ -78,13 +78,28 @@ fn calls_page() -> String {
         go on to the kernel or to the controller), or the controller outside;\n\
         - with the notify adapter (`weft run`): the kernel, but for the calls with a sentence in that column.\n\n\
         A refused call returns the error and is listed with the others that a program asked for and did not get; an\n\
-        absent one returns the error that programs expect of kernels without it.\n\n\
-        | number | call | virtual time | --strict | notify |\n|---|---|---|---|---|\n",
+        absent one returns the error that programs expect of kernels without it. What is not as on Linux in virtual time\n\
+        stands in the named rows of [compatibility.md](compatibility.md).\n\n\
+        | number | call | virtual time | --strict | notify | not as on Linux |\n|---|---|---|---|---|---|\n",
     );
     for row in calls::ROWS {
         let arguments: Vec<String> = row.arguments.iter().map(argument).collect();
-        let answers = [by(row.virtual_time), by(row.strict), row.notify.unwrap_or("kernel").to_owned()];
+        let notes: Vec<String> = row.notes.iter().map(|note| format!("`{note}`")).collect();
+        let answers = [by(row.virtual_time), by(row.strict), row.notify.unwrap_or("kernel").to_owned(), notes.join(" ")];
         let _ = writeln!(page, "| {} | `{}({})` | {} |", row.number, row.name, arguments.join(", "), answers.join(" | "));
+    }
+    page.push_str("\n## Flags\n\nLogs of calls (`--calls`) show flags by name. Open(2)'s are not listed here.\n\n| argument | of | names |\n|---|---|---|\n");
+    let mut sets: Vec<(&str, &[(&str, u64)], Vec<&str>)> = Vec::new();
+    for (row, one) in calls::ROWS.iter().flat_map(|row| row.arguments.iter().map(move |one| (row, one))) {
+        let calls::Shown::Flags(names) = one.shown else { continue };
+        match sets.iter_mut().find(|(name, known, _)| (*name, *known) == (one.name, names)) {
+            Some((_, _, of)) => of.push(row.name),
+            None => sets.push((one.name, names, vec![row.name])),
+        }
+    }
+    for (name, names, of) in sets {
+        let names: Vec<String> = names.iter().map(|(name, bits)| format!("{name} {bits:#x}")).collect();
+        let _ = writeln!(page, "| `{name}` | {} | {} |", of.join(", "), names.join(", "));
     }
     page
 }
@@ -189,6 +204,10 @@ mod tests {
     #[test]
     fn the_page_of_calls_is_what_the_table_says() {
         assert!(include_str!("../../../../docs/calls.md") == calls_page(), "`weft generate docs` writes docs/calls.md anew");
+        let compatibility = include_str!("../../../../docs/compatibility.md");
+        for (row, note) in calls::ROWS.iter().flat_map(|row| row.notes.iter().map(move |note| (row, note))) {
+            assert!(compatibility.contains(&format!("\n| `{note}` |")), "{}: docs/compatibility.md has no row {note}", row.name);
+        }
     }
 
     #[test]

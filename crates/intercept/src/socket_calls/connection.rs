@@ -4,7 +4,7 @@ use super::carrier::{Carrier, Limit};
 use crate::memory::Memory as _;
 use crate::sys::Errno;
 use weft_loader::calls::kernel::{SockAddr, SockLen};
-use weft_loader::calls::{self, Flags, InOut, Out};
+use weft_loader::calls::{self, InOut, NewFlags, Out};
 
 /// bind(2)
 pub fn bind<C: Carrier>(c: &mut C, asked: calls::Bind) -> Result<C::Outcome, Errno> {
@@ -58,7 +58,7 @@ pub fn connect<C: Carrier>(c: &mut C, asked: calls::Connect) -> Result<C::Outcom
 /// accept(2)
 pub fn accept<C: Carrier>(c: &mut C, asked: calls::Accept) -> Result<C::Outcome, Errno> {
     let calls::Accept { fd, addr, addrlen } = asked;
-    accept4(c, calls::Accept4 { fd, addr, addrlen, flags: Flags(0) })
+    accept4(c, calls::Accept4 { fd, addr, addrlen, flags: NewFlags(0) })
 }
 
 /// accept4(2)

@@ -420,7 +420,7 @@ pub fn utimensat(t: &mut Thread, call: Utimensat) -> isize {
     let times = || times::words(call.utimes.0);
     let set = |call: &Utimensat| dated(call, call.dfd.0, call.filename, call.utimes, call.flags.0, &times);
     if call.filename.0 == 0 {
-        let by_path = |path| set(&Utimensat { dfd: Dir(sys::AT_FDCWD), filename: Path(path), flags: Flags(0), ..call });
+        let by_path = |path| set(&Utimensat { dfd: Dir(sys::AT_FDCWD), filename: Path(path), flags: AtFlags(0), ..call });
         return copy_up::changing_open(t, call.dfd.0, &|| set(&call), &by_path);
     }
     copy_up::changing(t, call.dfd.0, call.filename.0, call.flags.0 & AT_SYMLINK_NOFOLLOW == 0, &|| set(&call))

@@ -5,7 +5,7 @@ use crate::arena::touched;
 use crate::block::Thread;
 use crate::call::data;
 use crate::calls::{
-    Argument as _, Call, Fd, Flags, In, InOut, Pread64, Preadv, Preadv2, Pwrite64, Pwritev, Pwritev2, Readv, Recvmsg, Sendmsg, Size,
+    Argument as _, Call, Fd, MsgFlags, In, InOut, Pread64, Preadv, Preadv2, Pwrite64, Pwritev, Pwritev2, Readv, Recvmsg, Sendmsg, Size,
     Writev, kernel::IoVecs,
 };
 use crate::descriptor;
@@ -141,11 +141,11 @@ pub fn pwritev2(t: &mut Thread, call: Pwritev2) -> Answer {
 /// preadv2 of a socket that is not to wait, as a call on sockets. `message` is room for its struct msghdr.
 pub fn as_recvmsg(fd: Fd, vec: In<IoVecs>, vlen: Size, message: &mut [usize; 7]) -> Recvmsg {
     *message = [0, 0, vec.0, vlen.0, 0, 0, 0];
-    Recvmsg { fd, msg: InOut::of(message.as_ptr() as usize), flags: Flags(MSG_DONTWAIT) }
+    Recvmsg { fd, msg: InOut::of(message.as_ptr() as usize), flags: MsgFlags(MSG_DONTWAIT) }
 }
 
 /// pwritev2, likewise.
 pub fn as_sendmsg(fd: Fd, vec: In<IoVecs>, vlen: Size, message: &mut [usize; 7]) -> Sendmsg {
     *message = [0, 0, vec.0, vlen.0, 0, 0, 0];
-    Sendmsg { fd, msg: In::of(message.as_ptr() as usize), flags: Flags(MSG_DONTWAIT) }
+    Sendmsg { fd, msg: In::of(message.as_ptr() as usize), flags: MsgFlags(MSG_DONTWAIT) }
 }

@@ -71,7 +71,7 @@ macro_rules! answers {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
             $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
-            $(, notify $($notify:ident)::+ $sentence:literal)?;)*
+            $(, notify $($notify:ident)::+ $sentence:literal)? $(, note $($note:literal)+)?;)*
     ) => {
         /// Answers a call as its row says. None: the kernel is to answer.
         fn answer(t: &mut Thread, context: &mut Context, number: usize, words: &[usize; 6]) -> Option<Answer> {

@@ -5,8 +5,10 @@
 
 #[macro_use]
 mod rows;
+pub mod flags;
 pub mod types;
 
+pub use flags::*;
 pub use types::*;
 
 /// A call with its arguments.
@@ -51,6 +53,8 @@ pub struct Row {
     pub strict: By,
     /// What the supervisor of the notify adapter does with it; none: the kernel has it alone.
     pub notify: Option<&'static str>,
+    /// Rows of docs/compatibility.md that say what is not as on Linux.
+    pub notes: &'static [&'static str],
 }
 
 /// Who answers a call.
@@ -114,7 +118,7 @@ macro_rules! table {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
             $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
-            $(, notify $($notify:ident)::+ $sentence:literal)?;)*
+            $(, notify $($notify:ident)::+ $sentence:literal)? $(, note $($note:literal)+)?;)*
     ) => {
         /// Numbers.
         pub mod number {
@@ -171,6 +175,7 @@ macro_rules! table {
             virtual_time: by!($by $(($($what)*))?),
             strict: [$(by!($strict $(($($strictly)*))?),)? By::Kernel][0],
             notify: [$(Some($sentence),)? None][0],
+            notes: &[$($($note),+)?],
         }),*];
 
         /// Which arguments of a call are descriptors, a bit each.

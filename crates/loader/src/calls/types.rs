@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 pub enum Shown {
     /// A number.
     Number,
-    /// Flags, a pointer: in hexadecimal.
+    /// Flags without names here, a pointer: in hexadecimal.
     Hexadecimal,
     /// Permissions, in octal.
     Mode,
@@ -23,6 +23,8 @@ pub enum Shown {
     Returned,
     /// Flags of open(2).
     OpenFlags,
+    /// Flags: their names, and the bits of each.
+    Flags(&'static [(&'static str, u64)]),
     /// A struct sockaddr.
     SockAddr,
     /// A struct timespec.
@@ -125,7 +127,7 @@ words! {
     Long(isize) Number "long";
     /// A length or a count.
     Size(usize) Number "size_t";
-    /// Flags.
+    /// Flags that have no names here.
     Flags(usize) Hexadecimal "int";
     /// Flags of open(2).
     OpenFlags(i32) OpenFlags "int";

@@ -28,7 +28,7 @@ macro_rules! supervised {
     (
         $($number:literal $constant:ident $name:ident($($argument:ident: $kind:ty),*):
             $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
-            $(, notify $($handler:ident)::+ $sentence:literal)?;)*
+            $(, notify $($handler:ident)::+ $sentence:literal)? $(, note $($note:literal)+)?;)*
     ) => {
         /// Answers a call by the handler that its row names, which gets its arguments by type. Called again, with `held`
         /// set, when its socket has changed, and when memory that was [`LATER`](weft_intercept::memory::LATER) is there; must not
