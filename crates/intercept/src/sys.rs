@@ -183,6 +183,20 @@ pub fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> Re
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.as_ptr().cast(), value.len() as libc::socklen_t) }).map(drop)
 }
 
+/// Waits until a descriptor is readable, or has an error. A signal does not end the wait, and begins `limit` (none: for ever) anew.
+///
+/// # Errors
+/// ETIMEDOUT; what poll(2) says.
+pub fn wait_readable(fd: BorrowedFd<'_>, limit: Option<Duration>) -> Result<(), Errno> {
+    let limit_ms = limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
+    let mut set = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd of ours.
+    match again(|| check(unsafe { libc::poll(&raw mut set, 1, limit_ms) }))? {
+        0 => Err(Errno(libc::ETIMEDOUT)),
+        _ => Ok(()),
+    }
+}
+
 /// What is ready now, without waiting.
 pub fn poll_now(fd: BorrowedFd<'_>, events: i16) -> i16 {
     let mut one = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };

@@ -273,10 +273,7 @@ impl Tree {
     /// Waits until the kernel has taken a process apart: its descriptors are closed then.
     pub(super) fn wait_for_death(&mut self, process: ProcessId) {
         let Some(pidfd) = self.tasks.processes.get(&process).and_then(|one| one.pidfd.as_ref()) else { return };
-        let mut set = libc::pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(pidfd), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd of ours.
-        let found = unsafe { libc::poll(&raw mut set, 1, DEATH_LIMIT.as_millis() as i32) };
-        if found <= 0 {
+        if sys::wait_readable(pidfd.as_fd(), Some(DEATH_LIMIT)).is_err() {
             tracing::warn!("a process that was told to end does not: the kernel is stuck in one of its descriptors");
             let _ = sys::pidfd_signal(pidfd.as_fd(), libc::SIGKILL);
         }

@@ -158,11 +158,7 @@ impl Init {
 
     /// Waits for a byte from a process of the node and says what number it has outside, and what came with it.
     pub fn announced(&self, limit: Duration) -> Result<(u32, Option<OwnedFd>), Errno> {
-        let mut set = libc::pollfd { fd: self.control.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd of ours.
-        if unsafe { libc::poll(&raw mut set, 1, limit.as_millis() as i32) } <= 0 {
-            return Err(Errno(libc::ETIMEDOUT));
-        }
+        sys::wait_readable(self.control.as_fd(), Some(limit))?;
         let mut byte = [0_u8];
         let mut vector = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
         let mut control = [0_u64; 8];

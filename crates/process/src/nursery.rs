@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 use weft_intercept::sys::{self, Errno};
 use weft_loader::abi;
 
@@ -160,16 +161,8 @@ impl Nursery {
 
 /// Waits for eight bytes. ETIMEDOUT: they do not come; ESRCH: nobody is there any more.
 fn answer(orders: BorrowedFd<'_>, limit_ms: libc::c_int) -> Result<i64, Errno> {
-    let mut set = libc::pollfd { fd: orders.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    loop {
-        // SAFETY: one pollfd of ours.
-        match unsafe { libc::poll(&raw mut set, 1, limit_ms) } {
-            0 => return Err(Errno(libc::ETIMEDOUT)),
-            -1 if sys::last().0 == libc::EINTR => {}
-            -1 => return Err(sys::last()),
-            _ => break,
-        }
-    }
+    let limit = u64::try_from(limit_ms).ok().map(Duration::from_millis);
+    sys::wait_readable(orders, limit)?;
     let mut reply = [0_u8; 8];
     // SAFETY: a buffer of ours.
     match unsafe { libc::recv(orders.as_raw_fd(), reply.as_mut_ptr().cast(), reply.len(), 0) } {
