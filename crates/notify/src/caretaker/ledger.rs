@@ -128,7 +128,7 @@ impl Ledger {
     /// As there.
     pub fn receive(&self, listener: &Listener) -> Result<Option<Notification>, Errno> {
         let page = self.page();
-        page.received.clear();
+        // A moment before, the call of another listener may be there still: no listener knows another's call.
         page.received_from.store(listener.as_fd().as_raw_fd(), Release);
         listener.receive(&page.received)
     }
