@@ -184,3 +184,10 @@ fn a_datagram_with_a_bad_page_is_not_sent_in_part() {
     let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&native.stdout).trim(), refused, "{}", String::from_utf8_lossy(&native.stderr));
 }
+
+#[test]
+fn messages_of_a_stream_leave_no_hole() {
+    let place = Place::new("stream-messages");
+    let script = include_str!("../../notify/tests/scripts/stream_messages.py");
+    assert_eq!(place.python(script).trim(), "True True True");
+}

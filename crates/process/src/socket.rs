@@ -12,7 +12,7 @@ use super::pending;
 use super::state::Wait;
 use super::tree::Tree;
 use weft_intercept::face::SocketId;
-use weft_intercept::memory::Memory;
+use weft_intercept::memory::{LATER, Memory};
 use weft_intercept::socket_calls::{self, Carrier, Kind, Limit, Message, Taken, interface};
 use weft_intercept::sys::Errno;
 use weft_loader::calls;
@@ -110,7 +110,7 @@ impl Tree {
         // In real time whoever runs programs on a stack of his own manages it.
         let manages = self.real.is_some() || self.manages_network(thread);
         interface::answer(caller, outside.stack(), request, pointer, manages).inspect_err(|errno| {
-            if !matches!(errno.0, libc::ENODEV | libc::EFAULT | libc::EADDRNOTAVAIL) {
+            if *errno != LATER && !matches!(errno.0, libc::ENODEV | libc::EFAULT | libc::EADDRNOTAVAIL) {
                 self.calls.unsupported(format!("ioctl {request:#x}"), *errno);
             }
         })
@@ -213,6 +213,8 @@ impl Carrier for PostedSocket<'_> {
     }
 
     fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {
+        // A blocking caller that waited for a connection which this call began sends what it has now.
+        let flags = if self.has_waited() { flags & !libc::MSG_FASTOPEN } else { flags };
         let stack = self.outside.stack();
         let stream_room = stack.is_stream(self.s).then(|| stack.send_room(self.s).clamp(1, STREAM_BYTES_MAX));
         let data = socket_calls::data::gather(self.caller, message, stream_room)?;
@@ -264,7 +266,8 @@ impl Carrier for PostedSocket<'_> {
         Ok(())
     }
     fn error_waits(&mut self) -> bool {
-        self.outside.stack().pending_error(self.s).is_some()
+        // A stream tells what is there first, and its error with the next call.
+        !self.is_stream() && self.outside.stack().pending_error(self.s).is_some()
     }
 
     fn unsupported(&mut self, request: String, errno: Errno) {

@@ -102,7 +102,12 @@ pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outc
     let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
     for index in c.messages_done()..count {
         let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
-        match send_one(c, at, flags).and_then(|sent| tell_length(c, at, sent as u32)) {
+        let mut partial = false;
+        let sent = send_one(c, at, flags).and_then(|(sent, total)| {
+            partial = c.is_stream() && (sent as u64) < total;
+            tell_length(c, at, sent as u32)
+        });
+        match sent {
             Ok(()) => {}
             Err(LATER) => return Err(LATER),
             // "The return value is the number of messages sent"; the error comes back with the next call.
@@ -112,14 +117,20 @@ pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outc
         if let Err(otherwise) = c.message_is_done(index) {
             return otherwise.map(|value| c.done(value));
         }
+        if partial {
+            // __sys_sendmmsg: "if (msg_data_left(&msg_sys)) break;": the next message does not go before the rest of this one.
+            return Ok(c.done(index as i64 + 1));
+        }
     }
     Ok(c.done(count as i64))
 }
 
-fn send_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<usize, Errno> {
+/// Sends one of several: how many bytes went, of how many.
+fn send_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<(usize, u64), Errno> {
     let message = Message::read(c.memory(), at)?;
     let (name, control) = (message.name(c.memory())?, message.control(c.memory())?);
-    c.send(&message, name.as_deref(), &control, flags)
+    let sent = c.send(&message, name.as_deref(), &control, flags)?;
+    Ok((sent, message.total))
 }
 
 /// msg_len of a `struct mmsghdr`.
