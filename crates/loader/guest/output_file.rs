@@ -1,4 +1,4 @@
-//! The files in memory that are standard output and error of the programs that a scenario starts (`process::Sheet`). To programs they are files to which
+//! The files in memory that are standard output and error of the programs that a scenario starts (`process::OutputFile`). To programs they are files to which
 //! somebody appends; but what was written is kept, as if a pipe had carried it away: it cannot be cut off (the kernel's seal), nor written over.
 //!
 //! Refused as at a pipe: ftruncate(2), fallocate(2), mapping them shared. O_TRUNC has no effect, and O_APPEND cannot be taken away.

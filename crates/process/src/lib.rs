@@ -72,7 +72,7 @@ pub use files::{Files, Mount, OWN_FOLDERS, OwnFile};
 pub use limits::Limits;
 pub use outside::{Called, Exit, INSIDE, Next, Outside, Record, Status, ToCome};
 pub use real::{Loading, Parts};
-pub use standard_files::{Sheet, input};
+pub use standard_files::{OutputFile, input};
 pub use strace::{name as call_name, returned as call_result};
 pub use tree::Tree;
 pub use usage::{Traffic, Usage};

@@ -25,12 +25,12 @@ pub fn input(contents: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// A file that programs append to, and that is read from outside without their noticing. It cannot be made shorter, and programs cannot write over what they have written
-/// (the loader's `guest/sheet.rs`).
+/// (the loader's `guest/output_file.rs`).
 #[derive(Debug)]
-pub struct Sheet {
+pub struct OutputFile {
     file: File,
     read: u64,
-    /// So much was told by [`Sheet::peek`].
+    /// So much was told by [`OutputFile::peek`].
     seen: u64,
     /// So many bytes are held; those behind are counted, and let go.
     bytes_max: u64,
@@ -38,12 +38,12 @@ pub struct Sheet {
     spilled: u64,
 }
 
-impl Sheet {
-    /// An empty one, named in /proc/PID/fd as `name`, which holds `bytes_max` bytes. What [`Sheet::descriptor`] gives out is to be written.
+impl OutputFile {
+    /// An empty one, named in /proc/PID/fd as `name`, which holds `bytes_max` bytes. What [`OutputFile::descriptor`] gives out is to be written.
     ///
     /// # Errors
     /// No memory, or no descriptor.
-    pub fn new(name: &std::ffi::CStr, bytes_max: u64) -> io::Result<Sheet> {
+    pub fn new(name: &std::ffi::CStr, bytes_max: u64) -> io::Result<OutputFile> {
         let memory = memory_file(name, libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING).map_err(error)?;
         // Programs that share it (fork, dup) append; for those that open /dev/stdout anew the loader sees to that. O_TRUNC is not to empty it.
         for (what, value) in [(libc::F_SETFL, libc::O_APPEND), (libc::F_ADD_SEALS, abi::SHEET_SEALS)] {
@@ -52,7 +52,7 @@ impl Sheet {
                 return Err(io::Error::last_os_error());
             }
         }
-        Ok(Sheet { file: File::from(memory), read: 0, seen: 0, bytes_max, spilled: bytes_max })
+        Ok(OutputFile { file: File::from(memory), read: 0, seen: 0, bytes_max, spilled: bytes_max })
     }
 
     /// For a program: every write goes to the end.
@@ -108,7 +108,7 @@ impl Sheet {
         Ok(lost)
     }
 
-    /// What has been written that neither this nor [`Sheet::take`] has given, at most `limit` bytes; [`Sheet::take`] gives it all the same.
+    /// What has been written that neither this nor [`OutputFile::take`] has given, at most `limit` bytes; [`OutputFile::take`] gives it all the same.
     ///
     /// # Errors
     /// The kernel's.
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_taken_once_and_in_order() {
-        let mut sheet = Sheet::new(c"stdout", 1 << 20).expect("a file");
+        let mut sheet = OutputFile::new(c"stdout", 1 << 20).expect("a file");
         let mut one = File::from(sheet.descriptor().expect("a descriptor"));
         let mut other = File::from(sheet.descriptor().expect("a descriptor"));
         one.write_all(b"one ").expect("room");
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn nobody_makes_it_shorter_or_it_is_noticed() {
-        let mut sheet = Sheet::new(c"stdout", 1 << 20).expect("a file");
+        let mut sheet = OutputFile::new(c"stdout", 1 << 20).expect("a file");
         let mut file = File::from(sheet.descriptor().expect("a descriptor"));
         file.write_all(b"kept").expect("room");
         assert_eq!(file.set_len(0).map_err(|error| error.raw_os_error()), Err(Some(libc::EPERM)));
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(sheet.take(100).expect("bytes"), b"kept");
         // One without the seal.
         let memory = memory_file(c"stdout", libc::MFD_CLOEXEC).expect("a file");
-        let mut sheet = Sheet { file: File::from(memory), read: 0, seen: 0, bytes_max: 1 << 20, spilled: 1 << 20 };
+        let mut sheet = OutputFile { file: File::from(memory), read: 0, seen: 0, bytes_max: 1 << 20, spilled: 1 << 20 };
         let mut file = File::from(sheet.descriptor().expect("a descriptor"));
         file.write_all(b"lost").expect("room");
         assert_eq!(sheet.take(100).expect("bytes"), b"lost");
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_before_anybody_peeked_is_not_seen_again() {
-        let mut sheet = Sheet::new(c"stdout", 1 << 20).expect("a file");
+        let mut sheet = OutputFile::new(c"stdout", 1 << 20).expect("a file");
         let mut file = File::from(sheet.descriptor().expect("a descriptor"));
         file.write_all(b"untold ").expect("room");
         assert_eq!(sheet.take(100).expect("bytes"), b"untold ");
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn what_is_behind_the_bound_is_counted_and_takes_no_memory() {
         use std::os::unix::fs::MetadataExt as _;
-        let mut sheet = Sheet::new(c"stdout", 1 << 20).expect("a file");
+        let mut sheet = OutputFile::new(c"stdout", 1 << 20).expect("a file");
         let mut file = File::from(sheet.descriptor().expect("a descriptor"));
         let held = |file: &File| file.metadata().expect("the file").blocks() * 512;
         file.write_all(&vec![b'a'; 1 << 20]).expect("room");

@@ -30,8 +30,8 @@ mod ticket;
 // The world as data, with the guests and visits that it speaks of.
 mod builtin;
 pub mod guest;
+pub mod output_log;
 pub mod plan;
-pub mod said;
 mod trace;
 pub mod visit;
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Op};
 use weft_intercept::{Lend, Stack};
-use weft_process::{Attach, Called, Config, Disk, DiskUse, Files, Outside, OwnFile, Record, Sheet, Spawn, StartError, ToCome, Tree};
+use weft_process::{Attach, Called, Config, Disk, DiskUse, Files, OutputFile, Outside, OwnFile, Record, Spawn, StartError, ToCome, Tree};
 pub use weft_process::{Held, OWN_FOLDERS};
 use weft_socket::{SocketId, Sockets};
 
@@ -116,7 +116,7 @@ struct Program {
     /// The number of its last life: whom it has started may go on.
     last: Option<u32>,
     /// Where it writes to: in all its lives, and with everybody whom it has started, who may outlive it.
-    output: Option<[Sheet; 2]>,
+    output: Option<[OutputFile; 2]>,
     /// Who is told, where somebody from outside started it.
     visitor: Option<Visitor>,
     /// Where its standard input and output lead, until it starts: nobody but the program may hold them after that, or its end would not be seen.
@@ -166,7 +166,7 @@ struct Early {
 }
 
 /// Its number in the node, and where it writes to, if this is its first life.
-type Started = (u32, Option<[Sheet; 2]>);
+type Started = (u32, Option<[OutputFile; 2]>);
 
 impl ProcessTree {
     /// What [`ProcessTree::launch`] wants to know about the world.
@@ -372,7 +372,7 @@ impl Program {
         let [output, error] = match &self.output {
             Some(kept) => kept,
             None => {
-                let sheet = |name| Sheet::new(name, self.plan.output_max).map_err(trouble);
+                let sheet = |name| OutputFile::new(name, self.plan.output_max).map_err(trouble);
                 &*new.insert([sheet(c"stdout")?, sheet(c"stderr")?])
             }
         };

@@ -30,11 +30,11 @@ use crate::hash;
 use crate::launch::{self, add_tree, boot_all, launch_all, planned, processes, programs_of, start_builtins};
 use crate::life::ProgramState;
 use crate::limits::LINGER;
+use crate::output_log::{self, Notes};
 use crate::plan::{Action, Expect, NodeKind, Plan, Run};
 use crate::process::ProcessTree;
 use crate::record::{self, Recorder};
 use crate::report::ProgramId;
-use crate::said::{self, Notes};
 use crate::snapshots::Kept;
 use crate::visit::{Pacer, Visits};
 use crate::wire::WireCounters;
@@ -413,7 +413,7 @@ impl World {
     pub fn output_log(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let mut cells: Vec<&Cell> = self.state.cells.in_order().collect();
         cells.sort_by(|a, b| a.core.name.cmp(&b.core.name));
-        said::write(out, &self.state.plan, cells.into_iter().map(|cell| (&cell.core.notes, &cell.core.programs)))
+        output_log::write(out, &self.state.plan, cells.into_iter().map(|cell| (&cell.core.notes, &cell.core.programs)))
     }
 
     /// Who waits for what: programs that have not ended, in order.

@@ -69,6 +69,9 @@ fn pages() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     Ok(pages)
 }
 
+/// Flags' names, and the bits of each.
+type Names = &'static [(&'static str, u64)];
+
 /// Every system call, and who answers it.
 fn calls_page() -> String {
     let mut page = String::from(
@@ -89,7 +92,7 @@ fn calls_page() -> String {
         let _ = writeln!(page, "| {} | `{}({})` | {} |", row.number, row.name, arguments.join(", "), answers.join(" | "));
     }
     page.push_str("\n## Flags\n\nLogs of calls (`--calls`) show flags by name. Open(2)'s are not listed here.\n\n| argument | of | names |\n|---|---|---|\n");
-    let mut sets: Vec<(&str, &[(&str, u64)], Vec<&str>)> = Vec::new();
+    let mut sets: Vec<(&str, Names, Vec<&str>)> = Vec::new();
     for (row, one) in calls::ROWS.iter().flat_map(|row| row.arguments.iter().map(move |one| (row, one))) {
         let calls::Shown::Flags(names) = one.shown else { continue };
         match sets.iter_mut().find(|(name, known, _)| (*name, *known) == (one.name, names)) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weft_sim::output_log;
 use weft_sim::plan::{Listener, Plan, Said};
-use weft_sim::said;
 use weft_sim::visit::{Pacer, Visits};
 
 /// How long nobody notices that the run was interrupted.
@@ -70,7 +70,7 @@ pub(super) fn listener(plan: &Plan) -> Listener {
         {
             let text: Vec<u8> = line.drain(..=end).collect();
             let text = String::from_utf8_lossy(&text);
-            output::line(&format!("{}{}", said::heading(&plan, said), text.trim_end_matches('\n')));
+            output::line(&format!("{}{}", output_log::heading(&plan, said), text.trim_end_matches('\n')));
         }
     }))
 }
