@@ -108,7 +108,7 @@ print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]), round(time.monotonic()) )
 fn threads_wait_for_each_other_in_virtual_time() {
     let script = "
 import threading, time, queue
-q = queue.PendingSignals()
+q = queue.Queue()
 def work(n):
     time.sleep(n)
     q.put((n, round(time.monotonic(), 2)))
