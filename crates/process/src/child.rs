@@ -75,21 +75,7 @@ impl Tree {
     fn new_thread(&mut self, process: ProcessId) -> Option<ThreadId> {
         let thread = (0..abi::CHANNELS_MAX).find(|id| !self.tasks.threads.contains_key(id))?;
         self.arena.clear_channel(thread, process);
-        let one = Thread {
-            process,
-            tid: 0,
-            state: State::Starting,
-            queue: pending::PendingSignals::default(),
-            deadline: None,
-            expired: false,
-            held: false,
-            spins: 0,
-            moved: 0,
-            cpu: 0,
-            cpu_until: None,
-            rests: None,
-        };
-        self.tasks.threads.insert(thread, one);
+        self.tasks.threads.insert(thread, Thread::new(process, 0, State::Starting));
         self.tasks.processes.get_mut(&process)?.threads.push(thread);
         Some(thread)
     }

@@ -115,6 +115,24 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// One that has made no call.
+    pub fn new(process: ProcessId, tid: u32, state: State) -> Thread {
+        Thread {
+            process,
+            tid,
+            state,
+            queue: PendingSignals::default(),
+            deadline: None,
+            expired: false,
+            held: false,
+            spins: 0,
+            moved: 0,
+            cpu: 0,
+            cpu_until: None,
+            rests: None,
+        }
+    }
+
     /// What a call begins with.
     pub fn begin_call(&mut self) {
         self.deadline = None;

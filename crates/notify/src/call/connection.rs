@@ -1,6 +1,7 @@
 //! connect(2), listen(2), accept(2), accept4(2), shutdown(2).
 
 use super::opening::{is_opening, open_for_data};
+use super::socket::give;
 use super::trapped::{Call, Outcome};
 use super::trapped_socket::TrappedSocket;
 use crate::standin::stream::{self, Phase, Stream};
@@ -145,28 +146,13 @@ fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: Socke
         s.calls.out_of_descriptors += 1;
         if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno }
     })?;
-    if flags & libc::SOCK_NONBLOCK != 0 {
-        sys::set_nonblocking(theirs.as_fd())?;
-    }
-    let handed = s
-        .trees
-        .get(call.tree)
-        .ok_or(Errno(libc::ENOENT))
-        .and_then(|tree| tree.hand_over(call.id, theirs.as_fd(), flags & libc::SOCK_CLOEXEC != 0));
+    let handed = give(s, call, key, theirs.as_fd(), flags);
+    drop(theirs);
     match handed {
-        Ok(fd) => {
-            if let Some(one) = s.stand_ins.get_mut(key) {
-                one.place = (call.tid, fd);
-            }
-            drop(theirs);
-            s.pump(key, false, turn);
-            Ok(Outcome::Sent)
-        }
-        Err(errno) => {
-            s.remove_stand_in(key, turn);
-            if errno.0 == libc::ENOENT { Ok(Outcome::Cancelled) } else { Err(errno) }
-        }
+        Ok(Outcome::Sent) => s.pump(key, false, turn),
+        _ => drop(s.remove_stand_in(key, turn)),
     }
+    handed
 }
 
 /// Ends one direction or both, of the model's socket and of the stand-in.

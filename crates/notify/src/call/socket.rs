@@ -8,7 +8,7 @@ use crate::standin::packet::{self, Packets};
 use crate::standin::stream::{Phase, Stream};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use weft_intercept::arch;
 use weft_intercept::face::SocketId;
 use weft_intercept::socket_calls::Kind;
@@ -30,25 +30,29 @@ pub(super) fn socket(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked
             return Err(errno);
         }
     };
-    if flags & libc::SOCK_NONBLOCK != 0 {
-        sys::set_nonblocking(theirs.as_fd())?;
+    let handed = give(s, call, key, theirs.as_fd(), flags);
+    if !matches!(handed, Ok(Outcome::Sent)) {
+        s.close_stand_in(key, false, turn);
     }
-    let handed = s
-        .trees
-        .get(call.tree)
-        .ok_or(Errno(libc::ENOENT))
-        .and_then(|tree| tree.hand_over(call.id, theirs.as_fd(), flags & libc::SOCK_CLOEXEC != 0));
-    match handed {
+    handed
+}
+
+/// Gives the program its end of a stand-in as a descriptor, in one step with the answer: [`Outcome::Sent`], or [`Outcome::Cancelled`] where the
+/// call has ended meanwhile. `flags` are those of socket(2).
+pub(super) fn give(s: &mut Supervisor, call: &Call, key: usize, theirs: BorrowedFd<'_>, flags: i32) -> Result<Outcome, Errno> {
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        sys::set_nonblocking(theirs)?;
+    }
+    let tree = s.trees.get(call.tree).ok_or(Errno(libc::ENOENT));
+    match tree.and_then(|tree| tree.hand_over(call.id, theirs, flags & libc::SOCK_CLOEXEC != 0)) {
         Ok(fd) => {
             if let Some(one) = s.stand_ins.get_mut(key) {
                 one.place = (call.tid, fd);
             }
             Ok(Outcome::Sent)
         }
-        Err(errno) => {
-            s.close_stand_in(key, false, turn);
-            if errno.0 == libc::ENOENT { Ok(Outcome::Cancelled) } else { Err(errno) }
-        }
+        Err(Errno(libc::ENOENT)) => Ok(Outcome::Cancelled),
+        Err(errno) => Err(errno),
     }
 }
 

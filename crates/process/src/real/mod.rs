@@ -266,21 +266,7 @@ impl Tree {
             let old = self.tasks.processes.get(&process).map(|one| one.threads.clone()).unwrap_or_default();
             old.into_iter().for_each(|old| self.remove_thread(old, true, outside));
         }
-        let one = Thread {
-            process,
-            tid,
-            state: State::Runnable,
-            queue: pending::PendingSignals::default(),
-            deadline: None,
-            expired: false,
-            held: false,
-            spins: 0,
-            moved: 0,
-            cpu: 0,
-            cpu_until: None,
-            rests: None,
-        };
-        self.tasks.threads.insert(thread, one);
+        self.tasks.threads.insert(thread, Thread::new(process, tid, State::Runnable));
         if let Some(one) = self.tasks.processes.get_mut(&process) {
             one.threads.push(thread);
         }
