@@ -55,20 +55,31 @@ pub fn forward_words(t: &mut Thread, number: usize, words: &[usize; 6], word: u6
     copies.add_pieces(calls::pieces(number), words);
     let arguments = words.map(|word| word as u64);
     let result = exchange(t, number as u64, &arguments);
-    if channel.answer.load(Relaxed) == abi::DESCRIPTOR { receive_descriptor(t, result == 1) } else { result as isize }
+    if channel.answer.load(Relaxed) == abi::DESCRIPTOR { receive_descriptor(t, result) } else { result as isize }
 }
 
-/// Takes a new descriptor from the control socket.
-pub fn receive_descriptor(t: &mut Thread, close_on_exec: bool) -> isize {
+/// Takes a new descriptor from the control socket: that of the number in `result` ([`abi::DESCRIPTOR`]). Those before it were for programs that
+/// have been killed.
+pub fn receive_descriptor(t: &mut Thread, result: i64) -> isize {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
     const EMFILE: isize = -24;
-    let mut byte = [0_u8];
-    let vector = [byte.as_mut_ptr() as usize, 1];
+    let flags = if result & 1 == 1 { MSG_CMSG_CLOEXEC } else { 0 };
     let mut control = [0_u32; 6];
-    let mut message = [0, 0, vector.as_ptr() as usize, 1, control.as_mut_ptr() as usize, 24, 0];
-    let flags = if close_on_exec { MSG_CMSG_CLOEXEC } else { 0 };
-    let bytes = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_mut_ptr() as usize, flags]);
-    if bytes <= 0 || control[0] < 20 || control[2] != 1 {
+    let came = loop {
+        let mut number = 0_i64;
+        let vector = [&raw mut number as usize, size_of_val(&number)];
+        control = [0; 6];
+        let mut message = [0, 0, vector.as_ptr() as usize, 1, control.as_mut_ptr() as usize, size_of_val(&control), 0];
+        let bytes = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_mut_ptr() as usize, flags]);
+        let came = bytes > 0 && control[0] >= 20 && control[2] == 1;
+        if bytes <= 0 || number == result >> 1 {
+            break came;
+        }
+        if came {
+            sys::call(nr::CLOSE, &[control[4] as usize]);
+        }
+    };
+    if !came {
         t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
         post(t, abi::CLOSED, &[]);
         return EMFILE;

@@ -75,7 +75,7 @@ fn ask(t: &mut Thread, path: &[u8], flags: usize, there: bool) -> Option<isize> 
     let [close_on_exec, writes] = [flags & O_CLOEXEC != 0, flags & O_ACCMODE != 0].map(u64::from);
     let result = exchange(t, abi::SAID, &[from as u64, path.len() as u64, close_on_exec, u64::from(there), writes]);
     match t.channel.answer.load(Relaxed) {
-        abi::DESCRIPTOR => Some(crate::forward::receive_descriptor(t, result == 1)),
+        abi::DESCRIPTOR => Some(crate::forward::receive_descriptor(t, result)),
         _ => (result < 0).then_some(result as isize),
     }
 }

@@ -763,7 +763,8 @@ pub const LAYERS: u64 = 0x1021;
 pub const RETURN: u32 = 0;
 /// Try again what would have blocked, or look at the descriptors again and post once more.
 pub const AGAIN: u32 = 1;
-/// Receive a descriptor from the control socket; `result` is its O_CLOEXEC; its number is the result.
+/// Receive a descriptor from the control socket; its number there is the call's result. Bit 0 of `result` is its O_CLOEXEC, and above it stands the
+/// number (8 bytes) that comes along with it.
 pub const DESCRIPTOR: u32 = 2;
 /// The process ends now by the signal in `result`.
 pub const DIE: u32 = 3;

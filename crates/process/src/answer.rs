@@ -52,11 +52,10 @@ impl Tree {
                 self.note_call(thread, posted, result, &caller, outside);
                 self.tell(thread, posted, result, &caller.output(), outside);
             }
-            Ok(Outcome::Descriptor { close_on_exec }) => {
-                self.answer(thread, i64::from(close_on_exec));
+            Ok(Outcome::Descriptor { file, word, close_on_exec }) => {
+                self.answer_with_descriptor(thread, file, word, close_on_exec);
                 // What is written beside it (the address of accept) goes through the program's memory itself.
                 caller.flush();
-                channel.answer.store(abi::DESCRIPTOR, Relaxed);
                 self.tell(thread, posted, 0, &caller.output(), outside);
             }
             Ok(Outcome::Wait(wait)) => self.park(thread, wait),

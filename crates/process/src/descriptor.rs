@@ -10,7 +10,7 @@ use super::pending;
 use super::state::Wait;
 use super::timers::Timer;
 use super::tree::Tree;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::Memory as _;
@@ -22,7 +22,7 @@ use weft_loader::calls;
 const SIGNALFD_BYTES: usize = 128;
 
 impl Tree {
-    /// Makes an object and sends its descriptor on the way; the program's side takes it as the call's result.
+    /// Makes an object, whose descriptor is the call's result.
     pub(super) fn new_object(&mut self, thread: ThreadId, body: Body, nonblocking: bool, close_on_exec: bool) -> Result<Outcome, Errno> {
         if self.objects.len() >= OBJECTS_MAX {
             return Err(Errno(libc::ENFILE));
@@ -40,10 +40,35 @@ impl Tree {
         let inode = sys::inode(theirs.as_fd())? & abi::INODE;
         // Another object may have had the number.
         self.arena.header().nonblocking[inode as usize % abi::NONBLOCKING_KNOWN].store(0, Relaxed);
-        super::rights::send(self.init.control.as_fd(), &[1], &[theirs.as_fd()])?;
         self.objects.insert(inode, Object::new(ours, body));
-        self.arena.channel(thread).descriptor.store(kind::VIRTUAL << 56 | inode, Relaxed);
-        Ok(Outcome::Descriptor { close_on_exec })
+        Ok(Outcome::Descriptor { file: theirs, word: kind::VIRTUAL << 56 | inode, close_on_exec })
+    }
+
+    /// The call returns a descriptor of this file, which is sent when the thread goes on ([`Tree::hand_descriptor`]).
+    pub(super) fn answer_with_descriptor(&mut self, thread: ThreadId, file: OwnedFd, word: u64, close_on_exec: bool) {
+        self.descriptors_handed += 1;
+        self.answer(thread, (self.descriptors_handed << 1) as i64 | i64::from(close_on_exec));
+        let channel = self.arena.channel(thread);
+        channel.descriptor.store(word, Relaxed);
+        channel.answer.store(abi::DESCRIPTOR, Relaxed);
+        if let Some(one) = self.tasks.threads.get_mut(&thread) {
+            one.handed = Some(file);
+        }
+    }
+
+    /// Sends the descriptor that a thread's call returns, just before the thread goes on. All programs of a node take theirs from one socket: only the
+    /// one that runs may have one there. The number that goes along tells it from one that nobody took (its program was killed at that moment).
+    pub(super) fn hand_descriptor(&mut self, thread: ThreadId) {
+        let Some(file) = self.tasks.threads.get_mut(&thread).and_then(|one| one.handed.take()) else { return };
+        let channel = self.arena.channel(thread);
+        if channel.answer.load(Relaxed) != abi::DESCRIPTOR {
+            return;
+        }
+        let number = channel.result.load(Relaxed) >> 1;
+        if let Err(errno) = super::rights::send(self.init.control.as_fd(), &number.to_ne_bytes(), &[file.as_fd()]) {
+            self.answer(thread, -i64::from(errno.0));
+            self.look_for_closed();
+        }
     }
 
     /// Is this inode an object of ours?

@@ -39,6 +39,7 @@ impl Tree {
 
     /// Lets a thread run from now on until `limit`; `ahead`: until when it may answer for the controller.
     pub(super) fn let_go(&mut self, thread: ThreadId, limit: Instant, ahead: Instant) {
+        self.hand_descriptor(thread);
         let header = self.arena.header();
         header.ahead.store(ahead.as_nanos(), Relaxed);
         header.quiet.store(self.shows.quiet.as_nanos(), Relaxed);

@@ -3,14 +3,19 @@
 use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::state::Wait;
+use std::os::fd::OwnedFd;
 
 /// What a call comes to, other than an errno.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// Returns this.
     Done(i64),
-    /// A descriptor is on its way; its number is the result.
+    /// This file becomes a descriptor of the program, whose number is the result.
     Descriptor {
+        /// What is handed over.
+        file: OwnedFd,
+        /// What it is to the program's side: kind and inode.
+        word: u64,
         /// O_CLOEXEC.
         close_on_exec: bool,
     },

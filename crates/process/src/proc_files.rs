@@ -77,9 +77,7 @@ impl Tree {
         let Some(text) = text else { return Ok(Outcome::Done(0)) };
         let file = standard_files::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         let inode = sys::inode(file.as_fd())? & abi::INODE;
-        super::rights::send(self.init.control.as_fd(), &[1], &[file.as_fd()])?;
-        self.arena.channel(thread).descriptor.store(kind::FILE << 56 | inode, Relaxed);
-        Ok(Outcome::Descriptor { close_on_exec })
+        Ok(Outcome::Descriptor { file, word: kind::FILE << 56 | inode, close_on_exec })
     }
 
     /// net/sysctl_net.c, net_ctl_permissions: "Allow network administrator to have same access as root." Everybody else may only read.

@@ -112,6 +112,8 @@ pub(super) struct Thread {
     pub cpu_until: Option<(CpuClock, u64)>,
     /// It was interrupted without having made a call, and rests since then.
     pub rests: Option<Instant>,
+    /// The descriptor that its call returns, until it is let go.
+    pub handed: Option<OwnedFd>,
 }
 
 impl Thread {
@@ -130,6 +132,7 @@ impl Thread {
             cpu: 0,
             cpu_until: None,
             rests: None,
+            handed: None,
         }
     }
 

@@ -52,6 +52,8 @@ pub struct Tree {
     pub(super) shows: Shows,
     /// The number that a process or thread was given last.
     pub(super) last_pid: u32,
+    /// So many descriptors have been handed to programs.
+    pub(super) descriptors_handed: u64,
     /// In real time.
     pub(super) real: Option<Real>,
     /// The first program, on its way to its first post.
@@ -105,6 +107,7 @@ impl Tree {
             ledger: Ledger::default(),
             shows: Shows::default(),
             last_pid: 1,
+            descriptors_handed: 0,
             real: None,
             early: None,
         }

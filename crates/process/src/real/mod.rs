@@ -469,10 +469,8 @@ impl Tree {
                 let writes = if matches!(posted.number, abi::POLL) { Vec::new() } else { writes };
                 self.write_on(thread, posted, channel, brought, &writes, Some(result));
             }
-            Ok(Outcome::Descriptor { close_on_exec }) => {
-                self.answer(thread, i64::from(close_on_exec));
-                channel.answer.store(abi::DESCRIPTOR, Relaxed);
-            }
+            // The program's side makes its descriptors itself.
+            Ok(Outcome::Descriptor { .. }) => self.answer(thread, -i64::from(libc::EOPNOTSUPP)),
             Ok(Outcome::Wait(wait)) => {
                 self.keep_brought(thread, brought);
                 self.park(thread, wait);
