@@ -235,6 +235,52 @@ fn closed_in_real_time(t: &mut Thread, was: u64) {
     }
 }
 
+/// Opens /proc/self/fdinfo/FD; or an errno.
+fn open_info(fd: usize) -> isize {
+    const INFO: &[u8] = b"/proc/self/fdinfo/";
+    const O_CLOEXEC: usize = 0o2_000_000;
+    let mut path = [0_u8; 40];
+    path[..INFO.len()].copy_from_slice(INFO);
+    sys::decimal(fd as u32 as u64, &mut path[INFO.len()..39]);
+    sys::call(nr::OPEN, &[path.as_ptr() as usize, O_CLOEXEC, 0])
+}
+
+/// The first of the numbers that an epoll has for its members (`data` of struct epoll_event) which is wanted. None: it has no such member, is no epoll, or
+/// there is no /proc. Its lines: `tfd: … events: … data: … pos:… ino:… sdev:…`, in hexadecimal.
+pub fn member_of(epoll: usize, wanted: impl Fn(u64) -> bool) -> Option<u64> {
+    const MARK: &[u8] = b"data:";
+    let file = open_info(epoll);
+    if file < 0 {
+        return None;
+    }
+    let (mut matched, mut digits, mut value, mut found) = (0, 0, 0_u64, None);
+    let mut text = [0_u8; 512];
+    'all: loop {
+        let bytes = sys::call(nr::READ, &[file as usize, text.as_mut_ptr() as usize, text.len()]);
+        if bytes <= 0 {
+            break;
+        }
+        for byte in &text[..bytes as usize] {
+            let digit = (*byte as char).to_digit(16);
+            match (matched == MARK.len(), digit) {
+                (true, Some(digit)) => (value, digits) = (value << 4 | u64::from(digit), digits + 1),
+                (true, None) if digits > 0 => {
+                    if wanted(value) {
+                        found = Some(value);
+                        break 'all;
+                    }
+                    (matched, digits, value) = (0, 0, 0);
+                }
+                (true, None) => {}
+                (false, _) if *byte == MARK[matched] => matched += 1,
+                (false, _) => matched = usize::from(*byte == MARK[0]),
+            }
+        }
+    }
+    sys::call(nr::CLOSE, &[file as usize]);
+    found
+}
+
 /// Is a descriptor without a type of file (struct stat's mode says 0) one of inotify?
 fn is_inotify(fd: usize) -> bool {
     let mut name = [0_u8; 32];
@@ -243,11 +289,7 @@ fn is_inotify(fd: usize) -> bool {
 
 /// The number of the process that a pidfd names (/proc/self/fdinfo, "Pid:"). EBADF: it is none; ESRCH: it has ended and been waited for.
 pub fn process_of(fd: usize) -> Result<usize, isize> {
-    const INFO: &[u8] = b"/proc/self/fdinfo/";
-    let mut path = [0_u8; 40];
-    path[..INFO.len()].copy_from_slice(INFO);
-    sys::decimal(fd as u32 as u64, &mut path[INFO.len()..39]);
-    let file = sys::call(nr::OPEN, &[path.as_ptr() as usize, 0, 0]);
+    let file = open_info(fd);
     if file < 0 {
         return Err(sys::EBADF);
     }

@@ -126,6 +126,14 @@ pub fn epoll_ctl(t: &mut Thread, call: EpollCtl) -> Option<Answer> {
         if epoll == 0 {
             return Err(sys::EBADF);
         }
+        if descriptor::kind_of(epoll) != kind::EPOLL
+            && let Some(data) = descriptor::member_of(fd, |data| data & !strict::EPOLL_NUMBER == strict::EPOLL_DATA)
+        {
+            // Another process has adopted it, or this one before its last execve.
+            real::join(t, false)?;
+            epoll = kind::EPOLL << 56 | data & strict::EPOLL_NUMBER;
+            descriptor::remember(t, fd, epoll);
+        }
         if descriptor::kind_of(epoll) != kind::EPOLL {
             if call.op.0 != ADD {
                 // Says whether it is an epoll at all: none of them watches this.

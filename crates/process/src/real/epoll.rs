@@ -4,7 +4,7 @@ use super::super::caller::{Caller, Posted};
 use super::super::ids::ThreadId;
 use super::super::outside::Outside;
 use super::super::tree::Tree;
-use super::poller::{EDGE, EXCLUSIVE, Member, ONE_SHOT, POLLERR, POLLHUP, WAKEUP, wanted};
+use super::poller::{EDGE, EXCLUSIVE, Member, ONE_SHOT, POLLERR, POLLHUP, Poller, WAKEUP, wanted};
 use std::collections::BTreeSet;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::Errno;
@@ -14,6 +14,8 @@ use weft_loader::abi::{self, kind};
 const EXCLUSIVE_OK: u32 = 1 | 4 | POLLERR | POLLHUP | WAKEUP | EDGE | EXCLUSIVE;
 /// Most members of an epoll.
 const MEMBERS_MAX: usize = 65_536;
+/// Most epolls with sockets in them that no process is known to have; the oldest goes.
+const ORPHANS_MAX: usize = 256;
 /// Bytes of `struct epoll_event`, which is packed.
 const EVENT_BYTES: usize = 12;
 
@@ -39,24 +41,62 @@ impl Tree {
             poller.forget(inode);
             if poller.members.is_empty() && poller.pids.is_empty() {
                 real.pollers.remove(&number);
+                real.orphans.retain(|other| *other != number);
             }
         }
     }
 
-    /// A process has closed its last descriptor of an epoll. When no other has used it, it is gone: the kernel does not tell.
+    /// A process has closed its last descriptor of an epoll. Another may have one that it has not used yet, or one is on its way there over a unix
+    /// socket: the kernel does not tell.
     pub(super) fn forget_poller(&mut self, number: u64, pid: u32) {
         let Some(real) = &mut self.real else { return };
         let Some(poller) = real.pollers.get_mut(&number) else { return };
-        poller.pids.remove(&pid);
-        if poller.pids.is_empty() {
-            let inodes: BTreeSet<u64> = poller.members.keys().map(|(inode, _)| *inode).collect();
+        if !poller.pids.remove(&pid) || !poller.pids.is_empty() {
+            return;
+        }
+        if poller.members.is_empty() {
             real.pollers.remove(&number);
-            for inode in inodes {
-                if let Some(watchers) = real.watchers.get_mut(&inode) {
-                    watchers.retain(|other| *other != number);
-                }
+            return;
+        }
+        real.orphans.push_back(number);
+        if real.orphans.len() > ORPHANS_MAX {
+            self.drop_orphan();
+        }
+    }
+
+    /// A process is gone, and with it its descriptors.
+    pub(super) fn forget_pollers_of(&mut self, pid: u32) {
+        let Some(real) = &self.real else { return };
+        let its: Vec<u64> = real.pollers.iter().filter(|(_, poller)| poller.pids.contains(&pid)).map(|(number, _)| *number).collect();
+        its.into_iter().for_each(|number| self.forget_poller(number, pid));
+    }
+
+    /// The oldest of too many epolls that no process is known to have goes.
+    fn drop_orphan(&mut self) {
+        let Some(real) = &mut self.real else { return };
+        let Some(number) = real.orphans.pop_front() else { return };
+        if real.pollers.get(&number).is_none_or(|poller| !poller.pids.is_empty()) {
+            return;
+        }
+        let poller = real.pollers.remove(&number);
+        let inodes: BTreeSet<u64> = poller.into_iter().flat_map(|poller| poller.members.into_keys()).map(|(inode, _)| inode).collect();
+        for inode in inodes {
+            if let Some(watchers) = real.watchers.get_mut(&inode) {
+                watchers.retain(|other| *other != number);
             }
         }
+        self.calls.unsupported(format!("more than {ORPHANS_MAX} epolls with sockets that no process has used"), Errno(libc::ENFILE));
+    }
+
+    /// An epoll that this process uses.
+    fn used_poller(&mut self, number: u64, pid: u32) -> Option<&mut Poller> {
+        let real = self.real.as_mut()?;
+        let poller = real.pollers.get_mut(&number)?;
+        if poller.pids.is_empty() {
+            real.orphans.retain(|other| *other != number);
+        }
+        poller.pids.insert(pid);
+        Some(poller)
     }
 
     /// epoll_ctl(2) of a socket: argument 4 is what it is.
@@ -81,9 +121,7 @@ impl Tree {
         let events = u32::from_ne_bytes([event[0], event[1], event[2], event[3]]);
         let data = event[4..].iter().rev().fold(0, |data, byte| data << 8 | u64::from(*byte));
         let key = (inode, fd);
-        let real = self.real.as_mut().ok_or(Errno(libc::EINVAL))?;
-        let poller = real.pollers.get_mut(&number).ok_or(Errno(libc::EINVAL))?;
-        poller.pids.insert(pid);
+        let poller = self.used_poller(number, pid).ok_or(Errno(libc::EINVAL))?;
         // do_epoll_ctl: "epoll adds to the wakeup queue at EPOLL_CTL_ADD time only, so EPOLLEXCLUSIVE is not allowed for a EPOLL_CTL_MOD operation."
         let exclusive = events & EXCLUSIVE != 0;
         if exclusive && (operation == libc::EPOLL_CTL_MOD || operation == libc::EPOLL_CTL_ADD && events & !EXCLUSIVE_OK != 0) {
@@ -98,9 +136,11 @@ impl Tree {
                     return Err(Errno(libc::ENOSPC));
                 }
                 poller.members.insert(key, Member { events, data, queued: false, spent: false });
-                let watchers = real.watchers.entry(inode).or_default();
-                if !watchers.contains(&number) {
-                    watchers.push(number);
+                if let Some(real) = &mut self.real {
+                    let watchers = real.watchers.entry(inode).or_default();
+                    if !watchers.contains(&number) {
+                        watchers.push(number);
+                    }
                 }
             }
             libc::EPOLL_CTL_MOD => {
@@ -137,8 +177,7 @@ impl Tree {
         outside: &mut dyn Outside,
     ) -> Result<i64, Errno> {
         let room = posted.arguments[1] as usize;
-        let Some(poller) = self.real.as_mut().and_then(|real| real.pollers.get_mut(&number)) else { return Ok(0) };
-        poller.pids.insert(pid);
+        let Some(poller) = self.used_poller(number, pid) else { return Ok(0) };
         let mut bytes = Vec::new();
         let turns = poller.ready.len();
         for _ in 0..turns {

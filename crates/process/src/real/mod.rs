@@ -67,6 +67,7 @@ impl Tree {
             made: BTreeMap::new(),
             brought: BTreeMap::new(),
             pollers: BTreeMap::new(),
+            orphans: VecDeque::new(),
             watchers: BTreeMap::new(),
             ready: true,
             processes: 0,
@@ -309,6 +310,7 @@ impl Tree {
 
     fn process_is_gone(&mut self, process: ProcessId, outside: &mut dyn Outside) {
         let Some(one) = self.tasks.processes.remove(&process) else { return };
+        self.forget_pollers_of(one.outer);
         for thread in one.threads {
             self.remove_thread(thread, true, outside);
         }

@@ -4,7 +4,7 @@ use super::super::brought::Brought;
 use super::super::ids::{ProcessId, ThreadId};
 use super::super::object::Body;
 use super::poller::Poller;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use weft_intercept::sys::{self, Errno};
 
@@ -21,6 +21,8 @@ pub(crate) struct Real {
     /// What threads have brought for their calls.
     pub brought: BTreeMap<ThreadId, Brought>,
     pub pollers: BTreeMap<u64, Poller>,
+    /// Those of them that no process is known to have, the oldest first.
+    pub orphans: VecDeque<u64>,
     /// The epolls that watch an object.
     pub watchers: BTreeMap<u64, Vec<u64>>,
     /// [`Real::watch`] is readable.
