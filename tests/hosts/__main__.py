@@ -1,0 +1,46 @@
+"""What a program does natively, it does on every host of weft's: notify, --strict and a node, as root and as a normal user.
+
+    python3 -m hosts descriptors [WORDS…]
+
+Words select rows. Short form: few seeds. FULL=1: many.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from harness import paths, results
+from harness.environment import Environment, run_main
+from harness.processes import Failure
+
+from . import descriptors
+from .place import Place
+
+TARGETS = {"descriptors": descriptors.rows}
+
+
+def main() -> int:
+    target, *words = sys.argv[1:]
+    recorder = results.Recorder()
+    with Environment(target) as env:
+        for name, body in TARGETS[target](Place(env)).items():
+            if words and not any(word in name for word in words):
+                continue
+            started = time.monotonic()
+            try:
+                outcome, said = results.PASSED, body()
+            except Failure as failure:
+                outcome, said = results.FAILED, str(failure)
+            if outcome == results.PASSED:
+                print(f"    {name}: {said}", flush=True)
+            recorder.add(results.Row(name, outcome, time.monotonic() - started, said if outcome == results.FAILED else ""))
+    return recorder.finish()
+
+
+if __name__ == "__main__":
+    if paths.weft_binary() is None or len(sys.argv) < 2 or sys.argv[1] not in TARGETS:
+        print(f"run make build, or set WEFT_BIN; and name one of {', '.join(TARGETS)}")
+        sys.exit(1)
+    # As a normal user the program under weft has no namespace around it: that is what a normal user has.
+    sys.exit(run_main(main, user_namespace=False))

@@ -1,0 +1,126 @@
+"""One program on four hosts: Linux itself, `weft run`, `weft run --strict`, and a node of a simulated world; as root and as a normal user.
+
+Natively it runs in a network namespace with nothing but its loopback, and weft's stacks have no interface either: a program talks to itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+
+from harness import paths, same_host, user
+from harness.environment import Environment
+from harness.processes import Failure, Process
+from virtual import shared
+
+HERE = Path(__file__).parent
+LINUX, NOTIFY, STRICT, NODE = HOSTS = ("linux", "notify", "strict", "node")
+WEFT = HOSTS[1:]
+ROOT, USER = WHO = ("root", "user")
+# Nothing but the loopback.
+STACK = '[node]\nname = "hosts"\ninterfaces = "none"\n'
+SECONDS_MAX = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    """What a program wrote; of a node also the world's hash."""
+
+    text: str
+    hash: str = ""
+
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+class Place:
+    """A folder that root and a normal user reach, with weft and the programs in it."""
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+        self.weft = shutil.copy2(str(paths.weft_binary()), env.folder / "weft")
+        (env.folder / "stack.toml").write_text(STACK)
+        self._runs = 0
+        # By itself: Python lists the folder of a script, and in this one there is more with each run.
+        self.programs = env.folder / "programs"
+        self.programs.mkdir()
+
+    def compiled(self, source: str) -> str:
+        """The program of a C file of this folder."""
+        return str(shared.compiled(HERE / source, self.programs / Path(source).stem, "-Wextra"))
+
+    def script(self, source: str) -> list[str]:
+        """The command of a Python file of this folder."""
+        return [paths.PYTHON, str(shutil.copy2(HERE / source, self.programs / source))]
+
+    def start(self, host: str, who: str, command: list[str], tag: str = "") -> Process:
+        """Starts it on Linux or on a stack in real time."""
+        as_user = who == USER
+        words = user.words() if as_user and os.geteuid() == 0 else []
+        if host == LINUX:
+            alone = [paths.tool("unshare"), "--net", *(["--user", "--map-root-user"] if as_user or os.geteuid() else [])]
+            words += [*alone, "sh", "-ec", 'ip link set lo up; exec "$@"', "sh"]
+        else:
+            words += [self.weft, "run", *(["--strict"] if host == STRICT else []), "--stack", str(self.env.folder / "stack.toml"), "--"]
+        return self.env.start(f"{host}-{who}{tag}", [*words, *command], XDG_RUNTIME_DIR=str(self._home()))
+
+    def run(self, host: str, who: str, command: list[str]) -> Said:
+        """Runs it to its end; a status other than 0 is a Failure."""
+        if host == NODE:
+            return self._in_a_node(who, command)
+        process = self.start(host, who, command)
+        if status := process.wait(SECONDS_MAX):
+            raise Failure(f"{host}, {who}: exit status {status}: {process.stdout[-1500:]}{process.stderr[-1500:]}")
+        return Said(process.stdout)
+
+    def _home(self) -> Path:
+        """A new folder that everybody may write."""
+        self._runs += 1
+        home = self.env.folder / f"home-{self._runs}"
+        home.mkdir()
+        home.chmod(0o777)
+        return home
+
+    def _in_a_node(self, who: str, command: list[str]) -> Said:
+        """As a user on two threads, so that both come to one hash only where neither matters."""
+        out = self._home()
+        # Beside the program: other folders below /tmp are not the node's.
+        file = self.env.folder / f"{out.name}.toml"
+        file.write_text(shared.keys(duration="7200s") + shared.section("nodes.a") + shared.program("body", "a", *command))
+        words = [self.weft, "sim", str(file), "--json", "--out", str(out / "results")]
+        if who == USER:
+            words = [*(user.words() if os.geteuid() == 0 else []), *words, "--threads", "2"]
+        process = self.env.start(f"node-{who}", words)
+        status = process.wait(SECONDS_MAX)
+        written = out / "results" / "programs" / "body" / "stdout"
+        text = written.read_text() if written.exists() else ""
+        if status:
+            raise Failure(f"node, {who}: exit status {status}: {text[-1500:]}{process.stderr[-1500:]}")
+        summary = json.loads(process.stdout)
+        if summary["not_reproducible"]:
+            raise Failure(f"node, {who}: {summary['not_reproducible']}")
+        return Said(text, summary["hash"])
+
+
+def differing(one: Said, other: Said) -> str:
+    """The lines in which they differ, whatever the order."""
+    missing, more = sorted(set(one.lines()) - set(other.lines())), sorted(set(other.lines()) - set(one.lines()))
+    return "\n".join([*(f"- {line}" for line in missing), *(f"+ {line}" for line in more)])
+
+
+def same_everywhere(place: Place, command: list[str], hosts: tuple[str, ...] = WEFT, whos: tuple[str, ...] = WHO) -> str:
+    """What Linux says is said on each host, as root and as a user, and the node has one hash."""
+    linux = place.run(LINUX, ROOT, command)
+    if not linux.text:
+        raise Failure("on Linux it says nothing")
+    for host in hosts:
+        said = [same_host.ask(lambda who=who, host=host: place.run(host, who, command)) for who in whos]
+        for who, one in zip(whos, said, strict=True):
+            if wrong := differing(linux, one):
+                raise Failure(f"{host}, {who}: beside Linux\n{wrong}")
+        if len({one.hash for one in said}) != 1:
+            raise Failure(f"node: as root {said[0].hash}, as a user on two threads {said[1].hash}")
+    return f"{len(linux.lines())} lines, the same on {len(hosts)} hosts"
