@@ -108,6 +108,9 @@ pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outc
             tell_length(c, at, sent as u32)
         });
         match sent {
+            // __sys_sendmmsg: "if (msg_data_left(&msg_sys)) break;": the next message does not go before the rest of this one. So it is the answer,
+            // and no call that goes on behind it, whether its length can be written now or later.
+            Ok(()) if partial => return Ok(c.done(index as i64 + 1)),
             Ok(()) => {}
             Err(LATER) => return Err(LATER),
             // "The return value is the number of messages sent"; the error comes back with the next call.
@@ -116,10 +119,6 @@ pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outc
         }
         if let Err(otherwise) = c.message_is_done(index) {
             return otherwise.map(|value| c.done(value));
-        }
-        if partial {
-            // __sys_sendmmsg: "if (msg_data_left(&msg_sys)) break;": the next message does not go before the rest of this one.
-            return Ok(c.done(index as i64 + 1));
         }
     }
     Ok(c.done(count as i64))
