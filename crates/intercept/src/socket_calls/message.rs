@@ -8,6 +8,8 @@ use weft_core::Tail;
 
 /// UIO_MAXIOV.
 const VECTORS_MAX: u64 = 1024;
+/// Most bytes that one call moves: MAX_RW_COUNT of linux/fs.h, with pages of 4 KiB.
+const BYTES_MAX: u64 = i32::MAX as u64 & !0xfff;
 /// Most bytes of control messages (net.core.optmem_max is 128 KiB; real ones are tens of bytes).
 const CONTROL_BYTES_MAX: u64 = 16 * 1024;
 
@@ -36,43 +38,28 @@ impl Message {
     /// A single buffer.
     pub fn flat(address: u64, bytes: u64) -> Message {
         // import_ubuf: "if (len > MAX_RW_COUNT) len = MAX_RW_COUNT"
-        let bytes = bytes.min(i32::MAX as u64 & !0xfff);
+        let bytes = bytes.min(BYTES_MAX);
         Message { vectors: vec![(address, bytes)], total: bytes, ..Message::default() }
     }
 
     /// The `struct msghdr` at an address, with its iovecs.
     ///
     /// # Errors
-    /// EFAULT, EMSGSIZE (more than UIO_MAXIOV iovecs), EINVAL (lengths that do not fit).
+    /// EFAULT, EMSGSIZE (more than UIO_MAXIOV iovecs), EINVAL (a negative length).
     pub fn read(call: &impl Memory, at: u64) -> Result<Message, Errno> {
         let mut bytes = [0; arch::MSGHDR_BYTES];
         call.read(at, &mut bytes)?;
         let header = MessageHeader::parse(&bytes);
-        if header.vector_count > VECTORS_MAX {
-            return Err(Errno(libc::EMSGSIZE));
-        }
-        let mut array = vec![0; header.vector_count as usize * arch::IOVEC_BYTES];
-        call.read(header.vectors, &mut array)?;
-        let vectors: Vec<(u64, u64)> = arch::vectors(&array).collect();
-        let total = vectors.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-        if vectors.iter().any(|(_, bytes)| i64::try_from(*bytes).is_err()) {
-            return Err(Errno(libc::EINVAL));
-        }
+        let (vectors, total) = vectors_at(call, header.vectors, header.vector_count, libc::EMSGSIZE)?;
         Ok(Message { vectors, total, header, at })
     }
 
     /// The iovecs of readv(2) and writev(2).
     ///
     /// # Errors
-    /// EINVAL: more than UIO_MAXIOV; EFAULT.
+    /// EINVAL: more than UIO_MAXIOV, or a negative length; EFAULT.
     pub fn vectors(memory: &impl Memory, at: u64, count: u64) -> Result<Message, Errno> {
-        if count > VECTORS_MAX {
-            return Err(Errno(libc::EINVAL));
-        }
-        let mut array = vec![0; count as usize * arch::IOVEC_BYTES];
-        memory.read(at, &mut array)?;
-        let vectors: Vec<(u64, u64)> = arch::vectors(&array).collect();
-        let total = vectors.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        let (vectors, total) = vectors_at(memory, at, count, libc::EINVAL)?;
         Ok(Message { vectors, total, ..Message::default() })
     }
 
@@ -84,7 +71,7 @@ impl Message {
             let cut = left.min(*bytes);
             left -= cut;
             if cut < *bytes || *bytes == 0 {
-                vectors.push((address + cut, bytes - cut));
+                vectors.push((address.wrapping_add(cut), bytes - cut));
             }
         }
         Message { vectors, total: self.total.saturating_sub(bytes), ..Message::default() }
@@ -148,6 +135,27 @@ impl Message {
     }
 }
 
+/// An array of iovecs, and the sum of their lengths. `too_many`: what more than UIO_MAXIOV of them are.
+fn vectors_at(memory: &impl Memory, at: u64, count: u64, too_many: i32) -> Result<(Vec<(u64, u64)>, u64), Errno> {
+    if count > VECTORS_MAX {
+        return Err(Errno(too_many));
+    }
+    let mut array = vec![0; count as usize * arch::IOVEC_BYTES];
+    memory.read(at, &mut array)?;
+    let mut vectors: Vec<(u64, u64)> = arch::vectors(&array).collect();
+    // copy_iovec_from_user: "if (len < 0) { ret = -EINVAL; goto uaccess_end; }"
+    if vectors.iter().any(|(_, bytes)| i64::try_from(*bytes).is_err()) {
+        return Err(Errno(libc::EINVAL));
+    }
+    // __import_iovec: "if (len > MAX_RW_COUNT - total_len) { len = MAX_RW_COUNT - total_len; iov[seg].iov_len = len; }"
+    let mut total = 0;
+    for (_, bytes) in &mut vectors {
+        *bytes = (*bytes).min(BYTES_MAX - total);
+        total += *bytes;
+    }
+    Ok((vectors, total))
+}
+
 /// What was taken for a program.
 #[derive(Debug, Default)]
 pub struct Taken {
@@ -204,6 +212,61 @@ fn fitting(control: &[u8], room: usize) -> (Vec<u8>, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+
+    /// Memory from address 0 on.
+    struct Plain(RefCell<Vec<u8>>);
+
+    impl Memory for Plain {
+        fn read(&self, pointer: u64, into: &mut [u8]) -> Result<(), Errno> {
+            let memory = self.0.borrow();
+            let from = memory.get(pointer as usize..pointer as usize + into.len()).ok_or(Errno(libc::EFAULT))?;
+            into.copy_from_slice(from);
+            Ok(())
+        }
+        fn write(&self, pointer: u64, from: &[u8]) -> Result<(), Errno> {
+            self.0.borrow_mut()[pointer as usize..][..from.len()].copy_from_slice(from);
+            Ok(())
+        }
+        fn gather(&self, _: &[(u64, u64)], _: usize) -> Result<BytesMut, Errno> {
+            Ok(BytesMut::new())
+        }
+        fn scatter(&self, _: &[(u64, u64)], _: &Bytes) -> Result<usize, Errno> {
+            Ok(0)
+        }
+    }
+
+    /// What readv and recvmsg say of these iovecs.
+    fn both(vectors: &[(u64, u64)], count: u64) -> [Result<(Vec<(u64, u64)>, u64), i32>; 2] {
+        let mut bytes = vec![0; arch::MSGHDR_BYTES];
+        // msg_iov and msg_iovlen
+        bytes[16..24].copy_from_slice(&(arch::MSGHDR_BYTES as u64).to_ne_bytes());
+        bytes[24..32].copy_from_slice(&count.to_ne_bytes());
+        bytes.extend(vectors.iter().flat_map(|(address, bytes)| [address.to_ne_bytes(), bytes.to_ne_bytes()].concat()));
+        let memory = Plain(RefCell::new(bytes));
+        let parts = |message: Message| (message.vectors, message.total);
+        [Message::vectors(&memory, arch::MSGHDR_BYTES as u64, count), Message::read(&memory, 0)]
+            .map(|message| message.map(parts).map_err(|errno| errno.0))
+    }
+
+    #[test]
+    fn iovecs_are_looked_at_as_import_iovec_looks() {
+        let two = vec![(4096, 10), (8192, 20)];
+        assert_eq!(both(&two, 2), [(); 2].map(|()| Ok((two.clone(), 30))));
+        assert_eq!(both(&[], 0), [(); 2].map(|()| Ok((vec![], 0))));
+        assert_eq!(both(&[(4096, 10), (8192, -1_i64 as u64)], 2), [(); 2].map(|()| Err(libc::EINVAL)), "a negative length");
+        let most = 0x7fff_f000;
+        assert_eq!(both(&[(1, 5), (2, most), (3, 7)], 3), [(); 2].map(|()| Ok((vec![(1, 5), (2, most - 5), (3, 0)], most))), "shortened");
+        assert_eq!(both(&two, 3), [(); 2].map(|()| Err(libc::EFAULT)));
+        assert_eq!(both(&[], 1025), [Err(libc::EINVAL), Err(libc::EMSGSIZE)], "each says it with its own errno");
+    }
+
+    #[test]
+    fn what_is_left_of_a_message_wraps_with_its_addresses() {
+        let message = Message { vectors: vec![(1, 2), (u64::MAX, 4)], total: 6, ..Message::default() };
+        let left = message.behind(3);
+        assert_eq!((left.vectors, left.total), (vec![(0, 3)], 3));
+    }
 
     #[test]
     fn control_messages_are_cut_as_put_cmsg_cuts_them() {
