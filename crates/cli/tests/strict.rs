@@ -191,3 +191,12 @@ fn messages_of_a_stream_leave_no_hole() {
     let script = include_str!("../../notify/tests/scripts/stream_messages.py");
     assert_eq!(place.python(script).trim(), "True True True\nTrue True True");
 }
+
+#[test]
+fn several_messages_of_a_blocking_stream_wait_for_room() {
+    let script = include_str!("../../notify/tests/scripts/stream_messages_that_wait.py");
+    let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
+    let wanted = String::from_utf8_lossy(&native.stdout);
+    assert_eq!(wanted.lines().count(), 5, "{}", String::from_utf8_lossy(&native.stderr));
+    assert_eq!(Place::new("stream-messages-that-wait").python(script).trim(), wanted.trim());
+}

@@ -352,3 +352,9 @@ fn messages_of_a_stream_leave_no_hole() {
     let native = std::process::Command::new("python3").args(["-c", script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&native.stdout).trim(), wanted, "{}", String::from_utf8_lossy(&native.stderr));
 }
+
+#[test]
+fn messages_of_a_blocking_stream_may_be_cut_and_arrive_as_told() {
+    let output = Host::new().python(include_str!("scripts/stream_messages_that_wait.py"));
+    assert_eq!(output.lines().filter(|line| line.ends_with(" True")).count(), 5, "{output}");
+}

@@ -58,7 +58,11 @@ impl Tree {
                 caller.flush();
                 self.tell(thread, posted, 0, &caller.output(), outside);
             }
-            Ok(Outcome::Wait(wait)) => self.park(thread, wait),
+            Ok(Outcome::Wait(wait)) => {
+                // What is done of several messages.
+                caller.flush();
+                self.park(thread, wait);
+            }
             Ok(Outcome::Prepared | Outcome::Gone) => {}
             Err(errno) => {
                 self.answer(thread, -i64::from(errno.0));

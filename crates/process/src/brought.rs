@@ -3,7 +3,7 @@
 //! The controller serves every program of the node, so it touches no program's memory: a page that comes late would stop them all. What a
 //! call needs and did not bring it asks the thread for ([`abi::FETCH`]); the thread copies it, waits there for its pages as it would in the
 //! kernel, and posts the call again, which then begins anew. So whoever answers a call reads all that it needs before it changes anything, but for
-//! `Thread::moved`, which counts what is done. What is written and does not fit the channel goes in portions, the same way.
+//! `Thread::messages` and `Thread::moved`, which count what is done. What is written and does not fit the channel goes in portions, the same way.
 
 use super::posted::Posted;
 use bytes::BytesMut;

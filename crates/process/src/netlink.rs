@@ -197,12 +197,10 @@ impl Carrier for PostedLink<'_> {
     fn broken_pipe(&mut self) {}
 
     fn messages_done(&self) -> u64 {
-        self.tree.tasks.threads.get(&self.thread).map_or(0, |one| one.moved)
+        self.tree.tasks.messages_done(self.thread)
     }
     fn message_is_done(&mut self, index: u64) -> Result<(), Result<i64, Errno>> {
-        if let Some(one) = self.tree.tasks.threads.get_mut(&self.thread) {
-            one.moved = index + 1;
-        }
+        self.tree.tasks.message_is_done(self.thread, index);
         Ok(())
     }
     fn error_waits(&mut self) -> bool {

@@ -153,7 +153,7 @@ impl Carrier for PostedSocket<'_> {
             return Err(Errno(otherwise));
         }
         let deadline = time.map(|time| self.tree.clock + time);
-        let sent = self.sent_before() as i64;
+        let sent = self.tree.tasks.sent(self.thread, self.posted.number);
         let interrupted = match deadline {
             _ if limit == Limit::Send && sent > 0 => sent,
             // sock_intr_errno: "timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR".
@@ -259,10 +259,10 @@ impl Carrier for PostedSocket<'_> {
     }
 
     fn messages_done(&self) -> u64 {
-        self.sent_before()
+        self.tree.tasks.messages_done(self.thread)
     }
     fn message_is_done(&mut self, index: u64) -> Result<(), Result<i64, Errno>> {
-        self.has_sent(index + 1);
+        self.tree.tasks.message_is_done(self.thread, index);
         Ok(())
     }
     fn error_waits(&mut self) -> bool {

@@ -104,7 +104,9 @@ pub(super) struct Thread {
     pub held: bool,
     /// So often it was interrupted since its last call.
     pub spins: u32,
-    /// Bytes that this call has moved already.
+    /// Messages that this call has done already, if it has several.
+    pub messages: u64,
+    /// Bytes that it has moved already, behind those.
     pub moved: u64,
     /// CPU time in nanoseconds.
     pub cpu: u64,
@@ -128,6 +130,7 @@ impl Thread {
             expired: false,
             held: false,
             spins: 0,
+            messages: 0,
             moved: 0,
             cpu: 0,
             cpu_until: None,
@@ -141,6 +144,7 @@ impl Thread {
         self.deadline = None;
         self.expired = false;
         self.held = false;
+        self.messages = 0;
         self.moved = 0;
         self.cpu_until = None;
     }

@@ -38,6 +38,25 @@ impl Tasks {
         self.processes.iter().find(|(_, process)| process.pid == pid && process.status.is_none()).map(|(id, _)| *id)
     }
 
+    /// Messages that are done, of a thread's call that has several.
+    pub fn messages_done(&self, thread: ThreadId) -> u64 {
+        self.threads.get(&thread).map_or(0, |one| one.messages)
+    }
+
+    /// One more is, and nothing is sent of the next.
+    pub fn message_is_done(&mut self, thread: ThreadId, index: u64) {
+        if let Some(one) = self.threads.get_mut(&thread) {
+            (one.messages, one.moved) = (index + 1, 0);
+        }
+    }
+
+    /// What a thread's call returns that has sent something and ends while it waits: messages, or bytes. 0: it has sent nothing.
+    pub fn sent(&self, thread: ThreadId, number: u64) -> i64 {
+        let Some(one) = self.threads.get(&thread) else { return 0 };
+        let several = number == libc::SYS_sendmmsg as u64;
+        if several { one.messages as i64 + i64::from(one.moved > 0) } else { one.moved as i64 }
+    }
+
     /// The next number in the order among those that wait.
     pub fn grow_waits(&mut self) -> u64 {
         self.waits += 1;

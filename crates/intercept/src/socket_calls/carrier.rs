@@ -83,7 +83,7 @@ pub trait Carrier {
         let _ = flags;
         false
     }
-    /// So many bytes this call has sent before it waited.
+    /// So many bytes this call has sent before it waited; of several messages, of the one that it goes on with.
     fn sent_before(&self) -> u64 {
         0
     }
@@ -109,7 +109,7 @@ pub trait Carrier {
 
     /// Messages that are done, of a call that has several.
     fn messages_done(&self) -> u64;
-    /// One is, so that a call that waits goes on behind it.
+    /// One is, so that a call that waits goes on behind it, and nothing of the next is sent.
     ///
     /// # Errors
     /// What the call comes to instead, when what it has written cannot be written.

@@ -59,6 +59,22 @@ pub fn send_message<C: Carrier>(c: &mut C, message: &Message, flags: i32) -> Res
 }
 
 fn send<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<C::Outcome, Errno> {
+    match send_on(c, message, name, control, flags) {
+        Ok(sent) => Ok(c.done(sent as i64)),
+        Err(LATER) => Err(LATER),
+        Err(errno) => {
+            let before = c.sent_before();
+            match not_sent(c, flags, errno) {
+                Err(_) if before > 0 => Ok(c.done(before as i64)),
+                other => other,
+            }
+        }
+    }
+}
+
+/// Sends a message, or goes on with it: how many bytes of it are sent now, with those from before the call waited. A blocking stream sends until
+/// everything is taken. Who waits keeps what is sent in [`Carrier::sent_before`].
+fn send_on<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<u64, Errno> {
     let sends_all = c.sends_all(flags);
     loop {
         let before = c.sent_before();
@@ -66,28 +82,27 @@ fn send<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, control: 
         match sent {
             Ok(sent) => {
                 let sent = before + sent as u64;
-                // A blocking send of a stream returns when everything is taken.
                 if !sends_all || sent >= message.total {
-                    return Ok(c.done(sent as i64));
+                    return Ok(sent);
                 }
                 c.has_sent(sent);
             }
-            Err(LATER) => return Err(LATER),
-            Err(errno) if before > 0 && !matches!(errno.0, libc::EAGAIN | libc::EINPROGRESS) => return Ok(c.done(before as i64)),
-            Err(errno) => {
-                return match not_sent(c, flags, errno) {
-                    Err(_) if before > 0 => Ok(c.done(before as i64)),
-                    other => other,
-                };
-            }
+            // tcp_sendmsg_locked: "do_error: … if (copied) goto out;"
+            Err(errno) if before > 0 && errno != LATER && !says_wait(errno) => return Ok(before),
+            Err(errno) => return Err(errno),
         }
     }
+}
+
+/// Is there no room yet, or no connection?
+fn says_wait(errno: Errno) -> bool {
+    matches!(errno.0, libc::EAGAIN | libc::EINPROGRESS)
 }
 
 /// Waits for room or a connection, or fails.
 fn not_sent<C: Carrier>(c: &mut C, flags: i32, errno: Errno) -> Result<C::Outcome, Errno> {
     match errno.0 {
-        libc::EAGAIN | libc::EINPROGRESS => return c.wait(Limit::Send, flags, errno.0),
+        _ if says_wait(errno) => return c.wait(Limit::Send, flags, errno.0),
         // sk_stream_error: "if (err == -EPIPE && !(flags & MSG_NOSIGNAL)) send_sig(SIGPIPE, current, 0);"
         libc::EPIPE if flags & libc::MSG_NOSIGNAL == 0 && c.is_stream() => c.broken_pipe(),
         _ => {}
@@ -100,11 +115,13 @@ fn not_sent<C: Carrier>(c: &mut C, flags: i32, errno: Errno) -> Result<C::Outcom
 pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outcome, Errno> {
     let flags = asked.flags.get() as i32;
     let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
+    // Of the message that the call goes on with.
+    let mut told = c.sent_before();
     for index in c.messages_done()..count {
         let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
         let mut partial = false;
         let sent = send_one(c, at, flags).and_then(|(sent, total)| {
-            partial = c.is_stream() && (sent as u64) < total;
+            partial = c.is_stream() && sent < total;
             tell_length(c, at, sent as u32)
         });
         match sent {
@@ -112,24 +129,46 @@ pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outc
             // and no call that goes on behind it, whether its length can be written now or later.
             Ok(()) if partial => return Ok(c.done(index as i64 + 1)),
             Ok(()) => {}
-            Err(LATER) => return Err(LATER),
-            // "The return value is the number of messages sent"; the error comes back with the next call.
-            Err(_) if index > 0 => return Ok(c.done(index as i64)),
-            Err(errno) => return not_sent(c, flags, errno),
+            Err(errno) => {
+                let sent = c.sent_before();
+                if sent > told {
+                    // Whatever ends the wait, a signal or a time limit, so much of it is sent.
+                    tell_length(c, at, sent as u32)?;
+                }
+                if errno == LATER {
+                    return Err(LATER);
+                }
+                return not_all_sent(c, flags, errno, index, sent);
+            }
         }
         if let Err(otherwise) = c.message_is_done(index) {
             return otherwise.map(|value| c.done(value));
         }
+        told = 0;
     }
     Ok(c.done(count as i64))
 }
 
-/// Sends one of several: how many bytes went, of how many.
-fn send_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<(usize, u64), Errno> {
+/// Sends one of several, or goes on with it: how many bytes of it are sent, of how many.
+fn send_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<(u64, u64), Errno> {
     let message = Message::read(c.memory(), at)?;
     let (name, control) = (message.name(c.memory())?, message.control(c.memory())?);
-    let sent = c.send(&message, name.as_deref(), &control, flags)?;
+    let sent = send_on(c, &message, name.as_deref(), &control, flags)?;
     Ok((sent, message.total))
+}
+
+/// A message of several waits or fails, with so many done before it and so many bytes of it sent.
+fn not_all_sent<C: Carrier>(c: &mut C, flags: i32, errno: Errno, index: u64, sent: u64) -> Result<C::Outcome, Errno> {
+    let done = index as i64 + i64::from(sent > 0);
+    // Linux waits for room for every message. Where a wait that a signal cancels would lose what is done, only the first waits.
+    if done > 0 && says_wait(errno) && !c.sends_all(flags) {
+        return Ok(c.done(done));
+    }
+    match not_sent(c, flags, errno) {
+        // sendmmsg(2): "If an error occurs after at least one message has been sent, the call succeeds … The error code is lost."
+        Err(_) if done > 0 => Ok(c.done(done)),
+        other => other,
+    }
 }
 
 /// msg_len of a `struct mmsghdr`.

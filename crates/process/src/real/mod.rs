@@ -424,9 +424,8 @@ impl Tree {
             return true;
         };
         if channel.writes.swap(0, Relaxed) != 0 {
-            // Of several messages those are done that were written before.
-            let several = [libc::SYS_sendmmsg, libc::SYS_recvmmsg].contains(&(posted.number as i64));
-            let done = if several { one.moved.saturating_sub(1) as i64 } else { 0 };
+            // Of several messages those are done that were written before; this was the last one's, or that of the next, which is sent in part.
+            let done = if one.moved > 0 { one.messages } else { one.messages.saturating_sub(1) } as i64;
             self.answer(thread, if done > 0 { done } else { -i64::from(libc::EFAULT) });
             return false;
         }
@@ -473,12 +472,13 @@ impl Tree {
             }
             // The program's side makes its descriptors itself.
             Ok(Outcome::Descriptor { .. }) => self.answer(thread, -i64::from(libc::EOPNOTSUPP)),
-            Ok(Outcome::Wait(wait)) => {
+            Ok(Outcome::Wait(wait)) if writes.is_empty() => {
                 self.keep_brought(thread, brought);
                 self.park(thread, wait);
             }
             Ok(Outcome::Prepared | Outcome::Gone) => {}
-            Err(LATER) => {
+            // One that waits with something written (what is done of several messages) has the thread write it first.
+            Ok(Outcome::Wait(_)) | Err(LATER) => {
                 brought.keep_copies(channel);
                 match caller::commit(channel, &writes) {
                     [] => brought.ask(posted, channel),

@@ -38,6 +38,15 @@ except ConnectionRefusedError: print('refused')
 }
 
 #[test]
+fn several_messages_of_a_blocking_stream_wait_for_room() {
+    let script = include_str!("../../../notify/tests/scripts/stream_messages_that_wait.py");
+    let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
+    let ran = run_alone(1, &["/usr/bin/python3", "-c", script]);
+    let wanted = String::from_utf8_lossy(&native.stdout);
+    assert_eq!((wanted.lines().count(), ran.output.as_str(), ran.error.as_str()), (5, &*wanted, ""));
+}
+
+#[test]
 fn curl_fetches_from_http_server() {
     alone(|| {
         let folder = std::env::temp_dir().join(format!("weft-virtual-{}", std::process::id()));
