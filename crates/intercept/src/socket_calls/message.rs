@@ -236,8 +236,11 @@ mod tests {
         }
     }
 
+    /// Iovecs and their sum, or an errno.
+    type Looked = Result<(Vec<(u64, u64)>, u64), i32>;
+
     /// What readv and recvmsg say of these iovecs.
-    fn both(vectors: &[(u64, u64)], count: u64) -> [Result<(Vec<(u64, u64)>, u64), i32>; 2] {
+    fn both(vectors: &[(u64, u64)], count: u64) -> [Looked; 2] {
         let mut bytes = vec![0; arch::MSGHDR_BYTES];
         // msg_iov and msg_iovlen
         bytes[16..24].copy_from_slice(&(arch::MSGHDR_BYTES as u64).to_ne_bytes());
