@@ -17,7 +17,10 @@ SOURCE_SUFFIXES = {".rs", ".py", ".c", ".h", ".go", ".sh"}
 _LATER = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 _MACHINE = re.compile(r"(?<![\w.{}$)/-])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/[a-z])[\w-]*/")
 _ERRNO = re.compile(r'"E[A-Z0-9]+: ')
-_LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+_TITLE = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+# What GitHub leaves out of a heading's name.
+_NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 
 
 def tracked_files(root: Path = paths.ROOT) -> list[Path]:
@@ -67,13 +70,23 @@ def check_errnos(files: list[Path], root: Path = paths.ROOT) -> list[str]:
 
 
 def check_links(files: list[Path]) -> list[str]:
-    """Relative links of Markdown pages that lead nowhere."""
-    return [
-        f"{path}: link to {target} leads nowhere"
-        for path in files if path.suffix == ".md"
-        for target in _LINK.findall(read_text(path) or "")
-        if not (path.parent / target).exists()
-    ]
+    """Relative links of Markdown pages that lead nowhere, or to a heading that is not there."""
+    findings = []
+    for path in files:
+        if path.suffix != ".md":
+            continue
+        for target, anchor in _LINK.findall(read_text(path) or ""):
+            page = path.parent / target if target else path
+            if not page.exists():
+                findings.append(f"{path}: link to {target} leads nowhere")
+            elif anchor and page.suffix == ".md" and anchor not in _anchors(read_text(page) or ""):
+                findings.append(f"{path}: link to {target}#{anchor}: there is no such heading")
+    return findings
+
+
+def _anchors(text: str) -> set[str]:
+    """The names that GitHub gives the headings of a page."""
+    return {_NOT_IN_ANCHOR.sub("", title.strip().lower()).replace(" ", "-") for title in _TITLE.findall(text)}
 
 
 _HEADING = re.compile(r"^## ", re.MULTILINE)

@@ -126,11 +126,12 @@ class Hygiene(InFolder):
         self.assertEqual(findings("tests/console.py", *planted), [], "that is what people read")
 
     def test_links_that_lead_nowhere_are_found(self) -> None:
-        self.write("there.md", "")
-        text = "[a](there.md) [b](https://example.org/x) [c](there.md#part) [d](nowhere.md)\n"
-        findings = hygiene.check_links([self.write("page.md", text)])
-        self.assertEqual(len(findings), 1)
-        self.assertIn("nowhere.md", findings[0])
+        self.write("there.md", "# There\n\n## A part, of it (`weft_a`, `b-c`)\n")
+        text = "# Here\n[a](there.md) [b](https://example.org/x#y) [c](there.md#a-part-of-it-weft_a-b-c) [d](nowhere.md) [e](#here)\n"
+        findings = hygiene.check_links([self.write("page.md", text + "[f](there.md#other) [g](#there)\n")])
+        self.assertEqual(len(findings), 3)
+        for finding, what in zip(findings, ["nowhere.md leads nowhere", "there.md#other: ", "#there: "]):
+            self.assertIn(what, finding)
 
     def test_tables_of_what_to_add_that_are_not_true_are_found(self) -> None:
         self.write("made.rs", "pub trait Thing {}\n")
