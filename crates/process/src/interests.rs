@@ -21,6 +21,8 @@ pub(super) struct Member {
     pub spent: bool,
     /// When it was last reported.
     pub turn: u64,
+    /// What a descriptor of the kernel's showed when it was last looked at.
+    pub native: u32,
     /// What a descriptor of the kernel's showed when it was last reported, and the count of activity then.
     pub shown: u32,
     pub activity: u64,

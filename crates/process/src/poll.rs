@@ -51,9 +51,12 @@ impl Tree {
             Some(Body::Link(link)) => link.readiness(),
             Some(Body::Epoll(interests)) if depth < NESTS_MAX => {
                 let ready = interests.members.iter().any(|((_, word), member)| {
-                    kind_of(*word) == kind::VIRTUAL
-                        && !member.spent
-                        && self.object_readiness(thread, word & abi::INODE, stack, depth + 1) & (member.events | POLLERR | POLLHUP) != 0
+                    let shown = match kind_of(*word) {
+                        _ if member.spent => 0,
+                        kind::VIRTUAL => self.object_readiness(thread, word & abi::INODE, stack, depth + 1),
+                        _ => member.native,
+                    };
+                    shown & (member.events & !PRIVATE_BITS | POLLERR | POLLHUP) != 0
                 });
                 u32::from(ready)
             }
@@ -73,11 +76,76 @@ impl Tree {
         }
     }
 
-    /// poll, ppoll, select, pselect6: (entries, timed, nanoseconds, first).
+    /// The descriptors of the kernel's that an epoll watches, and those that epolls in it do.
+    fn natives_of(&self, inode: u64, depth: usize, into: &mut Vec<Entry>) {
+        let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return };
+        for ((fd, word), member) in &interests.members {
+            match kind_of(*word) {
+                _ if member.spent => {}
+                kind::VIRTUAL if depth < NESTS_MAX => self.natives_of(word & abi::INODE, depth + 1, into),
+                kind::VIRTUAL => {}
+                _ => into.push(Entry { fd: *fd, events: member.events & !PRIVATE_BITS, found: 0, reserved: 0, descriptor: *word }),
+            }
+        }
+    }
+
+    /// The program's side has looked at them. True: one of the epoll's own or of one in it shows something that it did not show before.
+    fn looked_at(&mut self, inode: u64, depth: usize, found: &BTreeMap<(i32, u64), u32>) -> bool {
+        let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else { return false };
+        let mut changed = false;
+        let mut inner = Vec::new();
+        for (key, member) in &mut interests.members {
+            if kind_of(key.1) == kind::VIRTUAL {
+                inner.push(*key);
+            } else if let Some(found) = found.get(key) {
+                changed |= found & !member.native != 0;
+                member.native = *found;
+            }
+        }
+        for key in inner {
+            if depth < NESTS_MAX
+                && self.looked_at(key.1 & abi::INODE, depth + 1, found)
+                && let Some(Body::Epoll(interests)) = self.objects.body_mut(inode)
+            {
+                interests.members.entry(key).and_modify(|member| member.fresh = true);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// What the program's side has found, by descriptor.
+    fn found(&self, thread: ThreadId, from: usize, count: usize) -> BTreeMap<(i32, u64), u32> {
+        let entries = self.entries(thread, count.min(ENTRIES_MAX)).into_iter().skip(from);
+        entries.map(|entry| ((entry.fd, entry.descriptor), entry.found)).collect()
+    }
+
+    /// poll, ppoll, select, pselect6: (entries, timed, nanoseconds, first, entries looked at with those of epolls behind them).
     pub(super) fn poll(&mut self, thread: ThreadId, posted: &Posted, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         let count = (posted.arguments[0] as usize).min(ENTRIES_MAX);
         let mut entries = self.entries(thread, count);
-        let mut wait = Wait { interrupted: abi::RESTART_NO_HANDLER, ..Wait::default() };
+        let epolls: Vec<u64> =
+            entries.iter().filter(|entry| kind_of(entry.descriptor) == kind::VIRTUAL).map(|entry| entry.descriptor & abi::INODE).collect();
+        let mut natives = Vec::new();
+        epolls.iter().for_each(|inode| self.natives_of(*inode, 0, &mut natives));
+        let looked = posted.arguments[4] as usize;
+        if !natives.is_empty() {
+            let held = self.tasks.threads.get(&thread).is_some_and(|one| one.held);
+            if looked <= count && !held {
+                let asked = natives.len().min(ENTRIES_MAX - count);
+                natives.truncate(asked);
+                self.put_entries(thread, &[entries, natives].concat());
+                let channel = self.arena.channel(thread);
+                channel.answer.store(abi::PROBE, Relaxed);
+                channel.result.store((count + asked) as i64, Relaxed);
+                return Ok(Outcome::Prepared);
+            }
+            let found = self.found(thread, count, looked);
+            for inode in epolls {
+                self.looked_at(inode, 0, &found);
+            }
+        }
+        let mut wait = Wait { interrupted: abi::RESTART_NO_HANDLER, native: !natives.is_empty(), ..Wait::default() };
         let mut ready = 0;
         for entry in &mut entries {
             if entry.fd < 0 {
@@ -175,7 +243,7 @@ impl Tree {
         {
             return Err(Errno(libc::EINVAL));
         }
-        let member = Member { events, data, fresh: true, spent: false, turn: interests.turn, shown: 0, activity };
+        let member = Member { events, data, fresh: true, spent: false, turn: interests.turn, native: 0, shown: 0, activity };
         match operation {
             libc::EPOLL_CTL_ADD if interests.members.contains_key(&key) => return Err(Errno(libc::EEXIST)),
             libc::EPOLL_CTL_ADD if interests.members.len() >= MEMBERS_MAX => return Err(Errno(libc::ENOSPC)),
@@ -247,14 +315,16 @@ impl Tree {
         let looked = posted.arguments[5] as usize;
         let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return Err(Errno(libc::EINVAL)) };
         let members: Vec<((i32, u64), Member)> = interests.members.iter().map(|(key, member)| (*key, *member)).collect();
-        let natives = members.iter().any(|((_, word), member)| kind_of(*word) != kind::VIRTUAL && !member.spent);
+        let mut natives = Vec::new();
+        self.natives_of(inode, 0, &mut natives);
+        let natives = !natives.is_empty();
         let held = self.tasks.threads.get(&thread).is_some_and(|one| one.held);
         if natives && looked == 0 && !held {
             self.prepare_probe(thread);
             return Ok(Outcome::Prepared);
         }
-        let found: BTreeMap<(i32, u64), u32> =
-            self.entries(thread, looked.min(ENTRIES_MAX)).into_iter().map(|entry| ((entry.fd, entry.descriptor), entry.found)).collect();
+        let found = self.found(thread, 0, looked);
+        self.looked_at(inode, 0, &found);
         let activity = self.arena.header().activity.load(Relaxed);
         let mut ready = Vec::new();
         let mut quiet = Vec::new();
@@ -346,14 +416,7 @@ impl Tree {
         let channel = arena.channel(thread);
         let inode = channel.descriptor.load(Relaxed) & abi::INODE;
         let mut entries = Vec::new();
-        if let Some(Body::Epoll(interests)) = self.objects.body(inode) {
-            for ((fd, word), member) in interests.members.iter().filter(|((_, word), _)| kind_of(*word) != kind::VIRTUAL) {
-                if !member.spent {
-                    let events = member.events & !PRIVATE_BITS;
-                    entries.push(Entry { fd: *fd, events, found: 0, reserved: 0, descriptor: *word });
-                }
-            }
-        }
+        self.natives_of(inode, 0, &mut entries);
         if entries.len() > ENTRIES_MAX {
             tracing::warn!(node = %self.config.name, "an epoll watches {} descriptors of the kernel's; only {ENTRIES_MAX} are looked at", entries.len());
             self.calls

@@ -32,7 +32,14 @@ fn wait(t: &mut Thread, count: usize, limit: Limit) -> i64 {
     loop {
         look(t, count);
         t.channel.data_bytes.store((count * size_of::<Entry>()) as u32, Relaxed);
-        let result = exchange_entries(t, abi::POLL, &[count as u64, u64::from(limit.is_some()), limit.unwrap_or(0), first]);
+        let mut result = exchange_entries(t, abi::POLL, &[count as u64, u64::from(limit.is_some()), limit.unwrap_or(0), first]);
+        if t.channel.answer.load(Relaxed) == abi::PROBE {
+            // Behind the entries are those of epolls among them.
+            let looked = (result as usize).min(abi::ENTRIES_MAX);
+            look(t, looked);
+            t.channel.data_bytes.store((looked * size_of::<Entry>()) as u32, Relaxed);
+            result = exchange_entries(t, abi::POLL, &[count as u64, u64::from(limit.is_some()), limit.unwrap_or(0), 0, looked as u64]);
+        }
         if t.channel.answer.load(Relaxed) != abi::AGAIN {
             return result;
         }
