@@ -7,7 +7,7 @@ use super::object::{Body, OBJECTS_MAX, Object, TimerFile};
 use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
 use super::pending;
-use super::state::Wait;
+use super::state::{State, Wait};
 use super::timers::Timer;
 use super::tree::Tree;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -120,7 +120,12 @@ impl Tree {
         }
     }
 
+    /// Drops an object of which no program has a descriptor; one that a call waits at when that is over (fdget holds the file).
     pub(super) fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
+        if self.is_waited_at(inode) {
+            self.objects.keep();
+            return;
+        }
         let Some(object) = self.objects.remove(inode) else { return };
         self.forget_in_pollers(inode);
         self.shows.forget(inode, &self.arena);
@@ -140,6 +145,22 @@ impl Tree {
                 interests.forget(inode);
             }
         }
+    }
+
+    /// Does a thread wait in a call on this object, or in poll or select? Who waits at an epoll holds the epoll, and no member.
+    fn is_waited_at(&self, inode: u64) -> bool {
+        let body = self.objects.body(inode);
+        let waits = |wait: &Wait| match body {
+            Some(Body::Socket(socket)) => wait.sockets.contains(socket),
+            Some(_) => wait.objects.contains(&inode),
+            None => false,
+        };
+        self.tasks.threads.iter().any(|(thread, one)| {
+            let state = if let State::Stopped(inner) = &one.state { inner } else { &one.state };
+            let channel = self.arena.channel(*thread);
+            let at_an_epoll = channel.number.load(Relaxed) == libc::SYS_epoll_wait as u64;
+            matches!(state, State::Waiting(wait) if waits(wait)) && (!at_an_epoll || channel.descriptor.load(Relaxed) & abi::INODE == inode)
+        })
     }
 
     /// A timer or a set of signals may be readable now.

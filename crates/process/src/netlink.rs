@@ -9,6 +9,7 @@ use super::outside::Outside;
 use super::state::Wait;
 use super::tree::Tree;
 use bytes::Bytes;
+use std::time::Duration;
 use weft_core::engine::Alert;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::Memory;
@@ -196,6 +197,12 @@ impl Carrier for PostedLink<'_> {
     }
     fn broken_pipe(&mut self) {}
 
+    fn waits_between(&self) -> bool {
+        true
+    }
+    fn waited(&self) -> Duration {
+        self.tree.waited(self.thread)
+    }
     fn messages_done(&self) -> u64 {
         self.tree.tasks.messages_done(self.thread)
     }

@@ -43,6 +43,8 @@ pub(super) struct Objects {
     changed: BTreeSet<u64>,
     /// Some descriptor may have been closed for good.
     closing: bool,
+    /// An object has hung up, and a call waits at it.
+    kept: bool,
 }
 
 impl Objects {
@@ -118,6 +120,14 @@ impl Objects {
         std::mem::take(&mut self.changed)
     }
 
+    /// One that has hung up stays until the calls that wait at it are over.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+    /// A call that has waited is over.
+    pub fn wait_is_over(&mut self) {
+        self.closing |= std::mem::take(&mut self.kept);
+    }
     /// Some may have hung up.
     pub fn look_for_closed(&mut self) {
         self.closing = true;

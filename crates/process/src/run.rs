@@ -518,6 +518,7 @@ impl Tree {
             None => wait.deadline,
         };
         one.deadline = wait.deadline;
+        one.began.get_or_insert(self.clock);
         if let Some(deadline) = wait.deadline {
             wait.timer = Some(self.timers.add(deadline, super::timers::Due::Thread { thread, since: wait.since }));
         }
@@ -528,6 +529,11 @@ impl Tree {
         self.interrupt_if_signalled(thread);
     }
 
+    /// How long a thread's call has waited so far.
+    pub(super) fn waited(&self, thread: ThreadId) -> Duration {
+        self.tasks.threads.get(&thread).and_then(|one| one.began).map_or(Duration::ZERO, |began| self.clock.since(began))
+    }
+
     /// Takes back what a wait has left elsewhere.
     pub(super) fn leave_wait(&mut self, thread: ThreadId) {
         let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
@@ -536,6 +542,7 @@ impl Tree {
             state => state,
         };
         let State::Waiting(wait) = state else { return };
+        self.objects.wait_is_over();
         let (timer, futexes, cpu) = (wait.timer.take(), std::mem::take(&mut wait.futexes), wait.cpu.take());
         if let Some(timer) = timer {
             self.timers.remove(timer);

@@ -11,7 +11,8 @@ use super::outside::Outside;
 use super::pending;
 use super::state::Wait;
 use super::tree::Tree;
-use weft_intercept::face::SocketId;
+use std::time::Duration;
+use weft_intercept::face::{Poll, SocketId, SocketState};
 use weft_intercept::memory::{LATER, Memory};
 use weft_intercept::socket_calls::{self, Carrier, Kind, Limit, Message, Taken, interface};
 use weft_intercept::sys::Errno;
@@ -128,6 +129,16 @@ struct PostedSocket<'a> {
 }
 
 impl PostedSocket<'_> {
+    /// Has another thread made connect(AF_UNSPEC) while this one waited?
+    fn is_dissolved(&self) -> bool {
+        self.tree.tasks.threads.get(&self.thread).is_some_and(|one| one.dissolved)
+    }
+    /// SO_ERROR, which is told once.
+    fn take_error(&mut self) -> Option<Errno> {
+        let told = self.outside.stack().get_option(self.s, libc::SOL_SOCKET, libc::SO_ERROR, 4).ok()?;
+        let errno = i32::from_ne_bytes(told.get(..4)?.try_into().ok()?);
+        (errno != 0).then_some(Errno(errno))
+    }
     fn expired(&self) -> bool {
         self.tree.tasks.threads.get(&self.thread).is_some_and(|one| one.expired)
     }
@@ -146,16 +157,23 @@ impl Carrier for PostedSocket<'_> {
         Outcome::Done(value)
     }
     fn wait(&mut self, limit: Limit, flags: i32, otherwise: i32) -> Result<Outcome, Errno> {
-        let (receive, send) = self.outside.stack().timeouts(self.s);
-        let time = if limit == Limit::Send { send } else { receive };
         let at_once = self.posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0;
-        if at_once || self.expired() || time.is_some_and(|time| time.is_zero()) {
+        if at_once || self.expired() {
             return Err(Errno(otherwise));
         }
-        let deadline = time.map(|time| self.tree.clock + time);
+        // The limit is that of the call's beginning: sock_rcvtimeo, sock_sndtimeo.
+        let deadline = if self.has_waited() {
+            self.tree.tasks.threads.get(&self.thread).and_then(|one| one.deadline)
+        } else {
+            let (receive, send) = self.outside.stack().timeouts(self.s);
+            match if limit == Limit::Send { send } else { receive } {
+                Some(time) if time.is_zero() => return Err(Errno(otherwise)),
+                time => time.map(|time| self.tree.clock + time),
+            }
+        };
         let sent = self.tree.tasks.sent(self.thread, self.posted.number);
         let interrupted = match deadline {
-            _ if limit == Limit::Send && sent > 0 => sent,
+            _ if sent > 0 => sent,
             // sock_intr_errno: "timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR".
             None => weft_loader::abi::RESTART,
             Some(_) => -i64::from(libc::EINTR),
@@ -182,6 +200,19 @@ impl Carrier for PostedSocket<'_> {
         self.outside.stack().peer_address(self.s)
     }
     fn connect(&mut self, address: &[u8]) -> Result<(), Errno> {
+        if address.starts_with(&(libc::AF_UNSPEC as u16).to_ne_bytes()) {
+            self.tree.tasks.dissolved(self.s);
+        }
+        if self.has_waited() {
+            // __inet_stream_connect, behind inet_wait_for_connect: "if (dis != sk->sk_disconnects) { err = -EPIPE; goto out; }"
+            if self.is_dissolved() {
+                return Err(Errno(libc::EPIPE));
+            }
+            // "Connection was closed by RST, timeout, ICMP error or another process disconnected us."
+            if matches!(self.outside.stack().state(self.s), Some(SocketState::Fresh | SocketState::Bound)) {
+                return Err(self.take_error().unwrap_or(Errno(libc::ECONNABORTED)));
+            }
+        }
         self.outside.stack().connect(self.s, address)
     }
 
@@ -223,7 +254,25 @@ impl Carrier for PostedSocket<'_> {
         Ok(sent)
     }
     fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
-        socket_calls::data::take(self.outside.stack(), self.s, bytes, STREAM_BYTES_MAX, flags)
+        if self.has_waited() && self.is_stream() {
+            // tcp_recvmsg_locked: "err = sk_wait_data(sk, &timeo, last); if (err < 0) { err = copied ? : err; goto out; }", which is EPIPE there.
+            if self.is_dissolved() {
+                return Err(Errno(libc::EPIPE));
+            }
+            // tcp_data_ready wakes nobody below SO_RCVLOWAT, whatever the call began with.
+            let shown = self.outside.stack().readiness(self.s);
+            if shown.0 & (Poll::IN.0 | Poll::RDHUP.0 | Poll::HUP.0 | Poll::ERR.0) == 0 {
+                return Err(Errno(libc::EAGAIN));
+            }
+        }
+        let taken = socket_calls::data::take(self.outside.stack(), self.s, bytes, STREAM_BYTES_MAX, flags);
+        let waits = flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) == 0 && !self.posted.nonblocking();
+        if matches!(taken, Err(Errno(libc::EAGAIN))) && waits && !self.is_stream() {
+            // __skb_wait_for_more_packets: "Socket shut down? if (sk->sk_shutdown & RCV_SHUTDOWN) goto out_noerr;"
+            let shut = self.outside.stack().readiness(self.s).contains(Poll::RDHUP);
+            return if shut { Ok(Taken::default()) } else { taken };
+        }
+        taken
     }
     fn is_stream(&mut self) -> bool {
         self.outside.stack().is_stream(self.s)
@@ -258,6 +307,12 @@ impl Carrier for PostedSocket<'_> {
         self.tree.signal_thread(self.thread, libc::SIGPIPE, pending::info_from_kernel(libc::SIGPIPE));
     }
 
+    fn waits_between(&self) -> bool {
+        true
+    }
+    fn waited(&self) -> Duration {
+        self.tree.waited(self.thread)
+    }
     fn messages_done(&self) -> u64 {
         self.tree.tasks.messages_done(self.thread)
     }

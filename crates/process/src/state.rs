@@ -102,6 +102,10 @@ pub(super) struct Thread {
     pub expired: bool,
     /// It has waited in this call already.
     pub held: bool,
+    /// When this call began to wait for the first time.
+    pub began: Option<Instant>,
+    /// Another thread has dissolved the connection meanwhile (`sk_disconnects`).
+    pub dissolved: bool,
     /// So often it was interrupted since its last call.
     pub spins: u32,
     /// Messages that this call has done already, if it has several.
@@ -129,6 +133,8 @@ impl Thread {
             deadline: None,
             expired: false,
             held: false,
+            began: None,
+            dissolved: false,
             spins: 0,
             messages: 0,
             moved: 0,
@@ -144,6 +150,8 @@ impl Thread {
         self.deadline = None;
         self.expired = false;
         self.held = false;
+        self.began = None;
+        self.dissolved = false;
         self.messages = 0;
         self.moved = 0;
         self.cpu_until = None;

@@ -3,6 +3,7 @@
 use super::ids::{ProcessId, ThreadId};
 use super::state::{Process, State, Thread, Wait};
 use std::collections::{BTreeMap, VecDeque};
+use weft_intercept::face::SocketId;
 use weft_intercept::sys::Errno;
 
 /// All of them, and who is runnable.
@@ -38,6 +39,17 @@ impl Tasks {
         self.processes.iter().find(|(_, process)| process.pid == pid && process.status.is_none()).map(|(id, _)| *id)
     }
 
+    /// A thread has dissolved a connection at which these wait.
+    pub fn dissolved(&mut self, socket: SocketId) {
+        for one in self.threads.values_mut() {
+            if let State::Waiting(wait) = &one.state
+                && wait.sockets.contains(&socket)
+            {
+                one.dissolved = true;
+            }
+        }
+    }
+
     /// Messages that are done, of a thread's call that has several.
     pub fn messages_done(&self, thread: ThreadId) -> u64 {
         self.threads.get(&thread).map_or(0, |one| one.messages)
@@ -53,7 +65,7 @@ impl Tasks {
     /// What a thread's call returns that has sent something and ends while it waits: messages, or bytes. 0: it has sent nothing.
     pub fn sent(&self, thread: ThreadId, number: u64) -> i64 {
         let Some(one) = self.threads.get(&thread) else { return 0 };
-        let several = number == libc::SYS_sendmmsg as u64;
+        let several = [libc::SYS_sendmmsg, libc::SYS_recvmmsg].contains(&(number as i64));
         if several { one.messages as i64 + i64::from(one.moved > 0) } else { one.moved as i64 }
     }
 

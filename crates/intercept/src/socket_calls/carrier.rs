@@ -4,6 +4,7 @@ use super::message::{Message, Taken};
 use crate::face::SocketId;
 use crate::memory::Memory;
 use crate::sys::Errno;
+use std::time::Duration;
 
 /// Which of a socket's limits of time a call that waits has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +108,14 @@ pub trait Carrier {
     /// SIGPIPE for the thread.
     fn broken_pipe(&mut self);
 
+    /// Does recvmmsg wait for each of its messages, and not for the first alone?
+    fn waits_between(&self) -> bool {
+        false
+    }
+    /// How long this call has waited so far.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
+    }
     /// Messages that are done, of a call that has several.
     fn messages_done(&self) -> u64;
     /// One is, so that a call that waits goes on behind it, and nothing of the next is sent.

@@ -7,6 +7,7 @@ use crate::face::{SocketId, Stack};
 use crate::memory::{LATER, Memory};
 use crate::sys::Errno;
 use bytes::Bytes;
+use std::time::Duration;
 use weft_loader::calls;
 
 /// Most bytes of a datagram that are read from a program: one more than UDP can carry, so that the model says EMSGSIZE.
@@ -220,10 +221,18 @@ fn not_received<C: Carrier>(c: &mut C, flags: i32, errno: Errno) -> Result<C::Ou
     c.wait(Limit::Receive, flags, libc::EAGAIN)
 }
 
-/// recvmmsg(2), without its limit of time.
+/// recvmmsg(2)
 pub fn recvmmsg<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<C::Outcome, Errno> {
-    match receive_several(c, asked)? {
-        Several::Messages(count) => Ok(c.done(count as i64)),
+    let at = asked.timeout.0 as u64;
+    let limit = if at == 0 { None } else { Some(c.memory().read_timespec(at)?) };
+    match receive_several(c, asked, limit)? {
+        Several::Messages(count) => {
+            if let Some(limit) = limit {
+                // "*timeout = timespec64_sub(end_time, timeout64)": what is left of it.
+                c.memory().write_timespec(at, limit.saturating_sub(c.waited()))?;
+            }
+            Ok(c.done(count as i64))
+        }
         Several::Ended(outcome) => Ok(outcome),
     }
 }
@@ -232,14 +241,20 @@ pub fn recvmmsg<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<C::Outc
 pub enum Several<O> {
     /// So many messages.
     Messages(u64),
-    /// It waits for the first.
+    /// It waits.
     Ended(O),
 }
 
-/// Receives messages as long as there are any, and waits for the first.
-pub fn receive_several<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<Several<C::Outcome>, Errno> {
-    // Only the first message may wait with this one.
-    let flags = asked.flags.get() as i32 & !libc::MSG_WAITFORONE;
+/// Receives messages, and waits for the first; for each, if [`Carrier::waits_between`] says so. do_recvmmsg looks at the `limit` of time only when one has
+/// come.
+pub fn receive_several<C: Carrier>(c: &mut C, asked: calls::Recvmmsg, limit: Option<Duration>) -> Result<Several<C::Outcome>, Errno> {
+    let mut flags = asked.flags.get() as i32;
+    // "MSG_WAITFORONE turns on MSG_DONTWAIT after one packet"
+    let one = flags & libc::MSG_WAITFORONE != 0 || !c.waits_between();
+    flags &= !libc::MSG_WAITFORONE;
+    if one && c.messages_done() > 0 {
+        flags |= libc::MSG_DONTWAIT;
+    }
     let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
     for index in c.messages_done()..count {
         // do_recvmmsg: "… or if recvmsg returns an error after we received some datagrams, where we record the error to return on the next call".
@@ -250,13 +265,24 @@ pub fn receive_several<C: Carrier>(c: &mut C, asked: calls::Recvmmsg) -> Result<
         match receive_one(c, at, flags).and_then(|bytes| tell_length(c, at, bytes as u32)) {
             Ok(()) => {}
             Err(LATER) => return Err(LATER),
-            Err(_) if index > 0 => return Ok(Several::Messages(index)),
-            Err(errno) => return not_received(c, flags, errno).map(Several::Ended),
+            Err(errno) => {
+                return match not_received(c, flags, errno) {
+                    Ok(outcome) => Ok(Several::Ended(outcome)),
+                    Err(_) if index > 0 => Ok(Several::Messages(index)),
+                    Err(errno) => Err(errno),
+                };
+            }
         }
         match c.message_is_done(index) {
             Ok(()) => {}
             Err(Err(errno)) => return Err(errno),
             Err(Ok(_)) => return Ok(Several::Messages(index)),
+        }
+        if limit.is_some_and(|limit| c.waited() >= limit) {
+            return Ok(Several::Messages(index + 1));
+        }
+        if one {
+            flags |= libc::MSG_DONTWAIT;
         }
     }
     Ok(Several::Messages(count))

@@ -5,8 +5,9 @@ use super::trapped_socket::TrappedSocket;
 use super::{address, connection, data, option};
 use crate::remote::Stored;
 use crate::standin::{Body, StandIn};
-use crate::sys::Errno;
+use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
+use std::time::Duration;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::LATER;
 use weft_intercept::memory::Memory;
@@ -90,7 +91,16 @@ impl Carrier for TrappedSocket<'_, '_> {
         data::send(self, message, name, control, flags)
     }
     fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
-        data::take(self.s, self.turn, self.key, bytes, flags)
+        let taken = data::take(self.s, self.turn, self.key, bytes, flags);
+        let shut = matches!(self.s.stand_ins.get(self.key), Some(StandIn { body: Body::Packet(_), shut_read: true, .. }));
+        if shut && matches!(taken, Err(Errno(libc::EAGAIN))) && flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) == 0 {
+            // __skb_wait_for_more_packets: "Socket shut down? if (sk->sk_shutdown & RCV_SHUTDOWN) goto out_noerr;"
+            let end = self.s.borrow(self.key)?;
+            if sys::status_flags(end.as_fd())? & libc::O_NONBLOCK == 0 {
+                return Ok(Taken::default());
+            }
+        }
+        taken
     }
     fn is_stream(&mut self) -> bool {
         matches!(self.s.stand_ins.get(self.key), Some(StandIn { body: Body::Stream(_), .. }))
@@ -105,6 +115,9 @@ impl Carrier for TrappedSocket<'_, '_> {
         self.s.signal(self.call.tid, libc::SIGPIPE);
     }
 
+    fn waited(&self) -> Duration {
+        self.call.since.elapsed()
+    }
     fn messages_done(&self) -> u64 {
         self.call.messages.get()
     }

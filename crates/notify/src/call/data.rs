@@ -130,7 +130,7 @@ pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, ask
     {
         return Ok(outcome);
     }
-    let taken = match socket_calls::data::receive_several(&mut c, asked)? {
+    let taken = match socket_calls::data::receive_several(&mut c, asked, None)? {
         Several::Messages(taken) => taken,
         Several::Ended(outcome) => return Ok(outcome),
     };
