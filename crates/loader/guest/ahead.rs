@@ -323,7 +323,7 @@ pub fn poll(t: &Thread, count: usize, limit: Option<u64>) -> Option<i64> {
                 shown &= !(POLLIN | POLLRDNORM);
             }
         }
-        *found = shown & (one.events | POLLERR | POLLHUP | POLLNVAL);
+        *found = one.told(shown);
         ready += i64::from(*found != 0);
     }
     if ready == 0 && limit != Some(0) {

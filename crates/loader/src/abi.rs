@@ -695,6 +695,20 @@ pub struct Entry {
     /// Descriptor word without O_NONBLOCK.
     pub descriptor: u64,
 }
+/// In [`Entry::events`]: nothing else is told, as select(2) looks at a set; poll(2) tells POLLERR and POLLHUP to everybody.
+pub const EXACT: u32 = 1 << 31;
+
+impl Entry {
+    /// What of all that a descriptor shows is told.
+    pub fn told(&self, shown: u32) -> u32 {
+        const POLLERR: u32 = 8;
+        const POLLHUP: u32 = 0x10;
+        const POLLNVAL: u32 = 0x20;
+        let always = if self.events & EXACT != 0 { POLLNVAL } else { POLLERR | POLLHUP | POLLNVAL };
+        shown & (self.events | always) & !EXACT
+    }
+}
+
 /// Most entries of one poll set.
 pub const ENTRIES_MAX: usize = DATA_BYTES / size_of::<Entry>();
 

@@ -155,7 +155,7 @@ impl Tree {
                 kind::VIRTUAL => {
                     let inode = entry.descriptor & abi::INODE;
                     let shown = self.object_readiness(thread, inode, outside.stack(), 0);
-                    entry.found = shown & (entry.events | POLLERR | POLLHUP | POLLNVAL);
+                    entry.found = entry.told(shown);
                     self.watch(inode, &mut wait);
                 }
                 kind::NONE => entry.found = POLLNVAL,

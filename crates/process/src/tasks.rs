@@ -59,6 +59,8 @@ impl Tasks {
     pub fn message_is_done(&mut self, thread: ThreadId, index: u64) {
         if let Some(one) = self.threads.get_mut(&thread) {
             (one.messages, one.moved) = (index + 1, 0);
+            // do_recvmmsg: each of them is a call by itself to the socket, with its own limit of time.
+            (one.held, one.deadline, one.expired) = (false, None, false);
         }
     }
 

@@ -46,7 +46,7 @@ pub fn look(t: &mut Thread, count: usize) {
         for (found, place) in set[..used].iter().zip(places) {
             let mut one = entry(t, place);
             // Another file may have got the number of one that an epoll once watched.
-            one.found = if descriptor::word(t, one.fd as usize) == one.descriptor { u32::from(found.2) } else { POLLNVAL };
+            one.found = if descriptor::word(t, one.fd as usize) == one.descriptor { one.told(u32::from(found.2)) } else { POLLNVAL };
             set_entry(t, place, one);
         }
     }

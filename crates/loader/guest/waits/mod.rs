@@ -19,6 +19,7 @@ const POLLPRI: u32 = 2;
 const POLLOUT: u32 = 4;
 const POLLERR: u32 = 8;
 const POLLHUP: u32 = 0x10;
+const POLLNVAL: u32 = 0x20;
 
 /// Posts the entries until the controller has an answer: how many are ready, in `found` of the entries.
 fn wait(t: &mut Thread, count: usize, limit: Limit) -> i64 {
@@ -81,12 +82,9 @@ pub fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Answer
     Ok(result as isize)
 }
 
-/// select(2): POLLIN_SET, POLLOUT_SET, POLLEX_SET of fs/select.c.
-const SETS: [(u32, u32); 3] = [
-    (POLLIN | 0x40 | 0x80, POLLHUP | POLLERR | POLLIN | 0x40 | 0x80),
-    (POLLOUT | 0x100 | 0x200, POLLOUT | 0x100 | 0x200 | POLLERR),
-    (POLLPRI, POLLPRI),
-];
+/// select(2): POLLIN_SET, POLLOUT_SET, POLLEX_SET of fs/select.c, each with POLLNVAL.
+const SETS: [u32; 3] =
+    [POLLHUP | POLLERR | POLLIN | 0x40 | 0x80 | POLLNVAL, POLLOUT | 0x100 | 0x200 | POLLERR | POLLNVAL, POLLPRI | POLLNVAL];
 
 /// The sets of select(2), 0 where there is none.
 pub fn select_sets(t: &mut Thread, n: Int, given: [usize; 3], limit: Limit) -> Answer {
@@ -115,7 +113,7 @@ pub fn select_sets(t: &mut Thread, n: Int, given: [usize; 3], limit: Limit) -> A
             if what == 0 {
                 return Err(sys::EBADF);
             }
-            let events = (0..3).filter(|set| sets[*set] & 1 << bit != 0).fold(0, |events, set| events | SETS[set].0);
+            let events = (0..3).filter(|set| sets[*set] & 1 << bit != 0).fold(abi::EXACT, |events, set| events | SETS[set]);
             set_entry(t, count, Entry { fd: fd as i32, events, found: 0, reserved: 0, descriptor: what });
             count += 1;
         }
@@ -135,7 +133,7 @@ pub fn select_sets(t: &mut Thread, n: Int, given: [usize; 3], limit: Limit) -> A
             for index in 0..count {
                 let one = entry(t, index);
                 let bit = one.fd as usize % 64;
-                if one.fd as usize / 64 == word && wanted & 1 << bit != 0 && one.found & SETS[set].1 != 0 {
+                if one.fd as usize / 64 == word && wanted & 1 << bit != 0 && one.found & SETS[set] != 0 {
                     bits |= 1 << bit;
                     total += 1;
                 }

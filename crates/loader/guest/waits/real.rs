@@ -64,10 +64,21 @@ fn wait_with(t: &mut Thread, count: usize, limit: Limit, set: &mut [PollFd]) -> 
         real::post(t, abi::POLL, &[count as u64, u64::from(left.is_some()), left.unwrap_or(0), 1]);
         match real::await_answer(t, set) {
             Came::Answered => return real::take_result(t),
-            Came::Ready => {}
+            Came::Ready if is_anything_told(t, count) => {}
+            // A descriptor of the kernel's has hung up, and select does not ask for that: poll(2) would tell it again at once.
+            Came::Ready => {
+                let pause = [0_u64, 1_000_000];
+                sys::call(nr::NANOSLEEP, &[pause.as_ptr() as usize, 0]);
+            }
             Came::Gone => return all_lost(t, count),
         }
     }
+}
+
+/// Do the kernel's descriptors show anything that is asked for?
+fn is_anything_told(t: &mut Thread, count: usize) -> bool {
+    look(t, count);
+    (0..count).any(|index| entry(t, index).found != 0)
 }
 
 /// There is no controller: all of its sockets have an error, which a call on them tells. How many entries are ready.
@@ -77,7 +88,7 @@ fn all_lost(t: &mut Thread, count: usize) -> i64 {
     for index in 0..count {
         let mut one = entry(t, index);
         if one.fd >= 0 && descriptor::kind_of(one.descriptor) == kind::VIRTUAL {
-            one.found = one.events & (POLLIN | POLLOUT) | POLLERR | POLLHUP;
+            one.found = one.told(one.events & (POLLIN | POLLOUT) | POLLERR | POLLHUP);
             set_entry(t, index, one);
         }
         ready += i64::from(one.found != 0);
