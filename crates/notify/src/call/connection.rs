@@ -33,6 +33,11 @@ pub(super) fn connect(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(
 fn connect_stream(c: &mut TrappedSocket<'_, '_>, socket: SocketId, address: &[u8]) -> Result<(), Errno> {
     if !c.has_waited() {
         revive_if_used(c, socket)?;
+    } else if matches!(c.turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
+        // __inet_stream_connect: "Connection was closed by RST, timeout, ICMP error or another process disconnected us." It does not begin anew.
+        let told = c.turn.stack.get_option(socket, libc::SOL_SOCKET, libc::SO_ERROR, 4)?;
+        let errno = told.try_into().map_or(0, i32::from_ne_bytes);
+        return Err(Errno(if errno == 0 { libc::ECONNABORTED } else { errno }));
     }
     let result = c.turn.stack.connect(socket, address);
     if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) {

@@ -67,6 +67,9 @@ pub(super) fn send(
     if let Some(errno) = s.packets(key).and_then(|packets| packets.error.take()) {
         return Err(errno);
     }
+    if matches!(s.phase(key), Some(Phase::Connected)) && control.is_empty() && flags as u32 & filter::SEND_FLAGS == 0 {
+        return send_as_the_program(s, turn, call, key, message);
+    }
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
     let before = one.unsent.is_some() || one.readable && has_unread(one);
     if before && !one.write_ended {
@@ -86,6 +89,17 @@ pub(super) fn send(
         open_for_data(s, turn, key, socket)?;
     }
     sent
+}
+
+/// Sends on a connection what names an address (which a stream ignores) as the program would without: into the stand-in, behind what it has written, with
+/// the room that poll shows.
+fn send_as_the_program(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, message: &Message) -> Result<usize, Errno> {
+    let data = gather(call, message, Some(STREAM_BYTES_MAX))?;
+    let end = s.borrow(key)?;
+    let sent = sys::send_vectors(end.as_fd(), &[&data[..]], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)?;
+    s.refresh(key);
+    s.pump(key, false, turn);
+    Ok(sent)
 }
 
 /// Has the program written something that we have not taken? A side that is shut down looks readable without.
