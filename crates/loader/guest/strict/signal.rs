@@ -14,6 +14,8 @@ use crate::x86_64::entry;
 use core::sync::atomic::Ordering::Relaxed;
 
 const SA_NOCLDSTOP: u64 = 1;
+/// SIGCHLD, SIGCONT, SIGURG, SIGWINCH: what is not handled has no effect.
+const WITHOUT_EFFECT: [usize; 4] = [17, 18, 23, 28];
 
 fn faults() -> u64 {
     FAULTS.iter().fold(0, |mask, signal| mask | 1 << (signal - 1))
@@ -41,6 +43,20 @@ fn install_handler(signal: usize, flags: u64, handler: u64) {
     native(signal, &KernelAction { handler, flags, restorer: entry::restorer(), mask: !faults() });
 }
 
+/// The handler of calls lets signals pass that are not handled and have no effect. The kernel keeps one that is blocked (sig_ignored: "Blocked signals are
+/// never ignored"), and gives it to another thread, whose epoll_wait it then ends: EINTR, and nothing was delivered.
+fn open_what_has_no_effect(t: &Thread) {
+    let mut action = KernelAction::default();
+    sys::call(nr::RT_SIGACTION, &[SIGSYS, 0, &raw mut action as usize, 8]);
+    action.mask = !faults();
+    for signal in WITHOUT_EFFECT {
+        if t.process.actions[signal].handler.load(Relaxed) <= 1 {
+            action.mask &= !(1 << (signal - 1));
+        }
+    }
+    native(SIGSYS, &action);
+}
+
 /// At the beginning of an image: learns what is ignored, and takes calls and faults. `on_call`: the handler of calls.
 pub fn begin(t: &Thread, on_call: unsafe extern "C" fn(i32, *const Info, *mut Context)) {
     for signal in 1..=64 {
@@ -53,6 +69,7 @@ pub fn begin(t: &Thread, on_call: unsafe extern "C" fn(i32, *const Info, *mut Co
         }
     }
     install_handler(SIGSYS, 0, on_call as *const () as u64);
+    open_what_has_no_effect(t);
     for signal in FAULTS {
         install(signal, 0);
     }
@@ -92,6 +109,9 @@ pub fn rt_sigaction(t: &mut Thread, call: RtSigaction) -> Answer {
             }
             if !handled {
                 words.iter().zip(new).for_each(|(word, value)| word.store(value, Relaxed));
+            }
+            if WITHOUT_EFFECT.contains(&signal) {
+                open_what_has_no_effect(t);
             }
         }
         old
