@@ -22,7 +22,7 @@ fn item(port: u16, capable: bool) -> Item {
     Item { digest: hash::of_frame(&frame, &mut Vec::new()), bytes: 1000, frame }
 }
 
-struct Dropped {
+struct LoadResult {
     sent: usize,
     by_port: std::collections::BTreeMap<u16, usize>,
     marked: usize,
@@ -31,10 +31,10 @@ struct Dropped {
 }
 
 /// Port 1 sends a frame every 0.5 ms and port 2 every 10 ms, for 10 s; the wire takes one every millisecond.
-fn load(discipline: Discipline, capable: bool) -> Dropped {
+fn load(discipline: Discipline, capable: bool) -> LoadResult {
     let mut queue = WireQueue::new(QueuePlan { packets_max: 1000, discipline, ..QueuePlan::default() });
     let (mut rng, mut dropped) = (Rng::for_name(1, "queue"), Vec::new());
-    let mut outcome = Dropped { sent: 0, by_port: Default::default(), marked: 0, counters: QueueCounters::default(), longest: 0 };
+    let mut outcome = LoadResult { sent: 0, by_port: Default::default(), marked: 0, counters: QueueCounters::default(), longest: 0 };
     for half_millis in 0..20_000u64 {
         let now = Instant::from_micros(half_millis * 500);
         queue.push(now, item(1, capable), &mut rng, &mut dropped);
