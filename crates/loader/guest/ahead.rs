@@ -236,11 +236,11 @@ fn go_on(at: u64, arrival: u64) -> Allowance {
     before
 }
 
-fn set(turn: &Allowance) {
+fn set(allowance: &Allowance) {
     let header = header();
-    header.now.store(turn.now, Relaxed);
-    header.grant.store(turn.grant, Relaxed);
-    header.ahead.store(turn.ahead, Relaxed);
+    header.now.store(allowance.now, Relaxed);
+    header.grant.store(allowance.grant, Relaxed);
+    header.ahead.store(allowance.ahead, Relaxed);
 }
 
 /// Waits for bytes of a stream of which it is known when they come.

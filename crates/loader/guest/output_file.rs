@@ -38,7 +38,7 @@ pub fn may_be_on(device: u64) -> bool {
 
 /// Is it one? No program has such seals and such a name by accident.
 pub fn is(fd: usize) -> bool {
-    if sys::call(nr::FCNTL, &[fd, F_GET_SEALS]) != abi::SHEET_SEALS as isize {
+    if sys::call(nr::FCNTL, &[fd, F_GET_SEALS]) != abi::OUTPUT_FILE_SEALS as isize {
         return false;
     }
     let mut text = [0_u8; 32];

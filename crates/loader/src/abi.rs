@@ -48,7 +48,7 @@ pub const CAPABILITIES: u64 = (1 << 41) - 1;
 /// After so many bytes more in files the controller looks whether they are output.
 pub const WRITTEN_BYTES: u64 = 16 << 20;
 /// Seals of the files in memory that are standard output and error: F_SEAL_SEAL and F_SEAL_SHRINK.
-pub const SHEET_SEALS: i32 = 1 | 2;
+pub const OUTPUT_FILE_SEALS: i32 = 1 | 2;
 /// Bytes of a host name (HOST_NAME_MAX and its end).
 pub const NAME_BYTES: usize = 65;
 

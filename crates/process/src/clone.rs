@@ -48,20 +48,20 @@ struct NewProcess {
 /// Bytes of the stack on which [`begin`] runs.
 const STACK_BYTES: usize = 64 * 1024;
 
-extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `clone_loader` passes its plan, for a process 1 or a nursery, and waits (CLONE_VFORK) until this process has executed or ended. Only system calls here.
+extern "C" fn begin(new: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `clone_loader` passes its `NewProcess`, for a process 1 or a nursery, and waits (CLONE_VFORK) until this process has executed or ended. Only system calls here.
     unsafe {
-        let plan = &mut *plan.cast::<NewProcess>();
-        if let Some(mapping) = &plan.mapped
+        let new = &mut *new.cast::<NewProcess>();
+        if let Some(mapping) = &new.mapped
             && let Err(errno) = mapping.wait_and_become()
         {
-            plan.failed = (errno, "become the user of a user namespace");
+            new.failed = (errno, "become the user of a user namespace");
             return 1;
         }
-        for (path, text) in &plan.maps {
+        for (path, text) in &new.maps {
             let fd = libc::open(path.as_ptr(), libc::O_WRONLY);
             if libc::write(fd, text.as_ptr().cast(), text.len()) < 0 {
-                plan.failed = (*libc::__errno_location(), "write the maps of a user namespace");
+                new.failed = (*libc::__errno_location(), "write the maps of a user namespace");
                 return 1;
             }
             libc::close(fd);
@@ -72,9 +72,9 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         // The host's own limit must not show.
         let most = limit.rlim_max.min(DESCRIPTORS_MAX);
-        let usual = match plan.limits.and_then(|limits| limits.descriptors).map(libc::rlim_t::from) {
+        let usual = match new.limits.and_then(|limits| limits.descriptors).map(libc::rlim_t::from) {
             Some(wanted) if wanted > limit.rlim_max => {
-                plan.failed = (libc::EPERM, TOO_MANY_DESCRIPTORS);
+                new.failed = (libc::EPERM, TOO_MANY_DESCRIPTORS);
                 return 1;
             }
             Some(wanted) => libc::rlimit { rlim_cur: wanted, rlim_max: wanted },
@@ -83,29 +83,29 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         let wide = libc::rlimit { rlim_cur: most.max(1200).min(limit.rlim_max), rlim_max: limit.rlim_max };
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wide);
         // Out of the way first: the numbers may be each other's.
-        for (from, _) in &mut plan.descriptors {
+        for (from, _) in &mut new.descriptors {
             *from = libc::fcntl(*from, libc::F_DUPFD, 1100);
             if *from < 0 {
-                plan.failed = (*libc::__errno_location(), "move descriptors");
+                new.failed = (*libc::__errno_location(), "move descriptors");
                 return 1;
             }
         }
         for number in abi::DESCRIPTOR_COMMANDS..=abi::DESCRIPTOR_CONTROL {
-            match plan.descriptors.iter().find(|(_, to)| *to == number) {
+            match new.descriptors.iter().find(|(_, to)| *to == number) {
                 Some((from, to)) => libc::dup2(*from, *to),
                 None => libc::close(number),
             };
         }
         libc::syscall(libc::SYS_close_range, 3, abi::DESCRIPTOR_COMMANDS - 1, 0);
         libc::syscall(libc::SYS_close_range, abi::DESCRIPTOR_CONTROL + 1, u32::MAX, 0);
-        if plan.limits.is_some() {
+        if new.limits.is_some() {
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const usual);
         }
         for (which, soft) in LIMITS {
             libc::getrlimit(which, &raw mut limit);
             // Where the host allows less, that is what there is.
             limit.rlim_cur = soft.min(limit.rlim_max);
-            if let (libc::RLIMIT_DATA, Some(bytes)) = (which, plan.limits.and_then(|limits| limits.memory)) {
+            if let (libc::RLIMIT_DATA, Some(bytes)) = (which, new.limits.and_then(|limits| limits.memory)) {
                 let bytes = bytes + abi::own_share(abi::LIMIT_DATA);
                 limit = libc::rlimit { rlim_cur: bytes.min(limit.rlim_max), rlim_max: bytes.min(limit.rlim_max) };
             }
@@ -115,7 +115,7 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-        if let Some(cpu) = plan.cpu {
+        if let Some(cpu) = new.cpu {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(cpu, &mut set);
             libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
@@ -130,25 +130,25 @@ extern "C" fn begin(plan: *mut libc::c_void) -> libc::c_int {
             environment.as_ptr(),
             libc::AT_EMPTY_PATH,
         );
-        plan.failed = (*libc::__errno_location(), "execute the loader");
+        new.failed = (*libc::__errno_location(), "execute the loader");
         1
     }
 }
 
 /// Makes process 1 and waits until it has executed the loader, or has failed.
-fn clone_init(plan: &mut NewProcess, namespaces: libc::c_int) -> libc::pid_t {
+fn clone_init(new: &mut NewProcess, namespaces: libc::c_int) -> libc::pid_t {
     let mut stack = vec![0_u64; STACK_BYTES / 8];
-    let number = plan.mapped.as_ref().map_or(std::ptr::null_mut(), |mapping| mapping.pid.as_ptr());
+    let number = new.mapped.as_ref().map_or(std::ptr::null_mut(), |mapping| mapping.pid.as_ptr());
     let tell = if number.is_null() { 0 } else { libc::CLONE_PARENT_SETTID };
     let top = stack.len() - 2;
     // SAFETY: the stack is ours and large enough; `begin` makes system calls only, and the parent waits until it is done with the stack; the
-    // number is an atomic that the plan shares.
+    // number is an atomic that `new` shares.
     unsafe {
         libc::clone(
             begin,
             stack.as_mut_ptr().add(top).cast(),
             libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD | tell | namespaces,
-            (&raw mut *plan).cast(),
+            (&raw mut *new).cast(),
             number,
         )
     }
@@ -177,13 +177,13 @@ pub(super) fn clone_loader(
     let mapped = matches!(users, Users::OnlyNobody).then(Mapping::default);
     let descriptors = descriptors.iter().map(|(fd, number)| (fd.as_raw_fd(), *number));
     let descriptors = descriptors.chain([(image.as_raw_fd(), abi::DESCRIPTOR_LOADER)]).collect();
-    let mut plan = NewProcess { descriptors, cpu, maps, mapped, limits, failed: (0, "") };
-    let mapping = plan.mapped.clone();
+    let mut new = NewProcess { descriptors, cpu, maps, mapped, limits, failed: (0, "") };
+    let mapping = new.mapped.clone();
     let pid = std::thread::scope(|scope| {
         if let Some(mapping) = &mapping {
             scope.spawn(|| mapping.serve());
         }
-        let pid = clone_init(&mut plan, namespaces);
+        let pid = clone_init(&mut new, namespaces);
         if let Some(mapping) = &mapping {
             mapping.over();
         }
@@ -192,9 +192,9 @@ pub(super) fn clone_loader(
     if pid < 0 {
         return Err(step("make the namespaces of a node (user namespaces must be allowed)")(sys::last()));
     }
-    if plan.failed.0 != 0 {
+    if new.failed.0 != 0 {
         let _ = sys::wait(pid, 0);
-        return Err(step(plan.failed.1)(Errno(plan.failed.0)));
+        return Err(step(new.failed.1)(Errno(new.failed.0)));
     }
     Ok(pid)
 }

@@ -46,7 +46,7 @@ impl OutputFile {
     pub fn new(name: &std::ffi::CStr, bytes_max: u64) -> io::Result<OutputFile> {
         let memory = memory_file(name, libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING).map_err(error)?;
         // Programs that share it (fork, dup) append; for those that open /dev/stdout anew the loader sees to that. O_TRUNC is not to empty it.
-        for (what, value) in [(libc::F_SETFL, libc::O_APPEND), (libc::F_ADD_SEALS, abi::SHEET_SEALS)] {
+        for (what, value) in [(libc::F_SETFL, libc::O_APPEND), (libc::F_ADD_SEALS, abi::OUTPUT_FILE_SEALS)] {
             // SAFETY: takes no pointers.
             if unsafe { libc::fcntl(memory.as_raw_fd(), what, value) } < 0 {
                 return Err(io::Error::last_os_error());
@@ -128,67 +128,67 @@ mod tests {
 
     #[test]
     fn what_is_written_is_taken_once_and_in_order() {
-        let mut sheet = OutputFile::new(c"stdout", 1 << 20).expect("a file");
-        let mut one = File::from(sheet.descriptor().expect("a descriptor"));
-        let mut other = File::from(sheet.descriptor().expect("a descriptor"));
+        let mut output = OutputFile::new(c"stdout", 1 << 20).expect("a file");
+        let mut one = File::from(output.descriptor().expect("a descriptor"));
+        let mut other = File::from(output.descriptor().expect("a descriptor"));
         one.write_all(b"one ").expect("room");
         other.write_all(b"two ").expect("room");
-        assert_eq!(sheet.take(6).expect("bytes"), b"one tw");
+        assert_eq!(output.take(6).expect("bytes"), b"one tw");
         one.write_all(b"three").expect("room");
-        assert_eq!(sheet.take(100).expect("bytes"), b"o three");
-        assert_eq!(sheet.take(100).expect("bytes"), b"");
+        assert_eq!(output.take(100).expect("bytes"), b"o three");
+        assert_eq!(output.take(100).expect("bytes"), b"");
     }
 
     #[test]
     fn nobody_makes_it_shorter_or_it_is_noticed() {
-        let mut sheet = OutputFile::new(c"stdout", 1 << 20).expect("a file");
-        let mut file = File::from(sheet.descriptor().expect("a descriptor"));
+        let mut output = OutputFile::new(c"stdout", 1 << 20).expect("a file");
+        let mut file = File::from(output.descriptor().expect("a descriptor"));
         file.write_all(b"kept").expect("room");
         assert_eq!(file.set_len(0).map_err(|error| error.raw_os_error()), Err(Some(libc::EPERM)));
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         assert!(File::create(path).is_err(), "O_TRUNC");
-        assert_eq!(sheet.take(100).expect("bytes"), b"kept");
+        assert_eq!(output.take(100).expect("bytes"), b"kept");
         // One without the seal.
         let memory = memory_file(c"stdout", libc::MFD_CLOEXEC).expect("a file");
-        let mut sheet = OutputFile { file: File::from(memory), read: 0, seen: 0, bytes_max: 1 << 20, spilled: 1 << 20 };
-        let mut file = File::from(sheet.descriptor().expect("a descriptor"));
+        let mut output = OutputFile { file: File::from(memory), read: 0, seen: 0, bytes_max: 1 << 20, spilled: 1 << 20 };
+        let mut file = File::from(output.descriptor().expect("a descriptor"));
         file.write_all(b"lost").expect("room");
-        assert_eq!(sheet.take(100).expect("bytes"), b"lost");
+        assert_eq!(output.take(100).expect("bytes"), b"lost");
         file.set_len(1).expect("shorter");
-        assert!(sheet.take(100).is_err_and(|error| error.to_string().contains("1 bytes, and had 4")));
+        assert!(output.take(100).is_err_and(|error| error.to_string().contains("1 bytes, and had 4")));
     }
 
     #[test]
     fn what_was_taken_before_anybody_peeked_is_not_seen_again() {
-        let mut sheet = OutputFile::new(c"stdout", 1 << 20).expect("a file");
-        let mut file = File::from(sheet.descriptor().expect("a descriptor"));
+        let mut output = OutputFile::new(c"stdout", 1 << 20).expect("a file");
+        let mut file = File::from(output.descriptor().expect("a descriptor"));
         file.write_all(b"untold ").expect("room");
-        assert_eq!(sheet.take(100).expect("bytes"), b"untold ");
+        assert_eq!(output.take(100).expect("bytes"), b"untold ");
         file.write_all(b"told ").expect("room");
-        assert_eq!(sheet.peek(100).expect("bytes"), b"told ");
+        assert_eq!(output.peek(100).expect("bytes"), b"told ");
         file.write_all(b"more").expect("room");
-        assert_eq!(sheet.peek(100).expect("bytes"), b"more");
-        assert_eq!(sheet.take(100).expect("bytes"), b"told more");
-        assert_eq!(sheet.peek(100).expect("bytes"), b"");
+        assert_eq!(output.peek(100).expect("bytes"), b"more");
+        assert_eq!(output.take(100).expect("bytes"), b"told more");
+        assert_eq!(output.peek(100).expect("bytes"), b"");
     }
 
     #[test]
     fn what_is_behind_the_bound_is_counted_and_takes_no_memory() {
         use std::os::unix::fs::MetadataExt as _;
-        let mut sheet = OutputFile::new(c"stdout", 1 << 20).expect("a file");
-        let mut file = File::from(sheet.descriptor().expect("a descriptor"));
+        let mut output = OutputFile::new(c"stdout", 1 << 20).expect("a file");
+        let mut file = File::from(output.descriptor().expect("a descriptor"));
         let held = |file: &File| file.metadata().expect("the file").blocks() * 512;
         file.write_all(&vec![b'a'; 1 << 20]).expect("room");
-        assert_eq!((sheet.spill().expect("a hole"), held(&file)), (0, 1 << 20));
+        assert_eq!((output.spill().expect("a hole"), held(&file)), (0, 1 << 20));
         for round in 1..=4_u64 {
             file.write_all(&vec![b'b'; 3 << 20]).expect("room");
             assert_eq!(held(&file), 4 << 20);
-            assert_eq!((sheet.spill().expect("a hole"), sheet.spill().expect("no hole")), (3 << 20, 0));
+            assert_eq!((output.spill().expect("a hole"), output.spill().expect("no hole")), (3 << 20, 0));
             let metadata = file.metadata().expect("the file");
             assert_eq!((held(&file), metadata.len()), (1 << 20, (1 << 20) + round * (3 << 20)), "the program does not notice");
         }
-        assert_eq!(sheet.take(usize::MAX).expect("bytes"), vec![b'a'; 1 << 20]);
-        assert_eq!(sheet.take(usize::MAX).expect("bytes"), b"");
+        assert_eq!(output.take(usize::MAX).expect("bytes"), vec![b'a'; 1 << 20]);
+        assert_eq!(output.take(usize::MAX).expect("bytes"), b"");
     }
 
     #[test]

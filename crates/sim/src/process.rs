@@ -372,8 +372,8 @@ impl Program {
         let [output, error] = match &self.output {
             Some(kept) => kept,
             None => {
-                let sheet = |name| OutputFile::new(name, self.plan.output_max).map_err(trouble);
-                &*new.insert([sheet(c"stdout")?, sheet(c"stderr")?])
+                let file = |name| OutputFile::new(name, self.plan.output_max).map_err(trouble);
+                &*new.insert([file(c"stdout")?, file(c"stderr")?])
             }
         };
         let spec = Spawn {
@@ -428,7 +428,7 @@ impl Program {
     /// Lets go of what was written behind the bytes that are wanted.
     fn spill(&mut self, cx: &mut dyn ActorContext) {
         // A kernel that makes no holes keeps it, and it is counted the next time.
-        let lost: u64 = self.output.iter_mut().flatten().map(|sheet| sheet.spill().unwrap_or(0)).sum();
+        let lost: u64 = self.output.iter_mut().flatten().map(|file| file.spill().unwrap_or(0)).sum();
         if lost > 0 {
             cx.lost(self.id, lost);
         }
@@ -439,9 +439,9 @@ impl Program {
     fn fetch(&mut self, cx: &mut dyn ActorContext) {
         self.spill(cx);
         let Some([output, error]) = &mut self.output else { return };
-        for (stream, sheet) in [(Stream::Output, output), (Stream::Error, error)] {
+        for (stream, file) in [(Stream::Output, output), (Stream::Error, error)] {
             loop {
-                match sheet.take(OUTPUT_BYTES_MAX) {
+                match file.take(OUTPUT_BYTES_MAX) {
                     Ok(bytes) if bytes.is_empty() => break,
                     Ok(bytes) => cx.output(self.id, stream, &bytes),
                     Err(error) => {
@@ -660,9 +660,9 @@ impl Outside for Outer<'_> {
         let Some([output, error]) = self.programs.iter_mut().find(|known| known.id == id).and_then(|known| known.output.as_mut()) else {
             return;
         };
-        for (stream, sheet) in [(Stream::Output, output), (Stream::Error, error)] {
+        for (stream, file) in [(Stream::Output, output), (Stream::Error, error)] {
             // What cannot be read now is told of when it is fetched.
-            self.cx.wrote(at, id, stream, &sheet.peek(OUTPUT_BYTES_MAX).unwrap_or_default());
+            self.cx.wrote(at, id, stream, &file.peek(OUTPUT_BYTES_MAX).unwrap_or_default());
         }
     }
 
