@@ -1,4 +1,4 @@
-//! What the supervisor needs of a node: the socket face without its context, and the tables that answer questions about interfaces.
+//! What every adapter needs of a node: the socket face without its context, and the tables that answer questions about interfaces.
 //!
 //! [`Stack`] exists so that the machinery can be tested against a model that misbehaves on purpose; the host lends it a node's sockets
 //! through [`Lend`], for which `Stack` is implemented once and for all.

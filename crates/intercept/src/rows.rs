@@ -26,7 +26,7 @@ macro_rules! rows {
             $by:ident $(($($what:tt)*))? $(-> $method:ident)? $(, strict $strict:ident $(($($strictly:tt)*))?)?
             $(, notify $($handler:ident)::+ $sentence:literal)? $(, note $($note:literal)+)?;)*
     ) => {
-        /// Every call that the filter sends here: those whose row in the table of calls says so.
+        /// Every call that the filter sends to the supervisor: those whose row in the table of calls says so.
         pub static CALLS: &[CallRow] = &[$($(row(calls::$name::NAME, $number, $sentence),)?)*];
     };
 }

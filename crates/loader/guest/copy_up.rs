@@ -2,7 +2,7 @@
 //! (EOVERFLOW). So the file is copied here, under its name, and belongs to the node from then on; then the call is made again.
 //!
 //! What is refused: files that nobody may read (their contents are not known; under /var, where they are logs and states, the copy is empty), and files in folders that are not the
-//! node's (`process::root` says which are).
+//! node's (`weft_process::files` says which are).
 
 use crate::block::Thread;
 use crate::calls::number as nr;

@@ -17,7 +17,7 @@ const O_CLOEXEC: usize = 0o2_000_000;
 const O_ACCMODE: usize = 3;
 const SEGMENTS: &[u8] = b"/proc/sysvipc/shm";
 const UUID: &[u8] = b"/proc/sys/kernel/random/uuid";
-/// A path, and what is opened instead: what `process::root` has put there.
+/// A path, and what is opened instead: what `weft_process::files` has put there.
 const BOOT_ID: (&[u8], &CStr) = (b"/proc/sys/kernel/random/boot_id", c"/run/weft/boot_id");
 
 /// The beginning of a path of the program's, as much as is needed here; None: it cannot be read, or is longer.

@@ -114,7 +114,7 @@ impl Session {
         name
     }
 
-    /// getsockopt(2) of what the socket's carrier would answer wrongly. None: it would answer rightly, or nobody knows the option.
+    /// getsockopt(2) of what a stand-in would answer wrongly. None: it would answer rightly, or nobody knows the option.
     pub fn option(&self, level: i32, name: i32) -> Option<Vec<u8>> {
         let value = match (level, name) {
             (SOL_SOCKET, SO_DOMAIN) => i32::from(AF_NETLINK),

@@ -1,9 +1,9 @@
 //! Brings unmodified programs to weft's socket model: the *notify* adapter, in real time.
 //!
 //! A seccomp filter ([`filter`]) sends a program's network calls to the [`Supervisor`], which answers them from a
-//! [`Stack`](weft_intercept::Stack); everything
-//! else runs natively. `socket` is answered with a *stand-in*, an AF_UNIX socket whose other end the supervisor holds ([`standin`]), so
-//! that reading, writing, polling, forking and passing descriptors need no trap. Nothing is injected into the program.
+//! [`Stack`](weft_intercept::Stack); everything else runs natively. `socket` is answered with a *stand-in*, an AF_UNIX socket whose other
+//! end the supervisor holds ([`standin`]), so that reading, writing, polling, forking and passing descriptors need no trap. Nothing is injected
+//! into the program.
 //!
 //! The supervisor is one object for all process trees of a node, driven by the host's event loop: it registers descriptors through a
 //! [`Reactor`], is told of their readiness by [`Supervisor::on_event`], and of changes in the stack by [`Supervisor::after_stack_ran`].

@@ -1,4 +1,6 @@
-//! The controller of a node's processes in virtual time.
+//! The controller of programs that run inside the loader: a node's processes in virtual time, and programs of a stack in real time (`--strict`, in
+//! `real`). The rest of this page is about virtual time; in real time programs and their threads run as the host's kernel lets them, and only calls
+//! on sockets arrive here.
 //!
 //! A [`Tree`] owns process 1 of a node (its own pid, mount, host name and network namespaces) and every process below it. They run inside
 //! the loader (`weft-loader`): calls that need the node, another process or the clock arrive here through the arena, one at a time. One

@@ -406,7 +406,7 @@ impl World {
         self.state.program(program)
     }
 
-    /// Writes what programs wrote, line by line, with the virtual time: [`said`] has the format. Empty unless the plan says [`Plan::log`].
+    /// Writes what programs wrote, line by line, with the virtual time: [`crate::output_log`] has the format. Empty unless the plan says [`Plan::log`].
     ///
     /// # Errors
     /// Of `out`.

@@ -34,7 +34,7 @@ pub struct Kind {
 
 impl Kind {
     /// # Errors
-    /// EINVAL: there are no such flags. EPERM, EAFNOSUPPORT: nobody has sockets of this family.
+    /// EINVAL: there are no such flags.
     pub fn asked(call: calls::Socket) -> Result<Kind, Errno> {
         let (domain, kind, protocol) = (call.family.get(), call.kind.get() & TYPE_MASK, call.protocol.get());
         let flags = call.kind.get() & !TYPE_MASK;
@@ -44,7 +44,7 @@ impl Kind {
         Ok(Kind { domain, kind, protocol, flags })
     }
 
-    /// What sockets of a family that weft has none of fail with.
+    /// What sockets of a family that weft has none of fail with: EPERM, EAFNOSUPPORT.
     pub fn no_such_family(&self) -> Errno {
         // packet_create: "if (!ns_capable(net->user_ns, CAP_NET_RAW)) return -EPERM;"
         Errno(if self.domain == libc::AF_PACKET { libc::EPERM } else { libc::EAFNOSUPPORT })

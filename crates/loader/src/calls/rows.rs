@@ -14,8 +14,8 @@
 //! | `entry` | the entry itself: what it returns is no result |
 //! | `same` | whoever does in virtual time |
 //!
-//! Behind `->` stands the controller's handler of a call that comes to it and is about no descriptor of sockets (`process::answer` in the crate of
-//! the process model). Behind `notify` stands the supervisor's handler of the calls at which the notify adapter's filter stops, and a sentence about what it does.
+//! Behind `->` stands the controller's handler of a call that comes to it and is about no descriptor of sockets (`answer.rs` of
+//! weft-process). Behind `notify` stands the supervisor's handler of the calls at which the notify adapter's filter stops, and a sentence about what it does.
 //! Behind `note` stand rows of docs/compatibility.md that say what is not as on Linux in virtual time.
 
 /// Gives every row to the macro of this name.

@@ -1,6 +1,6 @@
 //! Folders of the host's that programs of a node can change: a layer between the host's files and the node's own, with the same folders, empty, that belong to the nodes. An overlay
 //! says of a folder what its uppermost layer says, so whoever runs weft, root of a node may make, rename and remove files there; files themselves are copied when that is asked for
-//! (`guest/own.rs` of the loader).
+//! (`guest/copy_up.rs` of the loader).
 //!
 //! Folders that others may not read on the host are empty: what is in them would depend on who runs weft.
 
