@@ -132,12 +132,13 @@ impl Session {
     /// setsockopt(2) of SOL_NETLINK.
     ///
     /// # Errors
-    /// EINVAL for a value or group that makes no sense; ENOPROTOOPT.
+    /// EINVAL for a group that makes no sense; ENOPROTOOPT.
     pub fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<(), i32> {
         if level != SOL_NETLINK {
             return Err(ENOPROTOOPT);
         }
-        let number = value.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes).ok_or(EINVAL)?;
+        // netlink_setsockopt: "if (optlen >= sizeof(int) && copy_from_sockptr(&val, optval, sizeof(int))) return -EFAULT;", of a val that is 0.
+        let number = value.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
         let known_group = (1..=GROUPS_MAX).contains(&number);
         match name {
             NETLINK_EXT_ACK => self.options.extended = number != 0,

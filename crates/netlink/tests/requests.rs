@@ -423,6 +423,7 @@ fn groups_of_a_socket_hear_what_they_asked_for_and_one_packet_has_all_of_a_group
     let packet = listener.notification("address", &address, &mut node).unwrap();
     assert_eq!(messages(&[packet])[0].0, 21, "RTM_DELADDR");
     assert_eq!(listener.set_option(SOL_NETLINK, 1, &0_u32.to_ne_bytes()), Err(22));
+    assert_eq!(listener.set_option(SOL_NETLINK, 1, &[5]), Err(22), "a short value is 0");
     assert_eq!(listener.set_option(SOL_NETLINK, 77, &0_u32.to_ne_bytes()), Err(92));
 }
 

@@ -150,8 +150,6 @@ impl Carrier for PostedLink<'_> {
         if level == libc::SOL_SOCKET {
             return Ok(true);
         }
-        // netlink_setsockopt: "if (optlen >= sizeof(int) && copy_from_sockptr(&val, optval, sizeof(int))) return -EFAULT;", of a val that is 0.
-        let value = if value.len() < size_of::<i32>() { &[0; size_of::<i32>()] } else { value };
         let set = self.link()?.state.set_option(level, name, value).map_err(Errno);
         self.tree.forget_alerts(self.outside);
         set.map(|()| true)

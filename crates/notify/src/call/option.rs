@@ -84,8 +84,6 @@ pub(super) fn set(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, value: &
         if level == libc::SOL_SOCKET {
             return Ok(false);
         }
-        // netlink_setsockopt: "if (optlen >= sizeof(int) && copy_from_sockptr(&val, optval, sizeof(int))) return -EFAULT;", of a val that is 0.
-        let value = if value.len() < size_of::<i32>() { &[0; size_of::<i32>()] } else { value };
         return session.set_option(level, name, value).map(|()| true).map_err(Errno);
     }
     let Some(socket) = one.socket() else { return Err(Errno(libc::EBADF)) };
