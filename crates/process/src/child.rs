@@ -42,28 +42,7 @@ impl Tree {
             .and_then(|id| self.tasks.processes.get(&id))
             .map(|one| (one.program, one.group, one.session, one.name.clone()))
             .unwrap_or_default();
-        let one = Process {
-            pid: 0,
-            program,
-            parent,
-            group,
-            session,
-            outer: 0,
-            pidfd: None,
-            threads: Vec::new(),
-            queue: pending::PendingSignals::default(),
-            status: None,
-            stopped: None,
-            continued: false,
-            exit_signal: libc::SIGCHLD,
-            death_signal: 0,
-            vfork_of: None,
-            ended_threads: false,
-            timers: super::timers::ProcessTimers::default(),
-            cpu: 0,
-            began: self.clock,
-            name,
-        };
+        let one = Process { program, parent, group, session, exit_signal: libc::SIGCHLD, name, ..Process::new(0, 0, self.clock) };
         self.tasks.processes.insert(process, one);
         let thread = self.new_thread(process);
         if thread.is_none() {

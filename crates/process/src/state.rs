@@ -191,6 +191,34 @@ pub(super) struct Process {
     pub name: String,
 }
 
+impl Process {
+    /// One without threads and relatives. `pid` is its number in the node, `outer` that outside; 0: not known yet.
+    pub fn new(pid: u32, outer: u32, began: Instant) -> Process {
+        Process {
+            pid,
+            program: 0,
+            parent: None,
+            group: 0,
+            session: 0,
+            outer,
+            pidfd: None,
+            threads: Vec::new(),
+            queue: PendingSignals::default(),
+            status: None,
+            stopped: None,
+            continued: false,
+            exit_signal: 0,
+            death_signal: 0,
+            vfork_of: None,
+            ended_threads: false,
+            timers: ProcessTimers::default(),
+            cpu: 0,
+            began,
+            name: String::new(),
+        }
+    }
+}
+
 /// A program on its way to its first post.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Early {

@@ -19,7 +19,6 @@ use super::ids::{ProcessId, ThreadId};
 use super::object::{Body, Object};
 use super::outcome::Outcome;
 use super::outside::Outside;
-use super::pending;
 use super::state::{Process, State, Thread};
 use super::tree::Tree;
 use poller::Poller;
@@ -282,28 +281,7 @@ impl Tree {
         let id = real.processes;
         let pidfd = sys::pidfd_open_process(pid).ok()?;
         real.watch(pidfd.as_fd(), TOKEN_PROCESS | id as u64, libc::EPOLLIN).ok()?;
-        let one = Process {
-            pid,
-            program: pid,
-            parent: None,
-            group: 0,
-            session: 0,
-            outer: pid,
-            pidfd: Some(pidfd),
-            threads: Vec::new(),
-            queue: pending::PendingSignals::default(),
-            status: None,
-            stopped: None,
-            continued: false,
-            exit_signal: 0,
-            death_signal: 0,
-            vfork_of: None,
-            ended_threads: false,
-            timers: super::timers::ProcessTimers::default(),
-            cpu: 0,
-            began: self.clock,
-            name: String::new(),
-        };
+        let one = Process { program: pid, pidfd: Some(pidfd), ..Process::new(pid, pid, self.clock) };
         self.tasks.processes.insert(id, one);
         Some(id)
     }
