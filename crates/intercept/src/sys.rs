@@ -59,7 +59,7 @@ pub fn write_memory(tid: u32, address: u64, from: &[u8]) -> Result<(), Errno> {
 pub const VECTORS_MAX: usize = 1024;
 
 /// (address, bytes) pieces of another process as process_vm_readv(2) takes them, at most so many bytes.
-pub fn remote_vectors(vectors: &[(u64, u64)], limit: usize) -> Vec<libc::iovec> {
+fn remote_vectors(vectors: &[(u64, u64)], limit: usize) -> Vec<libc::iovec> {
     let mut left = limit as u64;
     let mut remote = Vec::with_capacity(vectors.len().min(VECTORS_MAX));
     for &(address, bytes) in vectors.iter().take(VECTORS_MAX) {
@@ -95,7 +95,7 @@ pub fn read_vectors(tid: u32, vectors: &[(u64, u64)], limit: usize) -> Result<By
 }
 
 /// Scatters into a process's memory; returns how many bytes fitted before the vectors ended or a bad page came.
-pub fn write_vectors(tid: u32, vectors: &[(u64, u64)], from: &[u8]) -> Result<usize, Errno> {
+fn write_vectors(tid: u32, vectors: &[(u64, u64)], from: &[u8]) -> Result<usize, Errno> {
     let remote = remote_vectors(vectors, from.len());
     if from.is_empty() || remote.is_empty() {
         return Ok(0);
@@ -282,4 +282,23 @@ pub fn detached_mount(folder: &std::path::Path, users: &str) -> Result<OwnedFd, 
         let _ = set(IDMAP, users.as_raw_fd() as u64, 0);
     }
     Ok(tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_process_is_copied_and_bad_addresses_are_efault() {
+        let me = std::process::id();
+        let data = *b"abcdefgh";
+        let mut copy = [0; 8];
+        read_memory(me, data.as_ptr() as u64, &mut copy).unwrap();
+        assert_eq!(copy, data);
+        assert_eq!(read_memory(me, 8, &mut copy), Err(Errno(libc::EFAULT)));
+        assert_eq!(write_memory(me, 8, &copy), Err(Errno(libc::EFAULT)));
+        assert_eq!(read_vectors(me, &[(8, 4)], 100), Err(Errno(libc::EFAULT)));
+        let gathered = read_vectors(me, &[(data.as_ptr() as u64, 3), (data.as_ptr() as u64 + 6, u64::MAX)], 5).unwrap();
+        assert_eq!(&gathered[..], b"abcgh");
+    }
 }

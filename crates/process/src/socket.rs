@@ -1,5 +1,5 @@
-//! Sockets of programs in virtual time: [`weft_intercept::socket_calls`] over the socket model. Each call takes effect at the caller's own time; one that would
-//! block is tried again when its socket changes.
+//! Sockets of programs in virtual time and with `--strict`: [`weft_intercept::socket_calls`] over the socket model. Each call takes effect at the
+//! caller's own time; one that would block is tried again when its socket changes.
 
 use super::caller::{Caller, Posted};
 use super::ids::ThreadId;

@@ -18,7 +18,7 @@ use crate::sys::Errno;
 use weft_loader::calls::{self, Call as _};
 
 /// The bits of socket(2)'s type that are not flags (SOCK_TYPE_MASK).
-pub const TYPE_MASK: i32 = 0xf;
+const TYPE_MASK: i32 = 0xf;
 
 /// What socket(2) is asked for.
 pub struct Kind {

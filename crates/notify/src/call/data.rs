@@ -16,9 +16,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::Memory as _;
+use weft_intercept::socket_calls;
 use weft_intercept::socket_calls::data::{DATAGRAM_BYTES_MAX, Several, gather};
 use weft_intercept::socket_calls::message::{MESSAGES_MAX, Message, TCP_INQ, Taken, joined};
-use weft_intercept::socket_calls::{self};
 use weft_loader::calls;
 
 /// Most bytes of a stream moved by one call.
