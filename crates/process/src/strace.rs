@@ -284,12 +284,25 @@ fn address(out: &mut String, caller: &Caller<'_>, pointer: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_loader::calls::Argument as _;
 
     #[test]
     fn flags_and_data_are_shown_as_strace_does() {
         let mut out = String::new();
         open_flags(&mut out, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC);
         assert_eq!(out, "O_WRONLY|O_CREAT|O_TRUNC|O_CLOEXEC");
+        // One bit, and a name for each call that has it.
+        for (shown, names) in [
+            (calls::UnlinkFlags::SHOWN, "AT_REMOVEDIR"),
+            (calls::AccessFlags::SHOWN, "AT_EACCESS"),
+            (calls::HandleFlags::SHOWN, "AT_HANDLE_FID"),
+            (calls::AtFlags::SHOWN, "0x200"),
+        ] {
+            let Shown::Flags(known) = shown else { panic!("{shown:?}") };
+            out.clear();
+            flags(&mut out, known, 0x200);
+            assert_eq!(out, names);
+        }
         out.clear();
         quote(&mut out, b"a\n\"\x00\xff", true);
         assert_eq!(out, "\"a\\n\\\"\\x00\\xff\"...");

@@ -67,15 +67,23 @@ flags! {
         WNOHANG = 0x1, WUNTRACED = 0x2, WEXITED = 0x4, WCONTINUED = 0x8, WNOWAIT = 0x100_0000, __WNOTHREAD = 0x2000_0000,
         __WALL = 0x4000_0000, __WCLONE = 0x8000_0000,
     }
-    /// Of calls with a folder and a path (linux/fcntl.h). Of unlinkat(2) 0x200 is AT_REMOVEDIR, of faccessat2(2) AT_EACCESS.
+    /// Of calls with a folder and a path (linux/fcntl.h). 0x200 means something else to each of the three that have it.
     AtFlags {
-        AT_SYMLINK_NOFOLLOW = 0x100, AT_REMOVEDIR = 0x200, AT_SYMLINK_FOLLOW = 0x400, AT_NO_AUTOMOUNT = 0x800, AT_EMPTY_PATH = 0x1000,
+        AT_SYMLINK_NOFOLLOW = 0x100, AT_SYMLINK_FOLLOW = 0x400, AT_NO_AUTOMOUNT = 0x800, AT_EMPTY_PATH = 0x1000,
         AT_STATX_FORCE_SYNC = 0x2000, AT_STATX_DONT_SYNC = 0x4000, AT_RECURSIVE = 0x8000,
     }
+    /// unlinkat(2)
+    UnlinkFlags { AT_REMOVEDIR = 0x200 }
+    /// faccessat2(2)
+    AccessFlags { AT_SYMLINK_NOFOLLOW = 0x100, AT_EACCESS = 0x200, AT_EMPTY_PATH = 0x1000 }
+    /// name_to_handle_at(2)
+    HandleFlags { AT_HANDLE_MNT_ID_UNIQUE = 0x1, AT_HANDLE_FID = 0x200, AT_SYMLINK_FOLLOW = 0x400, AT_EMPTY_PATH = 0x1000 }
     /// futex(2): FUTEX_WAIT is 0 in the lowest bits.
     FutexFlags { FUTEX_PRIVATE_FLAG = 0x80, FUTEX_CLOCK_REALTIME = 0x100 }
-    /// Of sleeping and of timers.
-    TimerFlags { TIMER_ABSTIME = 0x1, TFD_TIMER_CANCEL_ON_SET = 0x2 }
+    /// clock_nanosleep(2), timer_settime(2)
+    TimerFlags { TIMER_ABSTIME = 0x1 }
+    /// timerfd_settime(2)
+    TimerfdFlags { TFD_TIMER_ABSTIME = 0x1, TFD_TIMER_CANCEL_ON_SET = 0x2 }
     /// splice(2), tee(2), vmsplice(2)
     SpliceFlags { SPLICE_F_MOVE = 0x1, SPLICE_F_NONBLOCK = 0x2, SPLICE_F_MORE = 0x4, SPLICE_F_GIFT = 0x8 }
     /// getrandom(2)

@@ -341,7 +341,7 @@ macro_rules! for_each_call {
             261 FUTIMESAT Futimesat(dfd: Dir, filename: Path, utimes: Address): program(files::futimesat);
             262 NEWFSTATAT Newfstatat(dfd: Dir, filename: Path, statbuf: Out<kernel::Stat>, flag: AtFlags): program(files::newfstatat),
                 note "file-numbers";
-            263 UNLINKAT Unlinkat(dfd: Dir, pathname: Path, flag: AtFlags): kernel;
+            263 UNLINKAT Unlinkat(dfd: Dir, pathname: Path, flag: UnlinkFlags): kernel;
             264 RENAMEAT Renameat(olddfd: Dir, oldname: Path, newdfd: Dir, newname: Path): program(files::renameat);
             265 LINKAT Linkat(olddfd: Dir, oldname: Path, newdfd: Dir, newname: Path, flags: AtFlags): program(files::linkat);
             266 SYMLINKAT Symlinkat(oldname: Path, newdfd: Dir, newname: Path): program(files::symlinkat);
@@ -374,7 +374,7 @@ macro_rules! for_each_call {
             283 TIMERFD_CREATE TimerfdCreate(clockid: Int, flags: NewFlags): forward -> timerfd_create;
             284 EVENTFD Eventfd(count: Uint): kernel;
             285 FALLOCATE Fallocate(fd: Fd, mode: AllocateFlags, offset: Long, len: Long): program(files::fallocate);
-            286 TIMERFD_SETTIME TimerfdSettime(ufd: Fd, flags: TimerFlags, utmr: In<kernel::Itimerspec>, otmr: Out<kernel::Itimerspec>):
+            286 TIMERFD_SETTIME TimerfdSettime(ufd: Fd, flags: TimerfdFlags, utmr: In<kernel::Itimerspec>, otmr: Out<kernel::Itimerspec>):
                 program(time::timerfd_settime) -> timerfd_settime;
             287 TIMERFD_GETTIME TimerfdGettime(ufd: Fd, otmr: Out<kernel::Itimerspec>): program(time::timerfd_gettime) -> timerfd_gettime;
             288 ACCEPT4 Accept4(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>, flags: NewFlags):
@@ -398,7 +398,7 @@ macro_rules! for_each_call {
             301 FANOTIFY_MARK FanotifyMark(fanotify_fd: Fd, flags: Flags, mask: Flags, dfd: Dir, pathname: Path): refused(ENOSYS);
             302 PRLIMIT64 Prlimit64(pid: Int, resource: Uint, new_rlim: In<kernel::Rlimit>, old_rlim: Out<kernel::Rlimit>):
                 program(machine::prlimit64), note "limits" "descriptor-limit" "cpu-limit";
-            303 NAME_TO_HANDLE_AT NameToHandleAt(dfd: Dir, name: Path, handle: Address, mnt_id: Address, flag: AtFlags):
+            303 NAME_TO_HANDLE_AT NameToHandleAt(dfd: Dir, name: Path, handle: Address, mnt_id: Address, flag: HandleFlags):
                 program(files::name_to_handle_at), note "kernel-order";
             304 OPEN_BY_HANDLE_AT OpenByHandleAt(mountdirfd: Dir, handle: Address, flags: OpenFlags): refused(ENOSYS);
             305 CLOCK_ADJTIME ClockAdjtime(which_clock: Int, utx: Address): refused(EPERM);
@@ -472,7 +472,7 @@ macro_rules! for_each_call {
             437 OPENAT2 Openat2(dfd: Dir, filename: Path, how: In<kernel::OpenHow>, usize: Size):
                 program(files::openat2), strict program(calls::openat2);
             438 PIDFD_GETFD PidfdGetfd(pidfd: Fd, fd: Int, flags: Flags): refused(EPERM);
-            439 FACCESSAT2 Faccessat2(dfd: Dir, filename: Path, mode: Int, flags: AtFlags): kernel;
+            439 FACCESSAT2 Faccessat2(dfd: Dir, filename: Path, mode: Int, flags: AccessFlags): kernel;
             440 PROCESS_MADVISE ProcessMadvise(pidfd: Fd, vec: In<kernel::IoVecs>, vlen: Size, behavior: Int, flags: Flags):
                 refused(ENOSYS);
             441 EPOLL_PWAIT2 EpollPwait2(epfd: Fd, events: Out<kernel::EpollEvents>, maxevents: Int, timeout: In<kernel::Timespec>,
