@@ -192,6 +192,21 @@ fn messages_of_a_stream_leave_no_hole() {
     assert_eq!(place.python(script).trim(), "True True True\nTrue True True");
 }
 
+/// SIOCADDRT, SIOCDELRT, SIOCDARP, SIOCGIWNAME, and SIOCOUTQNSD, which is about the socket: none gets to the host's interfaces.
+#[test]
+fn requests_about_interfaces_are_answered_through_whatever_socket() {
+    let script = r#"
+import fcntl, os, socket
+for one in socket.socket(socket.AF_UNIX), socket.socket(), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0):
+    for request in 0x890b, 0x890c, 0x8953, 0x8b01, 0x894b:
+        try: fcntl.ioctl(one, request, bytearray(128)); print("answered", end=" ")
+        except OSError as error: print(error.errno, end=" ")
+    print()
+"#;
+    let (code, output, _) = Place::new("interfaces").strict(&["/usr/bin/python3", "-c", script]);
+    assert_eq!((code, output.trim()), (Some(0), "95 95 95 19 25 \n95 95 95 19 answered \n95 95 95 19 25"));
+}
+
 #[test]
 fn several_messages_of_a_blocking_stream_wait_for_room() {
     let script = include_str!("../../notify/tests/scripts/stream_messages_that_wait.py");

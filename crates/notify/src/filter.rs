@@ -16,6 +16,7 @@
 use crate::sys::{self, Errno, Instruction};
 use std::os::fd::OwnedFd;
 use weft_intercept::arch;
+use weft_loader::calls::requests;
 
 const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
 const RETURN: u16 = 0x06; // BPF_RET | BPF_K
@@ -80,17 +81,6 @@ pub const IOCTLS: [u32; 7] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_890
 pub const PPPIOCNEWUNIT: u32 = 0xc004_743e;
 /// TUNSETNOCSUM … TUNSETCARRIER of linux/if_tun.h, whose upper halves are directions and sizes: interfaces of the host's.
 pub const IOCTL_TUN: std::ops::Range<u32> = 0x54c8..0x54e4;
-/// All of SIOCADDRT … SIOCDEVPRIVATE: routes, ARP, `SIOC[GS]IF*`, SIOCOUTQNSD, SIOCETHTOOL. Any socket may be used for them, AF_UNIX too.
-pub const IOCTL_RANGE: std::ops::Range<u32> = 0x890b..0x8a00;
-/// Wireless extensions: they too reach the host's interfaces through any socket.
-pub const IOCTL_WIRELESS: std::ops::Range<u32> = 0x8b00..0x8c00;
-
-/// Does a request read or change interfaces, routes or neighbours of whatever network namespace its descriptor belongs to? Such a one is
-/// answered or refused, and never left to the kernel.
-pub fn is_about_interfaces(request: u32) -> bool {
-    IOCTL_RANGE.contains(&request) || IOCTL_WIRELESS.contains(&request) || makes_interfaces(request)
-}
-
 /// USERFAULTFD_IOC_NEW of linux/userfaultfd.h, of /dev/userfaultfd: the other way to what userfaultfd(2) makes.
 pub const USERFAULTFD_NEW: u32 = 0xaa00;
 
@@ -159,11 +149,11 @@ impl Assembler {
         }
         self.interface_ioctl(notify);
     }
-    /// For the requests of [`is_about_interfaces`] and [`USERFAULTFD_NEW`], with the request loaded; falls through for others.
+    /// For the requests of [`requests`], [`makes_interfaces`] and [`USERFAULTFD_NEW`], with the request loaded; falls through for others.
     fn interface_ioctl(&mut self, notify: Label) {
         self.jump(EQUAL, PPPIOCNEWUNIT, Go::To(notify), Go::Next);
         self.jump(EQUAL, USERFAULTFD_NEW, Go::To(notify), Go::Next);
-        for range in [IOCTL_RANGE, IOCTL_WIRELESS] {
+        for range in [requests::INTERFACES, requests::WIRELESS] {
             self.range(range, notify);
         }
         self.and(0xffff);
@@ -415,13 +405,15 @@ mod tests {
         for request in interfaces {
             assert_eq!((native(libc::SYS_ioctl, [3, request, 0, 0, 0, 0]), compat(request as u32)), (NOTIFY, NOTIFY), "{request:#x}");
             assert_eq!(native(libc::SYS_ioctl, [3, request | 1 << 32, 0, 0, 0, 0]), NOTIFY, "the kernel takes an unsigned int");
-            assert!(is_about_interfaces(request as u32));
+            let request = request as u32;
+            let interfaces = requests::is_about_interfaces(request) || makes_interfaces(request);
+            assert_eq!(interfaces, request != requests::SIOCOUTQNSD, "{request:#x}");
         }
         let arguments = [3, USERFAULTFD_NEW.into(), 0, 0, 0, 0];
         assert_eq!((native(libc::SYS_ioctl, arguments), compat(USERFAULTFD_NEW)), (NOTIFY, NOTIFY));
         for request in IOCTLS {
             assert_eq!((native(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0]), compat(request)), (NOTIFY, ALLOW), "{request:#x}");
-            assert!(!is_about_interfaces(request));
+            assert!(!requests::is_about_interfaces(request));
         }
         for request in [0x5401_u32, 0x5413, 0x5421, 0x5451, 0x54c7, 0x54e4, 0x8904, 0x8a00, 0x8aff, 0x8c00, 0] {
             assert_eq!((native(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0]), compat(request)), (ALLOW, ALLOW), "{request:#x}");

@@ -36,6 +36,8 @@ const SIOCSIFMTU: u32 = 0x8922;
 const SIOCSIFNAME: u32 = 0x8923;
 const SIOCSIFHWADDR: u32 = 0x8924;
 const SIOCSIFTXQLEN: u32 = 0x8943;
+/// SIOCADDRT, SIOCDELRT, SIOCDARP, SIOCSARP. What they point to is no `struct ifreq`.
+const ROUTES_AND_ARP: [u32; 4] = [0x890b, 0x890c, 0x8953, 0x8955];
 /// Requests that change something: routes, ARP, SIOCSIF*.
 const SETTING: [u32; 15] = [
     0x890b,
@@ -55,20 +57,15 @@ const SETTING: [u32; 15] = [
     SIOCSIFNAME,
 ];
 
-/// SIOCOUTQNSD, which is about a socket, though its number lies among those about interfaces.
-pub const SIOCOUTQNSD: u32 = 0x894b;
-
-/// Does a request read or change interfaces? Linux keeps these numbers for them (include/uapi/linux/sockios.h).
-pub fn is_about_interfaces(request: u32) -> bool {
-    (0x8910..0x8a00).contains(&request) && request != SIOCOUTQNSD
-}
-
 /// Answers a request about interfaces in a program's memory. EPERM for what would change something if the program does not manage the network,
 /// EOPNOTSUPP for what is not known.
 pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, manages: bool) -> Result<(), Errno> {
     if SETTING.contains(&request) {
         if !manages {
             return Err(Errno(libc::EPERM));
+        }
+        if ROUTES_AND_ARP.contains(&request) {
+            return Err(Errno(libc::EOPNOTSUPP));
         }
         let mut ifreq = [0; IFREQ_BYTES];
         memory.read(pointer, &mut ifreq)?;

@@ -1,10 +1,9 @@
 //! getsockopt(2), setsockopt(2), ioctl(2).
 
 use super::carrier::Carrier;
-use super::interface;
 use crate::memory::Memory;
 use crate::sys::Errno;
-use weft_loader::calls;
+use weft_loader::calls::{self, requests};
 
 /// Longest option value.
 const OPTION_BYTES_MAX: i32 = 4096;
@@ -42,7 +41,7 @@ fn count(c: &mut impl Carrier, call: &str, level: i32, name: i32, errno: Errno) 
 /// ioctl(2)
 pub fn ioctl<C: Carrier>(c: &mut C, asked: calls::Ioctl) -> Result<C::Outcome, Errno> {
     let request = asked.cmd.get() as u32;
-    if interface::is_about_interfaces(request) {
+    if requests::is_about_interfaces(request) {
         c.about_interfaces(request, asked.arg.0 as u64)?;
         return Ok(c.told(0));
     }

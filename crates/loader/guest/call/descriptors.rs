@@ -3,7 +3,7 @@
 use crate::abi::{self, kind};
 use crate::arena::is_own_machine;
 use crate::block::Thread;
-use crate::calls::{Call, Close, CloseRange, Dup, Dup2, Dup3, Fcntl, Fd, Flock, Ioctl, Pipe, Pipe2, Signalfd, Signalfd4};
+use crate::calls::{Call, Close, CloseRange, Dup, Dup2, Dup3, Fcntl, Fd, Flock, Ioctl, Pipe, Pipe2, Signalfd, Signalfd4, requests};
 use crate::channel::post;
 use crate::descriptor;
 use crate::forward::{Answer, forward, kernel, unsupported};
@@ -153,7 +153,7 @@ pub fn ioctl(t: &mut Thread, call: Ioctl) -> Answer {
         descriptor::flags_changed(word);
     }
     let kind = descriptor::kind_of(word);
-    let interfaces = (0x8900..0x8a00).contains(&what) && kind == kind::NATIVE;
+    let interfaces = requests::is_about_interfaces(what as u32) && kind == kind::NATIVE && descriptor::is_socket(fd);
     if word == 0 {
         Err(sys::EBADF)
     } else if scrub::hides(what) && matches!(kind, kind::FILE | kind::NATIVE) {

@@ -157,7 +157,7 @@ pub fn fcntl(t: &mut Thread, call: Fcntl) -> Option<Answer> {
 /// ioctl(2)
 pub fn ioctl(t: &mut Thread, call: Ioctl) -> Option<Answer> {
     let what = call.cmd.0 as u32 as usize;
-    let interfaces = (0x8910..0x8a00).contains(&what);
+    let interfaces = requests::is_about_interfaces(call.cmd.get() as u32);
     let word = descriptor::word(t, call.fd.0);
     let ours = descriptor::kind_of(word) == kind::VIRTUAL || interfaces && descriptor::is_socket(call.fd.0);
     (ours && !is_of_descriptor(what)).then(|| Ok(forward(t, &call, word)))

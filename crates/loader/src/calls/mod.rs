@@ -6,6 +6,7 @@
 #[macro_use]
 mod rows;
 pub mod flags;
+pub mod requests;
 pub mod types;
 
 pub use flags::*;

@@ -7,10 +7,11 @@ use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
-use weft_intercept::socket_calls::interface::{self, SIOCOUTQNSD};
+use weft_intercept::socket_calls;
+use weft_intercept::socket_calls::interface;
 use weft_intercept::socket_calls::message::TCP_INQ;
-use weft_intercept::socket_calls::{self};
 use weft_loader::calls;
+use weft_loader::calls::requests::{self, SIOCOUTQNSD};
 
 /// SO_RCVTIMEO and SO_SNDTIMEO in their 64-bit forms.
 const SO_RCVTIMEO_NEW: i32 = 66;
@@ -134,7 +135,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked:
         s.leave_to_workers(call.tree);
         return Ok(Outcome::Continue);
     }
-    let interfaces = filter::is_about_interfaces(request);
+    let interfaces = requests::is_about_interfaces(request);
     let found = match s.find(call, asked.fd.get()) {
         // What cannot be looked at: the kernel tells how much there is to read, and nothing that reaches further.
         Err(Errno(libc::EPERM)) if !interfaces && call.remote.socket_inode(asked.fd.get()) == Err(Errno(libc::EPERM)) => {
@@ -142,22 +143,18 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked:
         }
         other => other?,
     };
-    if interfaces && request != SIOCOUTQNSD {
-        // Through whatever socket: libc uses AF_UNIX ones. Nothing but a socket, or a device whose interface the program cannot have made,
-        // knows these numbers.
-        let is_socket = found.is_some() || call.remote.socket_inode(asked.fd.get())?.is_some();
-        if !is_socket {
-            return Err(Errno(libc::ENOTTY));
-        }
-        return about_interfaces(s, turn, call, request, asked.arg.0 as u64).map(|()| Outcome::Done(0));
+    if let Some(key) = found {
+        return socket_calls::option::ioctl(&mut TrappedSocket { s, turn, call, fd: asked.fd.get(), key, end: None }, asked);
     }
-    let socket = found.filter(|key| s.stand_ins.get(*key).and_then(StandIn::socket).is_some());
-    match socket {
-        Some(key) => socket_calls::option::ioctl(&mut TrappedSocket { s, turn, call, fd: asked.fd.get(), key, end: None }, asked),
-        // By now the descriptor may mean another file, whose interfaces the kernel would look at.
-        None if interfaces => Err(Errno(libc::ENOTTY)),
-        None => Ok(Outcome::Continue),
+    if !interfaces {
+        return Ok(Outcome::Continue);
     }
+    // Through whatever socket: libc uses AF_UNIX ones. Nothing but a socket, or a device whose interface the program cannot have made, knows these
+    // numbers. The kernel does not answer: by now the descriptor may mean another file, whose interfaces it would look at.
+    if call.remote.socket_inode(asked.fd.get())?.is_none() {
+        return Err(Errno(libc::ENOTTY));
+    }
+    about_interfaces(s, turn, call, request, asked.arg.0 as u64).map(|()| Outcome::Done(0))
 }
 
 /// Answers a request about interfaces, which may come through any socket.
@@ -173,7 +170,9 @@ pub(super) fn about_interfaces(s: &mut Supervisor, turn: &mut Turn<'_>, call: &C
 pub(super) fn request(c: &mut TrappedSocket<'_, '_>, request: u32) -> Result<Option<Vec<u8>>, Errno> {
     let TrappedSocket { s, turn, key, .. } = c;
     let key = *key;
-    let socket = s.stand_ins.get(key).and_then(StandIn::socket).ok_or(Errno(libc::EBADF))?;
+    let one = s.stand_ins.get(key).ok_or(Errno(libc::EBADF))?;
+    // Of a netlink socket the kernel knows as little.
+    let Some(socket) = one.socket() else { return Ok(None) };
     if request == SIOCATMARK && s.is_connected(key) {
         // The mark has gone into the stand-in.
         return Ok(None);
