@@ -13,6 +13,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const SIGPIPE: u64 = 13;
 pub const SOL_SOCKET: usize = 1;
+const SO_ERROR: usize = 4;
 const SO_RCVTIMEO: usize = 20;
 const SO_SNDTIMEO: usize = 21;
 const POLLIN: u64 = 1;
@@ -51,7 +52,11 @@ impl Patience {
             // net/core/sock.c, sock_intr_errno: "return timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR;"
             return Err(if until == 0 { abi::RESTART as isize } else { sys::EINTR });
         }
-        Ok(())
+        // sock_alloc_send_pskb looks at the socket's error when it has waited; a new call would find first that the other end is closed, which is EPIPE.
+        match if writes { option(fd, SO_ERROR).map_or(0, |error| error[0] as i32) } else { 0 } {
+            0 => Ok(()),
+            error => Err(-error as isize),
+        }
     }
 }
 

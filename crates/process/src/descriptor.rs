@@ -155,6 +155,11 @@ impl Tree {
             Some(_) => wait.objects.contains(&inode),
             None => false,
         };
+        // A thread that brings more for its call is in that call as well.
+        let brings = |thread: &ThreadId| self.arena.channel(*thread).descriptor.load(Relaxed) & abi::INODE == inode;
+        if self.real.as_ref().is_some_and(|real| real.brought.keys().any(brings)) {
+            return true;
+        }
         self.tasks.threads.iter().any(|(thread, one)| {
             let state = if let State::Stopped(inner) = &one.state { inner } else { &one.state };
             let channel = self.arena.channel(*thread);

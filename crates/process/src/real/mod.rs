@@ -440,6 +440,7 @@ impl Tree {
     /// As [`Tree::attempt`].
     pub(super) fn attempt_real(&mut self, thread: ThreadId, posted: &Posted, channel: &Channel, outside: &mut dyn Outside) {
         let brought = self.real.as_mut().and_then(|real| real.brought.remove(&thread)).unwrap_or_default();
+        self.objects.wait_is_over();
         let caller = Caller::real(channel, brought);
         let outcome = self.dispatch(thread, posted, &caller, outside);
         let (mut brought, writes) = caller.into_parts();
