@@ -460,6 +460,29 @@ fn the_user_timeout_ends_a_connection_early() {
     );
 }
 
+/// A peer that keeps its window shut answers every probe, and the limit counts all the same, from the first probe on (tcp_probe_timer).
+#[test]
+fn the_user_timeout_ends_a_connection_whose_window_stays_shut() {
+    run(
+        &[],
+        "listen timeout 1s
+        -> SYN seq 0 win 65535 mss 1000
+        <- SYN|ACK seq 0 ack 1
+        wait 100ms
+        -> ACK seq 1 ack 1 win 0
+        write 10
+        wait 300ms
+        <- ACK seq 0 ack 1 len 0
+        -> ACK seq 1 ack 1 win 0
+        wait 600ms
+        <- ACK seq 0 ack 1 len 0
+        -> ACK seq 1 ack 1 win 0
+        wait 400ms
+        event failed timedout
+        counter TCPAbortOnTimeout 1",
+    );
+}
+
 #[test]
 fn urgent_data_carries_its_pointer() {
     accepted(

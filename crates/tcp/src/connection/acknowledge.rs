@@ -92,7 +92,11 @@ impl Connection {
         if ack_at >= prior_una {
             ack.window_moved = self.take_window(env, segment, start, ack_at);
             self.probes_unanswered = 0;
-            self.probing_since = None;
+            // tcp_ack_probe: "Was it a usable window open?" An answer to a probe is none, so TCP_USER_TIMEOUT goes on counting.
+            let next = self.queue.end().saturating_sub(self.send.next).min(u64::from(self.mss));
+            if u64::from(self.window_room()) >= next {
+                self.probing_since = None;
+            }
         }
         if length == 0 {
             env.count(Counter::TCPPureAcks);

@@ -332,7 +332,6 @@ impl Connection {
 
     /// The window is closed, or too small for what waits: probes, with the retransmission timer's intervals.
     pub(super) fn arm_persist(&mut self, env: &mut Env<'_>) {
-        self.probing_since = self.probing_since.or(Some(env.now));
         let rto = self.rtt.rto().max(env.config.rto_min);
         self.timers.set_if_unset(Timer::Persist, env.now + rto);
     }
@@ -345,12 +344,14 @@ impl Connection {
             return;
         }
         let user = self.options.user_timeout.filter(|timeout| !timeout.is_zero());
-        let since = self.probing_since.unwrap_or(env.now);
-        let silent = user.is_some_and(|timeout| env.now - since >= timeout && self.probes_unanswered > 0);
+        // tcp_probe_timer: "if the socket is orphaned or the user specifies TCP_USER_TIMEOUT, we kill the socket when the retry count and the time
+        // exceeds the corresponding system limit", whether the probes are answered or not.
+        let since = *self.probing_since.get_or_insert(env.now);
+        let too_long = user.is_some_and(|timeout| env.now - since >= timeout);
         let retries = if self.orphan && env.config.orphan_retries == 0 { 8 } else { env.config.retries2 };
         // "A TCP implementation MUST … keep the connection open as long as the receiving peer sends acknowledgments in response to the probes":
         // answers set `probes_unanswered` back.
-        if silent || self.probes_unanswered >= retries {
+        if too_long || self.probes_unanswered >= retries {
             env.count(Counter::TCPAbortOnTimeout);
             let error = self.soft_error.unwrap_or(StreamError::TimedOut);
             return self.fail(env, error);
@@ -362,12 +363,15 @@ impl Connection {
             // The override timeout of RFC 9293 §3.8.6.2.1: what fits goes.
             let length = unsent.min(u64::from(room.min(self.mss))) as u32;
             let (length, mapping) = self.queue.mapped(self.send.next, length);
+            self.probing_since = None;
             self.send_new(env, length, false, mapping);
             return;
         }
         self.send_reminder(env);
         self.rtt.back_off();
-        self.timers.set(Timer::Persist, env.now + self.rtt.rto().min(env.config.rto_max));
+        // tcp_clamp_probe0_to_user_timeout
+        let left = user.map_or(env.config.rto_max, |timeout| (since + timeout).since(env.now).max(Duration::from_millis(1)));
+        self.timers.set(Timer::Persist, env.now + self.rtt.rto().min(env.config.rto_max).min(left));
     }
 
     /// SO_KEEPALIVE is on: when to look next.
