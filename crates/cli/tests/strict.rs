@@ -42,6 +42,26 @@ fn exit_status_pipelines_and_signals_are_the_hosts() {
     assert_eq!(code, Some(127), "{error}");
 }
 
+/// No number of the loader's is given out, whatever the limit; below 1,024 there is no place for them.
+#[test]
+fn descriptors_beyond_the_loaders_work() {
+    let place = Place::new("descriptors");
+    let script = r"
+import resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (1500, 1500))
+sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(1100)]
+for one in sockets: one.bind(('127.0.0.1', 0)); one.sendto(b'x', one.getsockname())
+print(all(one.recv(1) == b'x' for one in sockets), len({one.fileno() for one in sockets} & set(range(1019, 1024))))";
+    assert_eq!(place.python(script).trim(), "True 0");
+    let with_limit = |limit: &str, program: &str| {
+        let script = format!("ulimit -n {limit}; exec \"$0\" run --strict --stack stack.toml -- {program}");
+        place.shell(&script)
+    };
+    assert_eq!(with_limit("1024", "echo done"), (Some(0), "done".to_owned(), String::new()));
+    let (code, _, error) = with_limit("1020", "echo done");
+    assert!(code != Some(0) && error.contains("the hard limit of descriptors is 1020, and `--strict` wants 1024"), "{error}");
+}
+
 /// As on Linux and through the notify adapter (`a_filter_is_read_back_by_instructions`).
 #[test]
 fn a_filter_is_read_back_by_instructions() {

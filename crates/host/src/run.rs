@@ -75,6 +75,7 @@ fn load(command: &mut Command) -> Result<Parts, SpawnError> {
     let (loading, parts) = Loading::new(name, path).map_err(|error| match error {
         StartError::Execute { program, errno } => SpawnError::Execute { program, errno },
         StartError::Step { step, errno } => SpawnError::Step { step, errno },
+        why @ StartError::Descriptors { .. } => SpawnError::Loader(why.to_string()),
         _ => SpawnError::Command,
     })?;
     command.instead(Box::new(loading));

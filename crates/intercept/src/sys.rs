@@ -149,7 +149,7 @@ pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
         .map(drop)
 }
 
-/// A limit of another process: soft and hard.
+/// A limit of a process, 0: of this one: soft and hard.
 pub fn limit_of(pid: u32, number: u32) -> Result<[u64; 2], Errno> {
     let mut limit = [0_u64; 2];
     // SAFETY: nothing is set; the two words are what the kernel writes (struct rlimit64).

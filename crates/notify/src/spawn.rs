@@ -30,6 +30,9 @@ pub struct Command {
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
+    /// The loader runs no programs here, and says why.
+    #[error("{0}")]
+    Loader(String),
     /// An argument or variable has a zero byte in it, or there is no program.
     #[error("the command cannot be passed to the kernel: it is empty or has a zero byte in it")]
     Command,

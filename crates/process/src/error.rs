@@ -33,6 +33,12 @@ pub enum StartError {
         /// ENOENT, EACCES, …
         errno: Errno,
     },
+    /// The loader's descriptors have numbers up to 1023.
+    #[error("the hard limit of descriptors is {most}, and `--strict` wants {}: raise it (ulimit -Hn), or run without --strict", abi::DESCRIPTOR_CONTROL + 1)]
+    Descriptors {
+        /// RLIMIT_NOFILE, the hard one.
+        most: u64,
+    },
     /// No program was named.
     #[error("there is no program to start: name one")]
     Empty,

@@ -28,7 +28,18 @@ impl Place {
 
     /// Runs it to its end: exit status, output, errors.
     pub fn said(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let Output { status, stdout, stderr } = self.weft(arguments).output().unwrap();
+        Place::outcome(self.weft(arguments))
+    }
+
+    /// The same by a script of a shell, in which `$0` is weft.
+    pub fn shell(&self, script: &str) -> (Option<i32>, String, String) {
+        let mut command = Command::new("bash");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_weft")]).current_dir(&self.0).env("XDG_RUNTIME_DIR", &self.0).stdin(Stdio::null());
+        Place::outcome(command)
+    }
+
+    fn outcome(mut command: Command) -> (Option<i32>, String, String) {
+        let Output { status, stdout, stderr } = command.output().unwrap();
         (status.code(), String::from_utf8(stdout).unwrap().trim_end().to_owned(), String::from_utf8(stderr).unwrap().trim_end().to_owned())
     }
 }

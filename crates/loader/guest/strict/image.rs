@@ -34,7 +34,11 @@ pub unsafe fn start(kernel: &Kernel) -> ! {
         if bytes != size_of::<strict::Next>() as isize || next.magic != strict::NEXT_MAGIC {
             sys::die("this program is a part of weft and cannot be run by itself; see `weft help`", 0);
         }
-        sys::call(nr::CLOSE, &[abi::DESCRIPTOR_NEXT as usize]);
+        // The number stays taken: a file of the program's that got it would not be the program's.
+        let taken = super::next::with_room(|| sys::call(nr::DUP2, &[abi::DESCRIPTOR_LOADER as usize, abi::DESCRIPTOR_NEXT as usize]));
+        if taken < 0 {
+            sys::call(nr::CLOSE, &[abi::DESCRIPTOR_NEXT as usize]);
+        }
         block::map_blocks();
         let process = (*(&raw const PROCESS)).assume_init_ref();
         let t = block::put(block::allocate().unwrap_or(0), (*(&raw const NO_CHANNEL)).assume_init_ref(), process);

@@ -44,12 +44,12 @@ pub fn execute(t: &mut Thread, target: &[u8], name: &[u8], arguments: usize, env
     let empty = [0_u8];
     let errno = sys::call(nr::EXECVEAT, &[abi::DESCRIPTOR_LOADER as usize, empty.as_ptr() as usize, arguments, environment, AT_EMPTY_PATH]);
     sys::call(nr::RT_SIGPROCMASK, &[2, &raw const before as usize, 0, 8]);
-    sys::call(nr::CLOSE, &[abi::DESCRIPTOR_NEXT as usize]);
+    with_room(|| sys::call(nr::DUP2, &[abi::DESCRIPTOR_LOADER as usize, abi::DESCRIPTOR_NEXT as usize]));
     errno
 }
 
 /// Does something for which the descriptor limit must be the largest.
-fn with_room(f: impl FnOnce() -> isize) -> isize {
+pub fn with_room(f: impl FnOnce() -> isize) -> isize {
     let mut limit = [0_u64; 2];
     sys::call(nr::PRLIMIT64, &[0, RLIMIT_NOFILE, 0, limit.as_mut_ptr() as usize]);
     let low = limit[0] <= abi::DESCRIPTOR_CONTROL as u64;

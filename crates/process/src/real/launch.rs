@@ -46,6 +46,10 @@ impl Loading {
     pub fn new(name: &CStr, path: Option<&[u8]>) -> Result<(Loading, Parts), StartError> {
         let failed = |step| move |errno| StartError::Step { step, errno };
         let program = find(name, path)?;
+        let [_, most] = sys::limit_of(0, libc::RLIMIT_NOFILE).map_err(failed("look at the limit of descriptors"))?;
+        if most <= abi::DESCRIPTOR_CONTROL as u64 {
+            return Err(StartError::Descriptors { most });
+        }
         let image = crate::clone::loader().map_err(failed("make the loader's memory file"))?.as_fd();
         let next = next(&program).map_err(failed("make a memory file"))?;
         let arena = crate::arena::Arena::file().map_err(failed("make the memory that is shared with programs"))?;
@@ -113,10 +117,10 @@ unsafe impl Replace for Loading {
             libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
             let wide = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wide);
-            // Out of the way first: the numbers may be each other's.
+            // Out of the way first: the numbers may be each other's. The limit may leave none above the places.
             let mut moved = places;
             for (from, _) in &mut moved {
-                *from = libc::fcntl(*from, libc::F_DUPFD_CLOEXEC, 1100);
+                *from = libc::fcntl(*from, libc::F_DUPFD_CLOEXEC, 3);
                 if *from < 0 {
                     return sys::last();
                 }
