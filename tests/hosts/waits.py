@@ -14,6 +14,7 @@ import tomllib
 
 from harness import paths
 from harness.busy import busy_loops
+from harness.lint.pages import wrap
 from harness.processes import PATIENCE, Failure
 
 from .place import HERE, LINUX, NODE, NOTIFY, ROOT, STRICT, USER, WEFT, Place
@@ -175,7 +176,7 @@ def written(linux: Cells, table: list[Difference]) -> str:
             text += f"| `{cause}` | {' | '.join(shown)} |\n"
         if ids:
             text += "\nRows: " + ", ".join(f"`{one}`" for one in sorted(ids)) + ".\n"
-    return text
+    return wrap(text)
 
 
 def rows(place: Place) -> dict:
