@@ -1,6 +1,6 @@
 """What a program does natively, it does on every host of weft's: notify, --strict and a node, as root and as a normal user.
 
-    python3 -m hosts descriptors|waits [WORDS…]
+    python3 -m hosts descriptors|options|waits [WORDS…]
 
 Words select rows. Short form: few seeds. FULL=1: many.
 """
@@ -14,10 +14,10 @@ from harness import paths, results
 from harness.environment import Environment, run_main
 from harness.processes import Failure
 
-from . import descriptors, waits
+from . import descriptors, options, waits
 from .place import Place
 
-TARGETS = {"descriptors": descriptors.rows, "waits": waits.rows}
+TARGETS = {"descriptors": descriptors.rows, "options": options.rows, "waits": waits.rows}
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ use crate::arena::touched;
 use crate::block::Thread;
 use crate::calls::{Call, CopyFileRange, Fd, InBytes, Read, Readv, Sendfile, Size, Splice, Tee, Vmsplice, Write, Writev};
 use crate::descriptor;
-use crate::forward::{Answer, Answered, forward, kernel, unsupported};
+use crate::forward::{Answer, Answered, forward, kernel};
 use crate::native;
 use crate::output_file;
 use crate::random;
@@ -109,8 +109,9 @@ pub fn sendfile(t: &mut Thread, call: Sendfile) -> Answer {
     if from == kind::RANDOM {
         return send_random(t, call);
     }
+    // Linux has none from a pipe or a socket to a socket, either.
     if from == kind::VIRTUAL || to == kind::VIRTUAL {
-        return unsupported(t, Sendfile::NUMBER, 0, sys::EINVAL);
+        return Err(sys::EINVAL);
     }
     Ok(native::between(t, Sendfile::NUMBER, &call.words()))
 }
@@ -191,7 +192,7 @@ pub fn splice(t: &mut Thread, call: Splice) -> Answer {
         return splice_random(t, call);
     }
     if from == kind::VIRTUAL || to == kind::VIRTUAL {
-        return unsupported(t, Splice::NUMBER, 0, sys::EINVAL);
+        return super::splice::with_socket(t, call);
     }
     Ok(native::between(t, Splice::NUMBER, &call.words()))
 }
@@ -229,7 +230,7 @@ fn splice_random(t: &mut Thread, call: Splice) -> Answer {
 /// tee(2)
 pub fn tee(t: &mut Thread, call: Tee) -> Answer {
     if kind_of(t, call.fdin) == kind::VIRTUAL || kind_of(t, call.fdout) == kind::VIRTUAL {
-        return unsupported(t, Tee::NUMBER, 0, sys::EINVAL);
+        return Err(sys::EINVAL);
     }
     Ok(native::between(t, Tee::NUMBER, &call.words()))
 }

@@ -13,5 +13,6 @@ pub mod positions;
 pub mod processes;
 pub mod signals;
 pub mod sockets;
+pub mod splice;
 pub mod threads;
 pub mod time;

@@ -169,24 +169,24 @@ pub fn sendfile(t: &mut Thread, call: Sendfile) -> Option<Answer> {
     if to == kind::VIRTUAL && from == kind::FILE {
         return Some(data::send_file(t, call));
     }
-    between(t, Sendfile::NUMBER, [to, from])
+    between([to, from])
 }
 
 /// splice(2)
 pub fn splice(t: &mut Thread, call: Splice) -> Option<Answer> {
     let kinds = [kind_of(t, call.fd_in), kind_of(t, call.fd_out)];
-    between(t, Splice::NUMBER, kinds)
+    kinds.contains(&kind::VIRTUAL).then(|| crate::call::splice::with_socket(t, call))
 }
 
 /// tee(2)
 pub fn tee(t: &mut Thread, call: Tee) -> Option<Answer> {
     let kinds = [kind_of(t, call.fdin), kind_of(t, call.fdout)];
-    between(t, Tee::NUMBER, kinds)
+    between(kinds)
 }
 
-/// Between the kernel's descriptors only.
-fn between(t: &mut Thread, number: usize, kinds: [u64; 2]) -> Option<Answer> {
-    kinds.contains(&kind::VIRTUAL).then(|| unsupported(t, number, 0, sys::EINVAL))
+/// Never with a socket, on Linux either: it is no file to read from, and no pipe.
+fn between(kinds: [u64; 2]) -> Option<Answer> {
+    kinds.contains(&kind::VIRTUAL).then_some(Err(sys::EINVAL))
 }
 
 /// open(2)

@@ -73,7 +73,7 @@ macro_rules! for_each_call {
                 note "cpu-clocks";
             39 GETPID Getpid(): kernel;
             40 SENDFILE Sendfile(out_fd: Fd, in_fd: Fd, offset: InOut<kernel::Offset>, count: Size):
-                program(data::sendfile), strict program(calls::sendfile), note "sendfile";
+                program(data::sendfile), strict program(calls::sendfile);
             41 SOCKET Socket(family: Family, kind: SocketType, protocol: Int): program(sockets::socket) -> socket, strict program(calls::socket),
                 notify socket::socket "makes a stand-in", note "other-families" "packet-sockets" "udp-lite";
             42 CONNECT Connect(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::connect), strict program(calls::connect),
@@ -360,8 +360,8 @@ macro_rules! for_each_call {
             274 GET_ROBUST_LIST GetRobustList(pid: Int, head_ptr: Address, len_ptr: Address): kernel;
             275 SPLICE Splice(fd_in: Fd, off_in: InOut<kernel::Offset>, fd_out: Fd, off_out: InOut<kernel::Offset>, len: Size,
                 flags: SpliceFlags):
-                program(data::splice), strict program(calls::splice), note "sendfile";
-            276 TEE Tee(fdin: Fd, fdout: Fd, len: Size, flags: SpliceFlags): program(data::tee), strict program(calls::tee), note "sendfile";
+                program(data::splice), strict program(calls::splice), note "urgent-splice";
+            276 TEE Tee(fdin: Fd, fdout: Fd, len: Size, flags: SpliceFlags): program(data::tee), strict program(calls::tee);
             277 SYNC_FILE_RANGE SyncFileRange(fd: Fd, offset: Long, nbytes: Long, flags: Flags): kernel;
             278 VMSPLICE Vmsplice(fd: Fd, uiov: In<kernel::IoVecs>, nr_segs: Size, flags: SpliceFlags): program(data::vmsplice);
             279 MOVE_PAGES MovePages(pid: Int, nr_pages: Size, pages: Address, nodes: Address, status: Address, flags: Flags):
