@@ -10,6 +10,8 @@ use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 /// A thread's block: this struct at its lower end, the stack of its handler at the upper.
 pub const BLOCK: usize = 128 * 1024;
+/// Bytes that go through a call at a time, where two descriptors are moved between.
+pub const PIECE_BYTES: usize = 16 * 1024;
 /// Most threads of a process.
 pub const BLOCKS: usize = 1024;
 const _: () = assert!(BLOCK * BLOCKS == abi::BLOCKS_BYTES as usize);
@@ -93,6 +95,12 @@ impl Thread {
     /// Which channel is its.
     pub fn channel_index(&self) -> usize {
         (core::ptr::from_ref(self.channel) as usize - abi::ARENA_ADDRESS - abi::channel_at(0)) / size_of::<Channel>()
+    }
+
+    /// Where [`PIECE_BYTES`] lie that go through a call, between the struct and the stack. A world's hash has the addresses of what is read and written,
+    /// so they do not depend on the way by which the call has come here.
+    pub fn piece(&self) -> usize {
+        (core::ptr::from_ref(self) as usize + size_of::<Thread>()).next_multiple_of(64)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::abi::kind;
 use crate::ahead;
 use crate::arena::touched;
-use crate::block::Thread;
+use crate::block::{PIECE_BYTES, Thread};
 use crate::calls::{Call, CopyFileRange, Fd, InBytes, Read, Readv, Sendfile, Size, Splice, Tee, Vmsplice, Write, Writev};
 use crate::descriptor;
 use crate::forward::{Answer, Answered, forward, kernel};
@@ -121,17 +121,16 @@ pub fn send_file(t: &mut Thread, call: Sendfile) -> Answer {
     use crate::calls::number as nr;
     const SEEK_SET: usize = 0;
     const SEEK_CUR: usize = 1;
-    const PIECE_BYTES: usize = 16 * 1024;
     let (from, offset, count) = (call.in_fd.0, call.offset.0, call.count.0);
     let word = descriptor::word(t, call.out_fd.0);
     let began = if offset != 0 { sys::read_u64(offset)? as usize } else { sys::call(nr::LSEEK, &[from, 0, SEEK_CUR]) as usize };
-    let mut piece = [0_u8; PIECE_BYTES];
+    let piece = t.piece();
     let mut done = 0;
     let mut last = 0;
     while done < count {
         let wanted = (count - done).min(PIECE_BYTES);
-        let read = sys::call(nr::PREAD64, &[from, piece.as_mut_ptr() as usize, wanted, began + done]);
-        let one = Write { fd: call.out_fd, buf: InBytes(piece.as_ptr() as usize), count: Size(read as usize) };
+        let read = sys::call(nr::PREAD64, &[from, piece, wanted, began + done]);
+        let one = Write { fd: call.out_fd, buf: InBytes(piece), count: Size(read as usize) };
         last = match descriptor::kind_of(word) {
             _ if read <= 0 => read,
             kind::VIRTUAL => forward(t, &one, word),

@@ -2,7 +2,7 @@
 //! looked at on one side, put into the other, and taken away as many as that has taken. Nothing is lost, whatever comes in between.
 
 use crate::abi;
-use crate::block::Thread;
+use crate::block::{PIECE_BYTES, Thread};
 use crate::calls::{Splice, number as nr};
 use crate::channel::real::{self, PollFd};
 use crate::descriptor;
@@ -22,8 +22,6 @@ const ESPIPE: isize = -29;
 const ENOTSOCK: isize = -88;
 /// A pipe that can be written takes so many without blocking.
 const PIPE_BUF: usize = 4096;
-/// Bytes that go at a time.
-const PIECE_BYTES: usize = 16 * 1024;
 
 /// splice(2) of which one side is a socket of the node's.
 pub fn with_socket(t: &mut Thread, call: Splice) -> Answer {
@@ -85,8 +83,7 @@ fn natively(t: &Thread, number: usize, pipe: usize, at: usize, bytes: usize) -> 
 
 fn from_socket(t: &mut Thread, socket: usize, pipe: usize, length: usize, at_once: bool) -> Answer {
     let word = descriptor::word(t, socket);
-    let mut piece = [0_u8; PIECE_BYTES];
-    let at = piece.as_mut_ptr() as usize;
+    let at = t.piece();
     let most = if t.strict.on { PIPE_BUF } else { PIECE_BYTES };
     loop {
         // splice_file_to_pipe waits for room before it reads.
@@ -109,8 +106,7 @@ fn from_socket(t: &mut Thread, socket: usize, pipe: usize, length: usize, at_onc
 fn to_socket(t: &mut Thread, pipe: usize, socket: usize, length: usize, flags: usize, at_once: bool) -> Answer {
     let word = descriptor::word(t, socket);
     let more = if flags & SPLICE_F_MORE != 0 { MSG_MORE } else { 0 };
-    let mut piece = [0_u8; PIECE_BYTES];
-    let at = piece.as_mut_ptr() as usize;
+    let at = t.piece();
     let mut done = 0;
     while done < length {
         // splice_from_pipe_next: who has moved something does not wait for more.
