@@ -1,6 +1,6 @@
 """A thread or a process waits, another does something: on each host what the call comes to on Linux, or a row of docs/compatibility.md.
 
-`waits.c` has the matrix, `waits.toml` the cells that differ. A cell that differs is asked three times, by itself and on both hosts: chance is no judgement.
+`waits.c` has the matrix, `waits.toml` the cells that differ. A cell that differs is asked six times, by itself and on both hosts: chance is no judgement.
 Short form: threads over IPv4, processes over IPv6. FULL=1: both over both, twenty times beside busy loops, as root and as a user. WRITE=1 writes docs/waits.md.
 """
 
@@ -25,7 +25,7 @@ REPEATS = 20 if FULL else 1
 BUSY = 8
 # How long a call may take that has what it waits for, in milliseconds.
 PATIENCE_MS = 100 * PATIENCE * (4 if FULL else 1)
-ASKED = 3
+ASKED = 6
 TABLE = HERE / "waits.toml"
 PAGE = paths.ROOT / "docs" / "waits.md"
 Cells = dict[str, str]
