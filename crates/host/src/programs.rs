@@ -76,6 +76,9 @@ impl Lend for Lent<'_> {
     fn not_a_programs(&mut self, s: SocketId) {
         self.others.iter_mut().for_each(|others| others.push(s));
     }
+    fn run(&mut self) {
+        self.node.run(self.clock.now());
+    }
 }
 
 impl Programs {

@@ -40,6 +40,9 @@ pub trait Lend {
     fn not_a_programs(&mut self, s: SocketId) {
         let _ = s;
     }
+
+    /// Runs the node: what a call has sent to the node itself arrives, and so does what that is answered with.
+    fn run(&mut self) {}
 }
 
 /// A node's sockets, as [`Sockets`] offers them (its documentation says what each returns), and its tables.
@@ -91,6 +94,8 @@ pub trait Stack {
     fn not_a_programs(&mut self, s: SocketId) {
         let _ = s;
     }
+    /// See [`Lend::run`].
+    fn run(&mut self) {}
 }
 
 impl<L: Lend> Stack for L {
@@ -194,5 +199,8 @@ impl<L: Lend> Stack for L {
     }
     fn take_alerts(&mut self) -> Vec<Alert> {
         Lend::take_alerts(self)
+    }
+    fn run(&mut self) {
+        Lend::run(self);
     }
 }

@@ -77,6 +77,12 @@ impl Supervisor {
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {
+        self.carry_changes(turn);
+        self.arm();
+    }
+
+    /// Moves what sockets that have changed have for their programs, until none has.
+    pub(super) fn carry_changes(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..ROUNDS_MAX {
             let changed = turn.stack.take_changed();
             if changed.is_empty() {
@@ -89,7 +95,6 @@ impl Supervisor {
                 }
             }
         }
-        self.arm();
     }
 
     fn serve_tree(&mut self, tree: usize, readiness: Readiness, turn: &mut Turn<'_>) {

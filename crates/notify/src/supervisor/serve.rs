@@ -48,6 +48,11 @@ impl Supervisor {
             }
         }
         let outcome = self.answer(&call, turn);
+        if !matches!(outcome, Ok(Outcome::Hold { .. } | Outcome::Continue) | Err(LATER)) {
+            // Over the loopback a packet and its answer arrive within the call that sends it (__netif_receive_skb before tcp_v4_connect returns).
+            turn.stack.run();
+            self.carry_changes(turn);
+        }
         self.finish(call, outcome, turn);
     }
 

@@ -135,10 +135,12 @@ impl Tree {
             }
             for thread in rung {
                 self.serve_thread(thread, outside);
+                // Over the loopback a packet and its answer arrive within the call that sends it, so the thread goes on when they have.
+                outside.stack().run();
+                self.carry_changes(outside);
                 self.release_answered();
             }
-            self.changed.extend(outside.take_changed());
-            self.wake_for_sockets(outside);
+            self.carry_changes(outside);
             self.fire_timers(outside);
             self.settle(outside);
             self.release_answered();
@@ -157,6 +159,15 @@ impl Tree {
                 }
                 return;
             }
+        }
+    }
+
+    /// What sockets show that have changed, and who waits for that.
+    fn carry_changes(&mut self, outside: &mut dyn Outside) {
+        self.changed.extend(outside.take_changed());
+        if !self.changed.is_empty() {
+            self.wake_for_sockets(outside);
+            self.settle(outside);
         }
     }
 
