@@ -9,7 +9,7 @@ from harness.processes import Failure
 
 from .place import LINUX, NOTIFY, ROOT, WEFT, WHO, Place
 
-SCRIPTS = ("splices.py",)
+SCRIPTS = ("splices.py", "again.py")
 # Lines that differ: of a script on a host, what Linux says and what is said there, with the row of docs/compatibility.md.
 DIFFERENCES = {
     ("splices.py", NOTIFY): {"listener ENOTCONN": ("listener EINVAL", "unconnected-errno")},

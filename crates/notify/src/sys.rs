@@ -193,6 +193,53 @@ pub fn pidfd_getfd(pidfd: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, Errno> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0) })
 }
 
+/// Does something in a thread whose table of descriptors is a copy of this process's: what it puts there is seen by nobody else, and goes with it.
+///
+/// # Errors
+/// There can be no such thread.
+pub fn with_own_table<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Errno> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || {
+            // SAFETY: takes no pointers.
+            check(unsafe { libc::unshare(libc::CLONE_FILES) })?;
+            Ok(f())
+        });
+        let ended = thread.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EAGAIN)))?.join();
+        ended.unwrap_or(Err(Errno(libc::EIO)))
+    })
+}
+
+/// An epoll that watches a file under a number watches another one from now on. Only for [`with_own_table`]: it takes the number.
+///
+/// # Errors
+/// Those of dup2(2) and epoll_ctl(2); EEXIST is none, as then somebody else has done it.
+pub fn move_in_epoll(
+    epoll: BorrowedFd<'_>,
+    number: i32,
+    old: BorrowedFd<'_>,
+    new: BorrowedFd<'_>,
+    events: u32,
+    data: u64,
+) -> Result<(), Errno> {
+    // Any of the three may have this number here.
+    let aside = |fd: BorrowedFd<'_>| {
+        // SAFETY: takes no pointers.
+        owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, number + 1) })
+    };
+    let (epoll, old, new) = (aside(epoll)?, aside(old)?, aside(new)?);
+    let mut event = libc::epoll_event { events, u64: data };
+    // SAFETY: descriptors of this thread's own table, and an event of ours.
+    unsafe {
+        check(libc::dup2(old.as_raw_fd(), number))?;
+        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, number, &raw mut event);
+        check(libc::dup2(new.as_raw_fd(), number))?;
+        match check(libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, number, &raw mut event)) {
+            Err(errno) if errno.0 != libc::EEXIST => Err(errno),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Is a descriptor of another process close-on-exec? (/proc/PID/fdinfo, `flags:` in octal.)
 pub fn is_close_on_exec(tid: u32, fd: i32) -> bool {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")) else { return false };

@@ -114,17 +114,43 @@ print(attempt(u.send, b"x" * 66000), attempt(u.sendto, b"x" * 65508, ("127.0.0.1
     row(script, "EMSGSIZE EMSGSIZE", "66000 EMSGSIZE");
 }
 
-#[test]
-fn a_duplicate_of_a_descriptor_whose_connect_failed_does_not_follow_the_next_attempt() {
-    let script = r#"
-s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", 0)); port = s.getsockname()[1]; s.close(); time.sleep(0.5)
-c = socket.socket(); d = socket.socket(fileno=os.dup(c.fileno()))
-print(attempt(c.connect, ("127.0.0.1", port)))
-s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", port)); s.listen()
-print(attempt(c.connect, ("127.0.0.1", port)))
-print(attempt(d.send, b"x"), attempt(c.send, b"x"))
+/// `again(share)`: a connect that fails, and one that does not, on a descriptor with a duplicate; `share` is asked for that before.
+const AGAIN: &str = r#"
+import threading
+def again(share):
+    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", 0)); port = s.getsockname()[1]; s.close(); time.sleep(0.5)
+    c = socket.socket(); d = share(c)
+    print(attempt(c.connect, ("127.0.0.1", port)))
+    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", port)); s.listen()
+    print(attempt(c.connect, ("127.0.0.1", port)))
+    print(attempt(d.send, b"x"), attempt(c.send, b"x"))
+duplicate = lambda c: socket.socket(fileno=os.dup(c.fileno()))
 "#;
-    row(script, "ECONNREFUSED\nNone\n1 1", "ECONNREFUSED\nNone\nEPIPE 1");
+
+#[test]
+fn a_duplicate_of_a_descriptor_whose_connect_failed_follows_the_next_attempt() {
+    let same = "ECONNREFUSED\nNone\n1 1";
+    row(&format!("{AGAIN}again(duplicate)"), same, same);
+}
+
+#[test]
+fn a_duplicate_beside_other_threads_does_not_follow_the_next_attempt() {
+    let script = format!("{AGAIN}end = threading.Event(); threading.Thread(target=end.wait).start(); again(duplicate); end.set()");
+    row(&script, "ECONNREFUSED\nNone\n1 1", "ECONNREFUSED\nNone\nEPIPE 1");
+}
+
+#[test]
+fn a_duplicate_in_another_process_does_not_follow_the_next_attempt() {
+    let script = format!(
+        r#"{AGAIN}
+class Child:
+    def __init__(self, c):
+        self.own, other = socket.socketpair()
+        if not os.fork(): other.recv(1); other.send(str(attempt(c.send, b"x")).encode()); os._exit(0)
+    def send(self, data): self.own.send(data); said = self.own.recv(9).decode(); return int(said) if said.isdigit() else said
+again(Child)"#
+    );
+    row(&script, "ECONNREFUSED\nNone\n1 1", "ECONNREFUSED\nNone\nEPIPE 1");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::trapped::{Call, Outcome};
 use super::trapped_socket::TrappedSocket;
 use crate::standin::stream::{self, Phase, Stream};
 use crate::standin::{Body, StandIn};
-use crate::supervisor::{Supervisor, Turn};
+use crate::supervisor::{Exchanged, Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -31,14 +31,24 @@ pub(super) fn connect(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(
 }
 
 fn connect_stream(c: &mut TrappedSocket<'_, '_>, socket: SocketId, address: &[u8]) -> Result<(), Errno> {
-    if !c.has_waited() {
-        revive_if_used(c, socket)?;
-    } else if matches!(c.turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
-        // __inet_stream_connect: "Connection was closed by RST, timeout, ICMP error or another process disconnected us." It does not begin anew.
-        let told = c.turn.stack.get_option(socket, libc::SOL_SOCKET, libc::SO_ERROR, 4)?;
-        let errno = told.try_into().map_or(0, i32::from_ne_bytes);
-        return Err(Errno(if errno == 0 { libc::ECONNABORTED } else { errno }));
+    if c.has_waited() {
+        if matches!(c.turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound)) {
+            // __inet_stream_connect: "Connection was closed by RST, timeout, ICMP error or another process disconnected us." It does not begin anew.
+            let told = c.turn.stack.get_option(socket, libc::SOL_SOCKET, libc::SO_ERROR, 4)?;
+            let errno = told.try_into().map_or(0, i32::from_ne_bytes);
+            return Err(Errno(if errno == 0 { libc::ECONNABORTED } else { errno }));
+        }
+        return begin_connecting(c, socket, address);
     }
+    let exchanged = revive_if_used(c, socket)?;
+    let result = begin_connecting(c, socket, address);
+    if let Some(exchanged) = exchanged {
+        c.s.move_in_epolls(exchanged);
+    }
+    result
+}
+
+fn begin_connecting(c: &mut TrappedSocket<'_, '_>, socket: SocketId, address: &[u8]) -> Result<(), Errno> {
     let result = c.turn.stack.connect(socket, address);
     if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) {
         open_for_data(c.s, c.turn, c.key, socket)?;
@@ -56,40 +66,45 @@ fn connect_stream(c: &mut TrappedSocket<'_, '_>, socket: SocketId, address: &[u8
 }
 
 /// The model's socket is as good as new (a failed attempt was told, a connection or listener was dissolved), but its stand-in is not.
-fn revive_if_used(c: &mut TrappedSocket<'_, '_>, socket: SocketId) -> Result<(), Errno> {
+fn revive_if_used(c: &mut TrappedSocket<'_, '_>, socket: SocketId) -> Result<Option<Exchanged>, Errno> {
     let unused = matches!(c.turn.stack.state(socket), Some(SocketState::Fresh | SocketState::Bound));
     let used = matches!(c.s.phase(c.key), Some(Phase::Dead | Phase::Connected | Phase::Listening { .. }));
-    if unused && used { revive(c.s, c.turn, c.call, c.fd, c.key) } else { Ok(()) }
+    if unused && used { revive(c.s, c.turn, c.call, c.fd, c.key).map(Some) } else { Ok(None) }
 }
 
-/// A failed connect may be tried again on the same descriptor, but a unix socket that was reset cannot be connected again: put a new one in
-/// its place. Duplicates of the descriptor keep the old one (docs/compatibility.md).
-fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, fd: i32, key: usize) -> Result<(), Errno> {
+/// A failed connect may be tried again on the same descriptor, but a unix socket that was reset cannot be connected again: puts a new one in
+/// its place, as [`Supervisor::exchange`] does.
+fn revive(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, fd: i32, key: usize) -> Result<Exchanged, Errno> {
     let old = s.borrow(key)?;
     let theirs = sys::unix_socket(libc::SOCK_STREAM)?;
     if sys::status_flags(old.as_fd())? & libc::O_NONBLOCK != 0 {
         sys::set_nonblocking(theirs.as_fd())?;
     }
-    drop(old);
-    let tree = s.trees.get(call.tree).ok_or(Errno(libc::ENOENT))?;
-    let close_on_exec = sys::is_close_on_exec(call.tid, fd);
-    tree.replace(call.id, theirs.as_fd(), fd, close_on_exec)?;
+    let exchanged = s.exchange(call, fd, old, theirs)?;
     let Some(mut one) = s.remove_stand_in(key, turn) else { return Err(Errno(libc::EBADF)) };
     let Body::Stream(stream) = &mut one.body else { return Err(Errno(libc::EBADF)) };
     let body = Body::Stream(Stream { socket: stream.socket, phase: Phase::Fresh });
-    let new = s.add_stand_in(theirs.as_fd(), None, body, turn)?;
+    let new = s.add_stand_in(exchanged.new.as_fd(), None, body, turn)?;
     debug_assert_eq!(new, key, "a slab gives the last removed slot out first");
     s.watch(new);
     if let Some(one) = s.stand_ins.get_mut(new) {
         one.place = (call.tid, fd);
     }
-    Ok(())
+    Ok(exchanged)
 }
 
 /// Listens, with the model's socket and the stand-in.
 pub(super) fn listen(c: &mut TrappedSocket<'_, '_>, backlog: i32) -> Result<(), Errno> {
     let socket = c.socket().ok_or(Errno(libc::EOPNOTSUPP))?;
-    revive_if_used(c, socket)?;
+    let exchanged = revive_if_used(c, socket)?;
+    let result = begin_listening(c, socket, backlog);
+    if let Some(exchanged) = exchanged {
+        c.s.move_in_epolls(exchanged);
+    }
+    result
+}
+
+fn begin_listening(c: &mut TrappedSocket<'_, '_>, socket: SocketId, backlog: i32) -> Result<(), Errno> {
     let mut result = c.turn.stack.listen(socket, backlog);
     if result == Err(Errno(libc::EADDRINUSE)) {
         c.s.look_for_closed(c.turn);

@@ -112,8 +112,8 @@ impl Supervisor {
         }
     }
 
-    /// The program wants to know of errors (IP_RECVERR): exchanges its descriptor's stand-in for one that can show them. Duplicates of the
-    /// descriptor, and event loops in which it is registered already, keep the old one (docs/compatibility.md).
+    /// The program wants to know of errors (IP_RECVERR): exchanges its descriptor's stand-in for one that can show them, as
+    /// [`Supervisor::exchange`] does.
     ///
     /// # Errors
     /// When descriptors cannot be made or the call was cancelled; then nothing has changed.
@@ -136,8 +136,7 @@ impl Supervisor {
         // What was written natively goes first.
         self.refresh(key);
         self.pump(key, false, turn);
-        let (tree, close_on_exec) = (self.trees.get(call.tree).ok_or(Errno(libc::ENOENT))?, sys::is_close_on_exec(call.tid, fd));
-        tree.replace(call.id, theirs.as_fd(), fd, close_on_exec)?;
+        let exchanged = self.exchange(call, fd, old, theirs)?;
         self.detach(key, turn);
         let Some(one) = self.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
         if self.by_inode.get(&one.inode) == Some(&key) {
@@ -150,7 +149,8 @@ impl Supervisor {
         }
         self.attach(key, ours, turn)?;
         self.watch(key);
-        self.move_unread(key, old.as_fd());
+        self.move_unread(key, exchanged.old.as_fd());
+        self.move_in_epolls(exchanged);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! - parts, which know nothing of the supervisor: [`held`], [`parked`], [`replay`], [`door`], [`pidfds`], [`foreign`],
 //!   [`search`], [`waiting`];
 //! - the supervisor, which has them: [`state`];
-//! - what is done with stand-ins and with those that wait there: [`stand_ins`], [`pump`], [`listeners`], [`errors`],
+//! - what is done with stand-ins and with those that wait there: [`stand_ins`], [`exchange`], [`pump`], [`listeners`], [`errors`],
 //!   [`told`], [`let_go`], [`memory`];
 //! - the handlers of calls, which are [`crate::call`]'s;
 //! - a call's way through its handler: [`serve`], [`errands`];
@@ -15,6 +15,7 @@ mod door;
 mod errands;
 mod errors;
 mod events;
+mod exchange;
 mod foreign;
 mod held;
 mod let_go;
@@ -33,6 +34,7 @@ mod told;
 mod turn;
 mod waiting;
 
+pub(crate) use exchange::Exchanged;
 pub(crate) use search::is_filtered;
 pub use state::{Supervisor, TreeId};
 pub(crate) use turn::Turn;
