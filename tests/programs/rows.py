@@ -248,6 +248,11 @@ http {{
 """
 
 
+# wrk ends by the clock only, and on a busy machine a second is little: so often it is asked for so many requests.
+WRK_RUNS_MAX = 20
+WRK_REQUESTS_MIN = 20
+
+
 @row
 def nginx_wrk(stage: Stage) -> None:
     folder = stage.env.folder
@@ -256,11 +261,15 @@ def nginx_wrk(stage: Stage) -> None:
                                  "-e", "stderr"], 8080)
     base = f"http://{stage.server.host}:8080"
     fetched(stage, "curl", [tool("curl"), *CURL, "-o", "fetched", f"{base}/large.bin"], stage.shared.large)
-    output = stage.run_client("wrk", [tool("wrk"), "--threads", "2", "--connections", "16", "--duration", "1s",
-                                      f"{base}/small.bin"])
-    want("Non-2xx" not in output and "Socket errors" not in output, f"wrk saw errors:\n{output}")
-    requests = int(next(line.split()[0] for line in output.splitlines() if "requests in" in line))
-    want(requests >= 20, f"only {requests} requests")
+    requests = 0
+    for _ in range(WRK_RUNS_MAX):
+        output = stage.run_client("wrk", [tool("wrk"), "--threads", "2", "--connections", "16", "--duration", "1s",
+                                          f"{base}/small.bin"])
+        want("Non-2xx" not in output and "Socket errors" not in output, f"wrk saw errors:\n{output}")
+        requests += int(next(line.split()[0] for line in output.splitlines() if "requests in" in line))
+        if requests >= WRK_REQUESTS_MIN:
+            break
+    want(requests >= WRK_REQUESTS_MIN, f"only {requests} requests in {WRK_RUNS_MAX} runs of wrk")
 
 
 def dnsmasq(stage: Stage) -> None:
