@@ -142,7 +142,7 @@ pub enum StreamCall {
     Close {
         /// Unread data was thrown away.
         unread: bool,
-        /// SO_LINGER on: time until the connection is reset when not all is acknowledged; zero: reset at once.
+        /// SO_LINGER on: how long the caller waits, which is his affair; zero: reset at once.
         linger: Option<Duration>,
     },
     /// Reset now (connect(AF_UNSPEC), crash of the program's world).

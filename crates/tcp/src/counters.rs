@@ -90,7 +90,7 @@ counters! {
     TCPAbortOnData "connections reset because data came after close",
     TCPAbortOnClose "connections reset because data was unread at close",
     TCPAbortOnTimeout "connections ended because the peer did not answer",
-    TCPAbortOnLinger "connections reset because the linger time ran out",
+    TCPAbortOnLinger "connections reset by close in FIN-WAIT-2 with a negative TCP_LINGER2",
     TCPTimeWaitOverflow "TIME-WAITs that the table had no room for",
     TCPMinTTLDrop "segments from farther away than IP_MINTTL or IPV6_MINHOPCOUNT allows",
     TW "connections that entered TIME-WAIT",

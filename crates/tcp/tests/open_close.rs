@@ -222,16 +222,44 @@ fn data_after_close_is_answered_by_reset() {
 }
 
 #[test]
-fn lingering_close_gives_up_after_its_time() {
+fn a_lingering_close_goes_on_after_its_time() {
     accepted(
         "write 500
         <- PSH|ACK seq 1 ack 1 len 500
         -> ACK seq 1 ack 501
         close linger 100ms
         <- FIN|ACK seq 501 ack 1
-        wait 100ms
-        <- RST|ACK seq 502 ack 1
-        event released",
+        wait 150ms
+        event none
+        -> ACK seq 1 ack 502
+        event sendqueueempty
+        -> FIN|ACK seq 1 ack 502
+        <- ACK seq 502 ack 2",
+    );
+}
+
+#[test]
+fn a_negative_linger2_ends_in_fin_wait_2() {
+    accepted(
+        "set linger2 0s
+        close
+        <- FIN|ACK seq 1 ack 1
+        -> ACK seq 1 ack 2
+        event sendqueueempty
+        <- RST|ACK seq 2 ack 1
+        event released
+        counter TCPAbortOnData 1",
+    );
+    accepted(
+        "set linger2 0s
+        shutdown
+        <- FIN|ACK seq 1 ack 1
+        -> ACK seq 1 ack 2
+        event sendqueueempty
+        close
+        <- RST|ACK seq 2 ack 1
+        event released
+        counter TCPAbortOnLinger 1",
     );
 }
 

@@ -85,12 +85,17 @@ impl Connection {
         if self.is_too_costly(env) {
             return self.reset_for_memory(env);
         }
-        match linger {
-            Some(time) if time.is_zero() => return self.reset(env, StreamError::Reset),
-            Some(time) => self.timers.set(Timer::Linger, env.now + time),
-            None => {}
+        // __tcp_close: "else if (sock_flag(sk, SOCK_LINGER) && !sk->sk_lingertime) { /* Check zero linger _after_ checking for unread data. */
+        // sk->sk_prot->disconnect(sk, 0);". With another time the caller waits, and the connection is that of any other close.
+        if linger.is_some_and(|time| time.is_zero()) {
+            return self.reset(env, StreamError::Reset);
         }
         if self.state == State::FinWait2 {
+            if self.options.fin_wait_2 == Some(Duration::ZERO) {
+                // "if (READ_ONCE(tp->linger2) < 0) { … tcp_send_active_reset(sk, …); __NET_INC_STATS(…, LINUX_MIB_TCPABORTONLINGER);"
+                env.count(Counter::TCPAbortOnLinger);
+                return self.reset(env, StreamError::Reset);
+            }
             let timeout = self.options.fin_wait_2.unwrap_or(env.config.fin_timeout);
             self.timers.set(Timer::FinWait2, env.now + timeout);
         }

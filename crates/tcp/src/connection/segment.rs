@@ -6,6 +6,7 @@ use crate::counters::Counter;
 use crate::extension::{Plain, Verdict};
 use crate::outbox::Env;
 use crate::position::START;
+use std::time::Duration;
 use weft_core::{Frame, Instant, Reason, StreamError, StreamEvent};
 use weft_wire::ipv4::Ecn;
 use weft_wire::tcp::{Flags, Segment, Seq};
@@ -317,6 +318,11 @@ impl Connection {
             State::FinWait1 => {
                 self.change_state(env, State::FinWait2);
                 if self.orphan {
+                    if self.options.fin_wait_2 == Some(Duration::ZERO) {
+                        // tcp_rcv_state_process: "if (READ_ONCE(tp->linger2) < 0) { tcp_done(sk); … TCPABORTONDATA); return 1; }"
+                        env.count(Counter::TCPAbortOnData);
+                        return self.reset(env, StreamError::Reset);
+                    }
                     let timeout = self.options.fin_wait_2.unwrap_or(env.config.fin_timeout);
                     self.timers.set(Timer::FinWait2, env.now + timeout);
                 }

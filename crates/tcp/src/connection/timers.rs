@@ -28,11 +28,9 @@ pub(super) enum Timer {
     FinWait2,
     Pacing,
     Cork,
-    /// SO_LINGER.
-    Linger,
 }
 
-const TIMERS: usize = 11;
+const TIMERS: usize = 10;
 const ALL: [Timer; TIMERS] = [
     Timer::Retransmit,
     Timer::Probe,
@@ -44,7 +42,6 @@ const ALL: [Timer; TIMERS] = [
     Timer::FinWait2,
     Timer::Pacing,
     Timer::Cork,
-    Timer::Linger,
 ];
 
 /// When each is due.
@@ -78,11 +75,6 @@ impl Deadlines {
         self.at[timer as usize] = Instant::FAR_FUTURE;
         if timer == Timer::Cork {
             self.cork_fired = false;
-        }
-    }
-    pub(super) fn cancel_if(&mut self, timer: Timer, condition: bool) {
-        if condition {
-            self.cancel(timer);
         }
     }
     pub(super) fn cancel_all(&mut self) {
@@ -128,10 +120,6 @@ impl Connection {
                 Timer::Cork => {
                     self.timers.cork_fired = true;
                     self.transmit(env);
-                }
-                Timer::Linger => {
-                    env.count(Counter::TCPAbortOnLinger);
-                    self.reset(env, StreamError::TimedOut);
                 }
             }
         }

@@ -2,7 +2,6 @@
 
 use super::Connection;
 use super::receive::Receive;
-use super::timers::Timer;
 use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_core::{Duration, Instant, StreamMessage};
@@ -245,6 +244,5 @@ impl Connection {
             self.send.credit += grant;
             env.out.messages.push(StreamMessage::Credit { flow: self.flow, bytes: grant as u32 });
         }
-        self.timers.cancel_if(Timer::Linger, self.queue.len() == 0 && self.outstanding.is_empty());
     }
 }

@@ -384,6 +384,7 @@ fn option(words: &[&str]) -> StreamOption {
         "keepalive" => StreamOption::Keepalive(true),
         "timeout" => StreamOption::UserTimeout(Some(span(words[1]))),
         "defer" => StreamOption::DeferAccept(span(words[1])),
+        "linger2" => StreamOption::FinWait2(Some(span(words[1]))),
         "maxseg" => StreamOption::MssMax(number(words[1])),
         "rcvbuf" => StreamOption::ReceiveBuffer(Some(number(words[1]))),
         "sndbuf" => StreamOption::SendBuffer(Some(number(words[1]))),
