@@ -125,6 +125,9 @@ fn made(t: &mut Thread, mut context: Option<&mut Context>, number: usize, a: &[u
         // Whose files they are is what forbids it: that they cannot be written at all is the host's affair.
         result = sys::EACCES as i64;
     }
+    if result as isize == sys::EMFILE && is_own_machine() {
+        limits::no_number_left(t);
+    }
     if result == EFBIG && limits::has_file_limit() {
         post(t, abi::RAISED, &[SIGXFSZ]);
     }

@@ -62,7 +62,6 @@ pub fn forward_words(t: &mut Thread, number: usize, words: &[usize; 6], word: u6
 /// have been killed.
 pub fn receive_descriptor(t: &mut Thread, result: i64) -> isize {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
-    const EMFILE: isize = -24;
     let flags = if result & 1 == 1 { MSG_CMSG_CLOEXEC } else { 0 };
     let mut control = [0_u32; 6];
     let came = loop {
@@ -82,7 +81,7 @@ pub fn receive_descriptor(t: &mut Thread, result: i64) -> isize {
     if !came {
         t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
         post(t, abi::CLOSED, &[]);
-        return EMFILE;
+        return sys::EMFILE;
     }
     let fd = control[4] as usize;
     let word = t.channel.descriptor.load(Relaxed) & !abi::NONBLOCKING;

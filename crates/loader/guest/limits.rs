@@ -84,9 +84,18 @@ fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Answer {
     Ok(result)
 }
 
+/// A call has found no number left. Where the program's own limit allows more, the host's is lower, and that is told to the controller.
+pub fn no_number_left(t: &mut Thread) {
+    let own = t.process.limits[abi::LIMIT_DESCRIPTORS][0].load(Relaxed);
+    let mut real = [0_u64; 2];
+    sys::call(nr::PRLIMIT64, &[0, abi::LIMIT_DESCRIPTORS, 0, real.as_mut_ptr() as usize]);
+    if real[0] < own {
+        post(t, abi::HOST_LIMIT, &[abi::HOST_LIMIT_DESCRIPTORS]);
+    }
+}
+
 /// The kernel counts some things by user, and all nodes are one. A program that was answered otherwise than it would have been alone is told to the controller.
 pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
-    const EMFILE: isize = -24;
     const ENOSPC: isize = -28;
     const ETOOMANYREFS: isize = -109;
     // EMFILE of one's own: there is no number left.
@@ -98,7 +107,7 @@ pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
         fd >= 0
     };
     let which = match (number, result) {
-        (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, EMFILE) if has_room() => abi::HOST_LIMIT_INOTIFY,
+        (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, sys::EMFILE) if has_room() => abi::HOST_LIMIT_INOTIFY,
         (nr::INOTIFY_ADD_WATCH, ENOSPC) => abi::HOST_LIMIT_WATCH,
         (nr::SENDMSG, ETOOMANYREFS) => abi::HOST_LIMIT_SENDMSG,
         _ => return,

@@ -18,6 +18,7 @@ pub const EISDIR: isize = -21;
 pub const EINVAL: isize = -22;
 pub const ENOTTY: isize = -25;
 pub const EOPNOTSUPP: isize = -95;
+pub const EMFILE: isize = -24;
 pub const EROFS: isize = -30;
 pub const EPIPE: isize = -32;
 pub const ENAMETOOLONG: isize = -36;

@@ -727,13 +727,19 @@ pub const HOST_LIMIT_WATCH: u64 = 2;
 pub const HOST_LIMIT_SENDMSG: u64 = 3;
 /// The same.
 pub const HOST_LIMIT_FORK: u64 = 4;
+/// The same.
+pub const HOST_LIMIT_DESCRIPTORS: u64 = 5;
+/// The same.
+pub const HOST_LIMIT_OBJECTS: u64 = 6;
 /// Which call, and which limit.
-pub const HOST_LIMITS: [(&str, &str); 5] = [
+pub const HOST_LIMITS: [(&str, &str); 7] = [
     ("pipe", "fs.pipe-user-pages-soft and -hard"),
     ("inotify_init", "fs.inotify.max_user_instances"),
     ("inotify_add_watch", "fs.inotify.max_user_watches"),
     ("sendmsg", "descriptors on their way through unix sockets (ulimit -n of who runs weft)"),
     ("fork", "processes of a user (ulimit -u of who runs weft)"),
+    ("a call that makes a descriptor", "descriptors of a process (ulimit -Hn of who runs weft)"),
+    ("socket, accept, epoll_create or timerfd_create", "descriptors of weft itself, one for each (ulimit -Hn of who runs weft)"),
 ];
 /// A terminal sends a signal: (group of processes, signal, whether nothing is to happen to an orphaned group). → -1: it is one.
 pub const TERMINAL: u64 = 0x1010;

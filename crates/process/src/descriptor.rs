@@ -85,14 +85,53 @@ impl Tree {
         }
     }
 
-    /// A program has closed a descriptor of this object; if it was the last, the object goes.
-    pub(super) fn closed(&mut self, inode: u64, outside: &mut dyn Outside) {
+    /// A program has closed a descriptor of this object; if it was the last, the object goes. Some: the call waits for that.
+    pub(super) fn closed(&mut self, thread: ThreadId, inode: u64, outside: &mut dyn Outside) -> Option<Wait> {
+        self.objects.close_is_served(inode);
         if inode == 0 {
             self.look_for_closed();
             self.drop_closed(outside);
         } else if self.objects.get(inode).is_some_and(Object::has_hung_up) {
+            let wait = self.lingers(thread, inode, outside);
+            if wait.is_some() {
+                self.objects.keep();
+                return wait;
+            }
             self.drop_object(inode, outside);
         }
+        None
+    }
+
+    /// inet_release: "If linger is set, we don't return until the close is complete." `tcp_close` sends the FIN behind what is queued, and
+    /// `sk_stream_wait_close` waits until all is acknowledged, the time is over or a signal comes; the connection goes on in any case.
+    fn lingers(&mut self, thread: ThreadId, inode: u64, outside: &mut dyn Outside) -> Option<Wait> {
+        let Some(Body::Socket(socket)) = self.objects.body(inode) else { return None };
+        let (socket, stack) = (*socket, outside.stack());
+        let one = self.tasks.threads.get(&thread).filter(|one| !one.expired)?;
+        if !stack.is_stream(socket) {
+            return None;
+        }
+        let option = stack.get_option(socket, libc::SOL_SOCKET, libc::SO_LINGER, 8).ok()?;
+        let [on, seconds] = [0, 4].map(|at| option.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, i32::from_ne_bytes));
+        if on == 0 || seconds == 0 {
+            return None;
+        }
+        let state = |stack: &mut dyn Stack| {
+            let info = stack.get_option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, 1);
+            info.ok().and_then(|info| info.first().copied())
+        };
+        if !one.held && matches!(state(stack), Some(TCP_ESTABLISHED | TCP_CLOSE_WAIT)) {
+            if stack.receive_ready(socket) > 0 {
+                // What nobody has read is lost, which a reset says.
+                return None;
+            }
+            stack.shutdown(socket, libc::SHUT_RDWR).ok()?;
+        }
+        // sk_stream_closing
+        let closing = matches!(state(stack), Some(TCP_FIN_WAIT1 | TCP_LAST_ACK | TCP_CLOSING));
+        // A negative time is the longest there is.
+        let deadline = u64::try_from(seconds).ok().map(|seconds| self.clock + Duration::from_secs(seconds));
+        closing.then(|| Wait { sockets: vec![socket], deadline, interrupted: -i64::from(libc::EINTR), ..Wait::default() })
     }
 
     /// A process is gone, or has executed another image: look at every object, at the next opportunity.

@@ -56,15 +56,24 @@ pub(super) fn first_limits(wanted: Limits) -> [[u64; 2]; abi::LIMITS.len()] {
     limits
 }
 
-/// Root's hard limits: as far as programs may raise theirs. Whoever is not root keeps what there is.
+fn set(which: libc::__rlimit_resource_t, soft: u64, hard: u64) {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: reads a limit of ours.
+    unsafe { libc::setrlimit(which, &raw const limit) };
+}
+
+/// Root's hard limits: as far as programs may raise theirs. Whoever is not root keeps what there is. weft itself may have as many descriptors as it can:
+/// it has one for each socket of a program.
 pub(super) fn widen_limits() {
     let wanted = LIMITS.map(|(which, _)| (which, libc::RLIM_INFINITY)).into_iter().chain([(libc::RLIMIT_NOFILE, abi::DESCRIPTORS_HARD)]);
     for (which, hard) in wanted {
         let Ok([soft, now]) = sys::limit_of(0, which) else { continue };
         if now < hard {
-            let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
-            // SAFETY: reads a limit of ours. The soft one, which holds for weft itself, stays.
-            unsafe { libc::setrlimit(which, &raw const limit) };
+            set(which, soft, hard);
+        }
+        if which == libc::RLIMIT_NOFILE {
+            let hard = sys::limit_of(0, which).map_or(now, |[_, hard]| hard);
+            set(which, hard.min(abi::DESCRIPTORS_HARD), hard);
         }
     }
 }
