@@ -39,12 +39,16 @@ impl Object {
 pub(super) struct Objects {
     all: BTreeMap<u64, Object>,
     by_socket: BTreeMap<SocketId, u64>,
+    /// The netlink sockets.
+    links: BTreeSet<u64>,
     /// Who waits for these looks again.
     changed: BTreeSet<u64>,
     /// Some descriptor may have been closed for good.
     closing: bool,
     /// An object has hung up, and a call waits at it.
     kept: bool,
+    /// Those that a call has closed which is about to be served: it decides whether they linger.
+    closed_by_calls: BTreeMap<u64, ThreadId>,
 }
 
 impl Objects {
@@ -90,17 +94,18 @@ impl Objects {
         if let Body::Socket(socket) = &object.body {
             self.by_socket.remove(socket);
         }
+        self.links.remove(&inode);
         Some(object)
     }
 
     /// The netlink sockets among them.
     pub fn links(&self) -> impl Iterator<Item = &Link> {
-        self.all.values().filter_map(|object| if let Body::Link(link) = &object.body { Some(link) } else { None })
+        self.links.iter().filter_map(|inode| if let Some(Body::Link(link)) = self.body(*inode) { Some(link) } else { None })
     }
     /// Does something with each netlink socket; true: it has changed.
     pub fn change_links(&mut self, mut change: impl FnMut(&mut Link) -> bool) {
-        for (inode, object) in &mut self.all {
-            if let Body::Link(link) = &mut object.body
+        for inode in &self.links {
+            if let Some(Object { body: Body::Link(link), .. }) = self.all.get_mut(inode)
                 && change(link)
             {
                 self.changed.insert(*inode);
@@ -123,6 +128,23 @@ impl Objects {
     /// One that has hung up stays until the calls that wait at it are over.
     pub fn keep(&mut self) {
         self.kept = true;
+    }
+    /// This thread is about to close a descriptor of it.
+    pub fn is_closed_soon(&mut self, inode: u64, thread: ThreadId) {
+        self.closed_by_calls.insert(inode, thread);
+    }
+    pub fn is_closed_by_call(&self, inode: u64) -> bool {
+        self.closed_by_calls.contains_key(&inode)
+    }
+    /// It has.
+    pub fn close_is_served(&mut self, inode: u64) {
+        self.closed_by_calls.remove(&inode);
+    }
+    /// It will not any more.
+    pub fn thread_is_gone(&mut self, thread: ThreadId) {
+        let before = self.closed_by_calls.len();
+        self.closed_by_calls.retain(|_, closes| *closes != thread);
+        self.closing |= self.closed_by_calls.len() < before;
     }
     /// A call that has waited is over.
     pub fn wait_is_over(&mut self) {

@@ -3,7 +3,7 @@
 
 use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
-use super::interests::Member;
+use super::interests::{Key, Member, Watched};
 use super::object::Body;
 use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
@@ -50,8 +50,8 @@ impl Tree {
             Some(Body::Signals(mask)) => u32::from(self.tasks.pending_of(thread) & mask != 0),
             Some(Body::Link(link)) => link.readiness(),
             Some(Body::Epoll(interests)) if depth < NESTS_MAX => {
-                let ready = interests.members.iter().any(|((_, word), member)| {
-                    let shown = match kind_of(*word) {
+                let ready = interests.candidates().any(|((_, word), member)| {
+                    let shown = match kind_of(word) {
                         _ if member.spent => 0,
                         kind::VIRTUAL => self.object_readiness(thread, word & abi::INODE, stack, depth + 1),
                         _ => member.native,
@@ -79,12 +79,12 @@ impl Tree {
     /// The descriptors of the kernel's that an epoll watches, and those that epolls in it do.
     fn natives_of(&self, inode: u64, depth: usize, into: &mut Vec<Entry>) {
         let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return };
-        for ((fd, word), member) in &interests.members {
-            match kind_of(*word) {
-                _ if member.spent => {}
-                kind::VIRTUAL if depth < NESTS_MAX => self.natives_of(word & abi::INODE, depth + 1, into),
-                kind::VIRTUAL => {}
-                _ => into.push(Entry { fd: *fd, events: member.events & !PRIVATE_BITS, found: 0, reserved: 0, descriptor: *word }),
+        for ((fd, descriptor), member) in interests.natives().filter(|(_, member)| !member.spent) {
+            into.push(Entry { fd, events: member.events & !PRIVATE_BITS, found: 0, reserved: 0, descriptor });
+        }
+        for (key, inner) in interests.others() {
+            if depth < NESTS_MAX && interests.get(key).is_some_and(|member| !member.spent) {
+                self.natives_of(inner, depth + 1, into);
             }
         }
     }
@@ -93,21 +93,20 @@ impl Tree {
     fn looked_at(&mut self, inode: u64, depth: usize, found: &BTreeMap<(i32, u64), u32>) -> bool {
         let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else { return false };
         let mut changed = false;
-        let mut inner = Vec::new();
-        for (key, member) in &mut interests.members {
-            if kind_of(key.1) == kind::VIRTUAL {
-                inner.push(*key);
-            } else if let Some(found) = found.get(key) {
+        let inner: Vec<(Key, u64)> = interests.others().collect();
+        let natives: Vec<Key> = interests.natives().map(|(key, _)| key).collect();
+        for key in natives {
+            if let (Some(found), Some(member)) = (found.get(&key), interests.get_mut(key)) {
                 changed |= found & !member.native != 0;
                 member.native = *found;
             }
         }
-        for key in inner {
+        for (key, inner) in inner {
             if depth < NESTS_MAX
-                && self.looked_at(key.1 & abi::INODE, depth + 1, found)
+                && self.looked_at(inner, depth + 1, found)
                 && let Some(Body::Epoll(interests)) = self.objects.body_mut(inode)
             {
-                interests.members.entry(key).and_modify(|member| member.fresh = true);
+                interests.get_mut(key).into_iter().for_each(|member| member.fresh = true);
                 changed = true;
             }
         }
@@ -232,12 +231,17 @@ impl Tree {
         if operation == libc::EPOLL_CTL_ADD && self.makes_a_loop(inode, watched) {
             return Err(Errno(libc::ELOOP));
         }
+        let how = match (kind_of(watched), self.objects.body(watched & abi::INODE)) {
+            (kind::VIRTUAL, Some(Body::Socket(_))) => Watched::Socket,
+            (kind::VIRTUAL, _) => Watched::Other,
+            _ => Watched::Native,
+        };
         let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else {
             return Err(Errno(libc::EINVAL));
         };
         // do_epoll_ctl: "epoll adds to the wakeup queue at EPOLL_CTL_ADD time only, so EPOLLEXCLUSIVE is not allowed for a EPOLL_CTL_MOD operation."
         let exclusive = events & EXCLUSIVE != 0;
-        let was = interests.members.get(&key).is_some_and(|member| member.events & EXCLUSIVE != 0);
+        let was = interests.get(key).is_some_and(|member| member.events & EXCLUSIVE != 0);
         if exclusive && (operation == libc::EPOLL_CTL_MOD || operation == libc::EPOLL_CTL_ADD && events & !EXCLUSIVE_OK != 0)
             || was && operation == libc::EPOLL_CTL_MOD
         {
@@ -245,10 +249,10 @@ impl Tree {
         }
         let member = Member { events, data, fresh: true, spent: false, turn: interests.turn, native: 0, shown: 0, activity };
         match operation {
-            libc::EPOLL_CTL_ADD if interests.members.contains_key(&key) => return Err(Errno(libc::EEXIST)),
-            libc::EPOLL_CTL_ADD if interests.members.len() >= MEMBERS_MAX => return Err(Errno(libc::ENOSPC)),
+            libc::EPOLL_CTL_ADD if interests.get(key).is_some() => return Err(Errno(libc::EEXIST)),
+            libc::EPOLL_CTL_ADD if interests.len() >= MEMBERS_MAX => return Err(Errno(libc::ENOSPC)),
             libc::EPOLL_CTL_ADD => {
-                interests.members.insert(key, member);
+                interests.insert(key, member, how);
                 if kind_of(watched) == kind::VIRTUAL
                     && let Some(object) = self.objects.get_mut(watched & abi::INODE)
                     && !object.watchers.contains(&inode)
@@ -256,9 +260,10 @@ impl Tree {
                     object.watchers.push(inode);
                 }
             }
-            libc::EPOLL_CTL_MOD => *interests.members.get_mut(&key).ok_or(Errno(libc::ENOENT))? = member,
+            libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL if interests.get(key).is_none() => return Err(Errno(libc::ENOENT)),
+            libc::EPOLL_CTL_MOD => interests.insert(key, member, how),
             libc::EPOLL_CTL_DEL => {
-                interests.members.remove(&key).ok_or(Errno(libc::ENOENT))?;
+                interests.remove(key);
             }
             _ => return Err(Errno(libc::EINVAL)),
         }
@@ -277,8 +282,7 @@ impl Tree {
         }
         let down = |inode: u64| -> Vec<u64> {
             let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return Vec::new() };
-            let virtuals = interests.members.keys().filter(|(_, word)| kind_of(*word) == kind::VIRTUAL);
-            virtuals.map(|(_, word)| word & abi::INODE).filter(|inode| is_epoll(*inode)).collect()
+            interests.others().map(|(_, inode)| inode).filter(|inode| is_epoll(*inode)).collect()
         };
         let up = |inode: u64| -> Vec<u64> {
             let watchers = self.objects.get(inode).map_or(&[][..], |object| &object.watchers);
@@ -314,7 +318,7 @@ impl Tree {
         let timed = posted.arguments[2] >> 32 != 0;
         let looked = posted.arguments[5] as usize;
         let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return Err(Errno(libc::EINVAL)) };
-        let members: Vec<((i32, u64), Member)> = interests.members.iter().map(|(key, member)| (*key, *member)).collect();
+        let members: Vec<(Key, Member)> = interests.candidates().collect();
         let mut natives = Vec::new();
         self.natives_of(inode, 0, &mut natives);
         let natives = !natives.is_empty();
@@ -328,6 +332,7 @@ impl Tree {
         let activity = self.arena.header().activity.load(Relaxed);
         let mut ready = Vec::new();
         let mut quiet = Vec::new();
+        let mut resting = Vec::new();
         for (key, member) in members {
             let virtual_one = kind_of(key.1) == kind::VIRTUAL;
             let shown = if virtual_one {
@@ -351,13 +356,17 @@ impl Tree {
                 self.forget_member(inode, key);
             } else if wanted != 0 && !stale && !member.spent {
                 ready.push((member.turn, key, wanted, shown, member.data));
+            } else if virtual_one {
+                resting.push(key);
             }
         }
         if let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) {
             for key in quiet {
-                interests.members.entry(key).and_modify(|member| member.fresh = false);
+                interests.get_mut(key).into_iter().for_each(|member| member.fresh = false);
             }
+            resting.into_iter().for_each(|key| interests.rests(key));
         }
+        debug_assert!(self.rest_is_quiet(thread, inode, outside.stack()));
         ready.sort_unstable();
         ready.truncate(room);
         let deadline = self.poll_deadline(thread, timed, posted.arguments[3]);
@@ -378,9 +387,20 @@ impl Tree {
         Ok(Outcome::Done(ready.len() as i64))
     }
 
+    /// Is none of the sockets ready that nobody looks at? For tests: what changes and does not tell is found here.
+    fn rest_is_quiet(&self, thread: ThreadId, inode: u64, stack: &mut dyn Stack) -> bool {
+        const LOOKED_AT_MAX: usize = 64;
+        let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return true };
+        interests.resting().take(LOOKED_AT_MAX).all(|(key, member)| {
+            let told = member.spent || member.events & (EDGE | EXCLUSIVE) != 0;
+            let shown = self.object_readiness(thread, key.1 & abi::INODE, stack, 0);
+            told || shown & (member.events & !PRIVATE_BITS | POLLERR | POLLHUP) == 0
+        })
+    }
+
     fn forget_member(&mut self, inode: u64, key: (i32, u64)) {
         if let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) {
-            interests.members.remove(&key);
+            interests.remove(key);
         }
     }
 
@@ -388,21 +408,23 @@ impl Tree {
         let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else { return };
         interests.turn += 1;
         let turn = interests.turn;
-        if let Some(member) = interests.members.get_mut(&key) {
+        if let Some(member) = interests.get_mut(key) {
             member.turn = turn;
             // ep_send_events: what is not edge-triggered stays on the list.
             member.fresh = member.events & (EXCLUSIVE | EDGE) == EXCLUSIVE;
             member.shown = shown;
             member.activity = activity;
             member.spent = member.events & ONE_SHOT != 0;
+            if member.spent || member.events & EDGE != 0 {
+                interests.rests(key);
+            }
         }
     }
 
-    /// A wait at an epoll ends when a member of it, or of one inside, changes.
+    /// A wait at an epoll ends when a member of it, or of one inside, changes. Sockets tell the epolls that watch them.
     fn watch_members(&self, inode: u64, wait: &mut Wait, depth: usize) {
         let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return };
-        for (_, word) in interests.members.keys().filter(|(_, word)| kind_of(*word) == kind::VIRTUAL) {
-            let member = word & abi::INODE;
+        for (_, member) in interests.others() {
             self.watch(member, wait);
             if depth < NESTS_MAX {
                 self.watch_members(member, wait, depth + 1);
@@ -441,17 +463,17 @@ impl Tree {
         // __wake_up_common: of those that want it for themselves one is told, the first at which somebody waits; those before it, at which nobody does, as well.
         let mut given = false;
         for watcher in watchers {
-            let waits =
-                self.tasks.threads.values().any(|one| matches!(&one.state, State::Waiting(wait) if wait.objects.contains(&watcher)));
             let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) else { continue };
             let (mut told, mut exclusively) = (false, false);
-            for ((_, word), member) in &mut interests.members {
-                if *word == kind::VIRTUAL << 56 | inode && !(given && member.events & EXCLUSIVE != 0) {
+            interests.changed(inode, |member| {
+                if !(given && member.events & EXCLUSIVE != 0) {
                     member.fresh = true;
                     (told, exclusively) = (true, exclusively || member.events & EXCLUSIVE != 0);
                 }
-            }
-            given |= exclusively && waits;
+            });
+            let waits =
+                || self.tasks.threads.values().any(|one| matches!(&one.state, State::Waiting(wait) if wait.objects.contains(&watcher)));
+            given |= exclusively && waits();
             if told && objects.insert(watcher) {
                 self.note_object_edges(watcher, objects);
             }
