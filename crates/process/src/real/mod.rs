@@ -134,6 +134,8 @@ impl Tree {
                 self.look_around(outside);
             }
             for thread in rung {
+                // A limit of time counts from when the call came, and this may be long after `now`.
+                self.clock = self.clock.max(outside.stack().now());
                 self.serve_thread(thread, outside);
                 // Over the loopback a packet and its answer arrive within the call that sends it, so the thread goes on when they have.
                 outside.stack().run();
