@@ -9,10 +9,23 @@ from harness.processes import Failure
 
 from .place import LINUX, NOTIFY, ROOT, WEFT, WHO, Place
 
-SCRIPTS = ("splices.py", "again.py")
+SCRIPTS = ("splices.py", "again.py", "lingers.py", "times.py")
 # Lines that differ: of a script on a host, what Linux says and what is said there, with the row of docs/compatibility.md.
 DIFFERENCES = {
     ("splices.py", NOTIFY): {"listener ENOTCONN": ("listener EINVAL", "unconnected-errno")},
+    ("lingers.py", NOTIFY): {
+        f"{address} {line}": (f"{address} {line.replace('True, less', 'False, less').replace('True less', 'False less').replace('to the limit', 'less')}", "linger")
+        for address in ("127.0.0.1", "::1")
+        for line in (
+            "nobody reads: waits to the limit; all of it comes: True EOF",
+            "the peer reads: waits until then: True, less; all of it comes: True EOF",
+            "a signal comes: waits until then: True less; all of it comes: True EOF",
+            "the peer resets: waits until then: True, less",
+            "there is a duplicate: waits less; its close: waits to the limit",
+            "dup2 in its place: waits to the limit",
+            "behind a shutdown: waits to the limit",
+        )
+    },
 }
 
 

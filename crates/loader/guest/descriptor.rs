@@ -193,9 +193,26 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
     }
     let was = word(t, fd);
     forget(t, fd);
+    closing(t, was);
     let result = sys::call(nr::CLOSE, &[fd]);
     closed(t, was);
     result
+}
+
+/// A descriptor is about to go. A socket that lingers keeps the call that closes it waiting, so the controller must know of that call before it sees
+/// the socket hang up.
+pub fn closing(t: &mut Thread, was: u64) {
+    if t.strict.joined && kind_of(was) == kind::VIRTUAL && header().lingers.load(Relaxed) != 0 {
+        t.channel.descriptor.store(was, Relaxed);
+        post(t, abi::strict::CLOSING, &[]);
+    }
+}
+
+/// It has not gone after all.
+pub fn stays(t: &mut Thread, was: u64) {
+    if t.strict.joined && kind_of(was) == kind::VIRTUAL && header().lingers.load(Relaxed) != 0 {
+        closed(t, was);
+    }
 }
 
 /// A descriptor is gone: perhaps the last of its object.

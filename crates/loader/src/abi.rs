@@ -247,6 +247,8 @@ pub struct Header {
     pub asleep: AtomicU32,
     /// [`STRICT`]: the controller's number.
     pub controller_pid: AtomicU32,
+    /// [`STRICT`]: a socket lingers when it is closed.
+    pub lingers: AtomicU32,
     /// [`STRICT`]: epolls that watch sockets of the node so far.
     pub epolls: AtomicU64,
     /// Some AF_UNIX socket of the node wants to know who sends to it (SO_PASSCRED): unnamed ones may get a name.

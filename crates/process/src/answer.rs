@@ -151,10 +151,7 @@ impl Tree {
                 let deadline = (posted.arguments[3] != 0).then(|| weft_core::Instant::from_nanos(posted.arguments[3]));
                 Ok(Outcome::Wait(Wait { native: true, deadline, ..Wait::default() }))
             }
-            abi::CLOSED => {
-                self.closed(posted.inode(), outside);
-                Ok(Outcome::Done(0))
-            }
+            abi::CLOSED => Ok(self.closed(thread, posted.inode(), outside).map_or(Outcome::Done(0), Outcome::Wait)),
             abi::PREEMPTED => Ok(self.rest(thread)),
             abi::WHOSE => Ok(Outcome::Done(self.whose(posted.arguments[0]))),
             abi::FATAL => {

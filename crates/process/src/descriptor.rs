@@ -12,12 +12,19 @@ use super::timers::Timer;
 use super::tree::Tree;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
-use weft_intercept::face::SocketId;
+use std::time::Duration;
+use weft_intercept::face::{SocketId, Stack};
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::{self, Errno};
 use weft_loader::abi::{self, kind};
 use weft_loader::calls;
 
+/// include/net/tcp_states.h
+const TCP_ESTABLISHED: u8 = 1;
+const TCP_FIN_WAIT1: u8 = 4;
+const TCP_CLOSE_WAIT: u8 = 8;
+const TCP_LAST_ACK: u8 = 9;
+const TCP_CLOSING: u8 = 11;
 /// Bytes of `struct signalfd_siginfo`.
 const SIGNALFD_BYTES: usize = 128;
 
@@ -32,8 +39,13 @@ impl Tree {
             real.is_made(thread, body);
             return Ok(Outcome::Done(0));
         }
-        let full = |errno: Errno| if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno };
-        let (ours, theirs) = sys::unix_pair(libc::SOCK_STREAM).map_err(full)?;
+        let (ours, theirs) = match sys::unix_pair(libc::SOCK_STREAM) {
+            Err(Errno(libc::EMFILE | libc::ENFILE)) => {
+                self.host_limit(abi::HOST_LIMIT_OBJECTS);
+                return Err(Errno(libc::ENFILE));
+            }
+            other => other?,
+        };
         if nonblocking {
             sys::set_nonblocking(theirs.as_fd())?;
         }
@@ -161,7 +173,7 @@ impl Tree {
 
     /// Drops an object of which no program has a descriptor; one that a call waits at when that is over (fdget holds the file).
     pub(super) fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
-        if self.is_waited_at(inode) {
+        if self.is_waited_at(inode) || self.objects.is_closed_by_call(inode) {
             self.objects.keep();
             return;
         }

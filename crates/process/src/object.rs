@@ -3,6 +3,7 @@
 //! The program holds one end of a socket pair, whose inode number tells which object it is, however often it is duplicated, inherited or
 //! passed on. The controller holds the other end; it hangs up when the last of the program's is closed.
 
+use super::ids::ThreadId;
 use super::interests::Interests;
 use super::link::Link;
 use super::timers::Timer;
@@ -84,8 +85,10 @@ impl Objects {
         self.all.iter().filter(|(_, object)| object.has_hung_up()).map(|(inode, _)| *inode).collect()
     }
     pub fn insert(&mut self, inode: u64, object: Object) {
-        if let Body::Socket(socket) = &object.body {
-            self.by_socket.insert(*socket, inode);
+        match &object.body {
+            Body::Socket(socket) => drop(self.by_socket.insert(*socket, inode)),
+            Body::Link(_) => drop(self.links.insert(inode)),
+            _ => {}
         }
         self.all.insert(inode, object);
     }

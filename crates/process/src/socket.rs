@@ -11,6 +11,7 @@ use super::outside::Outside;
 use super::pending;
 use super::state::Wait;
 use super::tree::Tree;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_intercept::face::{Poll, SocketId, SocketState};
 use weft_intercept::memory::{LATER, Memory};
@@ -233,7 +234,11 @@ impl Carrier for PostedSocket<'_> {
         self.outside.stack().get_option(self.s, level, name, bytes).map(Some)
     }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
-        self.outside.stack().set_option(self.s, level, name, value).map(|()| true)
+        self.outside.stack().set_option(self.s, level, name, value)?;
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
+            self.tree.arena.header().lingers.store(1, Relaxed);
+        }
+        Ok(true)
     }
     fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
         let value = self.outside.stack().ioctl(self.s, u64::from(request), &[]);

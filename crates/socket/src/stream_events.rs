@@ -86,7 +86,9 @@ fn flow_event(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, event
                 }
             }
         }
-        StreamEvent::SendQueueEmpty | StreamEvent::Accepted { .. } | StreamEvent::Released => {}
+        // tcp_rcv_state_process: "if (!sock_flag(sk, SOCK_DEAD)) { /* Wake up lingering close() */ sk->sk_state_change(sk);"
+        StreamEvent::SendQueueEmpty => sockets.touch(s),
+        StreamEvent::Accepted { .. } | StreamEvent::Released => {}
     }
 }
 

@@ -44,10 +44,13 @@ pub fn dup3(t: &mut Thread, call: Dup3) -> isize {
 fn copied_onto<C: Call>(t: &mut Thread, call: &C, old: Fd, new: Fd) -> isize {
     let (old, new) = (old.index(), new.index());
     let (from, was) = (descriptor::word(t, old), if old == new { 0 } else { descriptor::word(t, new) });
+    descriptor::closing(t, was);
     let result = kernel(call);
     if result >= 0 && old != new {
         descriptor::remember(t, new, from);
         descriptor::closed(t, was);
+    } else {
+        descriptor::stays(t, was);
     }
     result
 }

@@ -30,6 +30,8 @@ pub const LEAVE: u64 = 0x1031;
 pub const COLLECT: u64 = 0x1032;
 /// Call: the last descriptor of an epoll in this process is closed; `descriptor` is the epoll.
 pub const FORGET: u64 = 0x1033;
+/// Call: a descriptor of a socket is about to be closed, by a call that may have to wait then; `descriptor` is the socket.
+pub const CLOSING: u64 = 0x1035;
 
 /// The events of the controller's eventfd in an epoll carry this, and the number of the epoll below it.
 pub const EPOLL_DATA: u64 = 0x7765_6674_0000_0000;

@@ -309,6 +309,7 @@ impl Tree {
 
     /// Forgets a thread. `free`: nobody is there to give its channel back.
     fn remove_thread(&mut self, thread: ThreadId, free: bool, outside: &mut dyn Outside) {
+        self.objects.thread_is_gone(thread);
         self.leave_wait(thread);
         let Some(one) = self.tasks.threads.remove(&thread) else { return };
         if let Some(process) = self.tasks.processes.get_mut(&one.process) {
@@ -381,6 +382,10 @@ impl Tree {
             }
             strict::DROPPED => {
                 self.drop_made(thread, outside);
+                Ok(0)
+            }
+            strict::CLOSING => {
+                self.objects.is_closed_soon(posted.inode(), thread);
                 Ok(0)
             }
             strict::FORGET => {
