@@ -233,7 +233,7 @@ macro_rules! for_each_call {
             168 SWAPOFF Swapoff(specialfile: Path): refused(ENOSYS);
             169 REBOOT Reboot(magic1: Flags, magic2: Flags, cmd: Flags, arg: Address): refused(ENOSYS);
             170 SETHOSTNAME Sethostname(name: Path, len: Int): refused(EPERM), note "host-name";
-            171 SETDOMAINNAME Setdomainname(name: Path, len: Int): refused(ENOSYS), note "host-name";
+            171 SETDOMAINNAME Setdomainname(name: Path, len: Int): refused(EPERM), note "host-name";
             172 IOPL Iopl(level: Uint): refused(ENOSYS);
             173 IOPERM Ioperm(from: Size, num: Size, turn_on: Int): refused(ENOSYS);
             174 CREATE_MODULE CreateModule(name: Path, size: Size): refused(ENOSYS);
