@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-waits test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
+.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -223,6 +223,11 @@ test-options: ## what programs ask of sockets and descriptors beside data, one s
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m hosts options
+
+test-rows: ## rows of docs/compatibility.md, both of their columns: what Linux says, and what notify, --strict or a node does
+	@$(SETUP) test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m hosts rows
 
 test-waits: ## a thread or process waits, another does something: every call and cause on Linux, notify, --strict and in a node; WRITE=1 writes docs/waits.md
 	@$(SETUP) test

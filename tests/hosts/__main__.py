@@ -1,6 +1,6 @@
 """What a program does natively, it does on every host of weft's: notify, --strict and a node, as root and as a normal user.
 
-    python3 -m hosts descriptors|options|waits [WORDS…]
+    python3 -m hosts descriptors|options|rows|waits [WORDS…]
 
 Words select rows. Short form: few seeds. FULL=1: many.
 """
@@ -14,10 +14,10 @@ from harness import paths, results
 from harness.environment import Environment, run_main
 from harness.processes import Failure
 
-from . import descriptors, options, waits
+from . import descriptors, options, rows, waits
 from .place import Place
 
-TARGETS = {"descriptors": descriptors.rows, "options": options.rows, "waits": waits.rows}
+TARGETS = {"descriptors": descriptors.rows, "options": options.rows, "rows": rows.rows, "waits": waits.rows}
 
 
 def main() -> int:
@@ -32,9 +32,11 @@ def main() -> int:
                 outcome, said = results.PASSED, body()
             except Failure as failure:
                 outcome, said = results.FAILED, str(failure)
+            except paths.MissingTool as missing:
+                outcome, said = results.SKIPPED, str(missing)
             if outcome == results.PASSED:
                 print(f"    {name}: {said}", flush=True)
-            recorder.add(results.Row(name, outcome, time.monotonic() - started, said if outcome == results.FAILED else ""))
+            recorder.add(results.Row(name, outcome, time.monotonic() - started, "" if outcome == results.PASSED else said))
     return recorder.finish()
 
 

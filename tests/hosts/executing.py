@@ -1,0 +1,146 @@
+"""Programs with rights of their files, in namespaces, with filters and tracers: each line is what was asked, how, and the answer.
+
+It has to be root, as it becomes somebody else.
+"""
+
+import ctypes
+import errno
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+from saying import call, folder, libc, said, works
+
+SOMEBODY = 65534
+UTS, PID, USERS, NETWORK, MOUNTS = 0x04000000, 0x20000000, 0x10000000, 0x40000000, 0x00020000
+FILES = 0x400
+
+
+def copy(program: str, mode: int, name: str) -> str:
+    """The program under another name, of root's, with these rights."""
+    path = f"{folder()}/{name}"
+    shutil.copyfile(shutil.which(program), path)
+    os.chmod(path, mode)
+    return path
+
+
+def as_somebody(*command: str) -> str:
+    """What a program says that a user without rights starts."""
+    def become() -> None:
+        os.setgroups([])
+        os.setresgid(SOMEBODY, SOMEBODY, SOMEBODY)
+        os.setresuid(SOMEBODY, SOMEBODY, SOMEBODY)
+    return subprocess.run(command, preexec_fn=become, capture_output=True, text=True, cwd="/").stdout.strip()
+
+
+def executed(path: str) -> None:
+    """Executes it as somebody, in this process: the error is execve's."""
+    os.setgroups([])
+    os.setresuid(SOMEBODY, SOMEBODY, SOMEBODY)
+    pid = os.posix_spawn(path, [path], {})
+    os.waitpid(pid, 0)
+
+
+def rights() -> None:
+    whose = copy("id", 0o4755, "whose")
+    said("rights of a file", "set-user-id", lambda: f"runs as {as_somebody(whose, '-u')}")
+    group = copy("id", 0o2755, "group")
+    said("rights of a file", "set-group-id", lambda: f"runs as {as_somebody(group, '-g')}")
+    able = copy("cat", 0o755, "able")
+    # Version 2, effective; permitted: CAP_NET_BIND_SERVICE.
+    said("rights of a file", "a capability", lambda: capable(able, struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)))
+    hidden = copy("true", 0o711, "hidden")
+    said("unreadable", "a program of its own", lambda: executed(hidden))
+    # Beside this script: of the machine that the host runs on.
+    said("unreadable", "the machine's", lambda: executed(f"{os.path.dirname(os.path.abspath(sys.argv[0]))}/unreadable"))
+    plain = copy("true", 0o755, "plain")
+    said("readable", "a program", lambda: executed(plain))
+
+
+def capable(path: str, value: bytes) -> str:
+    os.setxattr(path, "security.capability", value)
+    said = as_somebody(path, "/proc/self/status")
+    return next(line.split()[1] for line in said.splitlines() if line.startswith("CapEff"))
+
+
+def filters() -> None:
+    allow = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(allow)))
+    said("filters", "seccomp, a filter", lambda: works(lambda: (call(157, 38, 1, 0, 0, 0), call(317, 1, 0, program))))
+    said("filters", "seccomp, by prctl", lambda: works(lambda: (call(157, 38, 1, 0, 0, 0), call(157, 22, 2, program))))
+    said("filters", "ptrace", traced)
+    said("filters", "PR_SET_TSC", lambda: works(lambda: call(157, 26, 2, 0, 0, 0)))
+    selector = ctypes.create_string_buffer(1)
+    said("filters", "Syscall User Dispatch", lambda: works(lambda: call(157, 59, 1, 0, 0, selector)))
+    said("filters", "subreaper", lambda: works(lambda: call(157, 36, 1, 0, 0, 0)))
+    said("filters", "ARCH_SET_GS", lambda: works(lambda: call(158, 0x1001, 4096)))
+
+
+def traced() -> str:
+    """A child that is traced stops at its signal."""
+    pid = os.fork()
+    if not pid:
+        if libc.ptrace(0, 0, 0, 0):
+            os._exit(ctypes.get_errno())
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os._exit(0)
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    if os.WIFSTOPPED(status):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return "works"
+    return errno.errorcode.get(os.WEXITSTATUS(status), "does nothing")
+
+
+def spaces() -> None:
+    for name, flag in (("UTS", UTS), ("mounts", MOUNTS), ("network", NETWORK), ("users", USERS), ("processes", PID)):
+        said("namespaces", f"unshare {name}", lambda: works(lambda: call(272, flag)))
+        said("namespaces", f"clone {name}", lambda: cloned(flag))
+    said("namespaces", "setns", lambda: works(lambda: call(308, os.open("/proc/self/ns/uts", os.O_RDONLY), 0)))
+    said("namespaces", "mount", mounted)
+    said("clone", "CLONE_FILES without CLONE_VM", lambda: cloned(FILES))
+
+
+def mounted() -> None:
+    """In a namespace of its own, where it may have one: nobody else sees it."""
+    if libc.unshare(MOUNTS) == 0:
+        libc.mount(b"none", b"/", None, 0x44000, None)
+    if libc.mount(b"tmpfs", folder().encode(), b"tmpfs", 0, None):
+        raise OSError(ctypes.get_errno(), "")
+
+
+def cloned(flag: int) -> None:
+    """A child made by clone(2) itself, which ends at once."""
+    pid = call(56, flag | signal.SIGCHLD, 0, 0, 0, 0)
+    if not pid:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def addresses() -> None:
+    program = "import ctypes; print(ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value)"
+    found = {subprocess.run([sys.executable, "-ISc", program], capture_output=True, text=True).stdout for _ in range(4)}
+    said("addresses", "where four processes have libc", lambda: "the same place" if len(found) == 1 else "several places")
+
+
+def same_domain() -> None:
+    """As it is called already: nobody notices."""
+    name = ctypes.create_string_buffer(65)
+    libc.getdomainname(name, 65)
+    works(lambda: call(171, name, len(name.value)))
+
+
+def names() -> None:
+    said("name", "sethostname", lambda: socket.sethostname(socket.gethostname()))
+    said("name", "setdomainname", same_domain)
+
+
+rights()
+names()
+filters()
+spaces()
+addresses()

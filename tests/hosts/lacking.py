@@ -1,0 +1,159 @@
+"""Calls that a host of weft's has not, or only in part: each line is what was asked, how, and the answer."""
+
+import ctypes
+import errno
+import os
+import select
+import signal
+import socket
+import struct
+
+from saying import call, folder, libc, said, works
+
+FAMILIES = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
+
+
+def sockets() -> None:
+    for name, (family, _) in FAMILIES.items():
+        said("udp-lite", f"a socket over IPv{name}", lambda: works(lambda: socket.socket(family, socket.SOCK_DGRAM, 136)))
+        said("protocol", f"MPTCP over IPv{name}", lambda: works(lambda: socket.socket(family, socket.SOCK_STREAM, 262)))
+        said("option", f"one that nobody knows over IPv{name}", lambda: socket.socket(family).setsockopt(socket.SOL_SOCKET, 9999, 1))
+    for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
+        said("packet socket", f"of type {kind:d}", lambda: works(lambda: socket.socket(17, kind, socket.htons(3))))
+    for name, family, kind in (("AF_VSOCK", 40, socket.SOCK_STREAM), ("AF_CAN", 29, socket.SOCK_RAW), ("AF_TIPC", 30, socket.SOCK_DGRAM),
+                               ("AF_ALG", 38, socket.SOCK_SEQPACKET), ("AF_BLUETOOTH", 31, socket.SOCK_SEQPACKET)):
+        said("family", name, lambda: works(lambda: socket.socket(family, kind, 0)))
+    for name, protocol in (("ROUTE", 0), ("SOCK_DIAG", 4), ("XFRM", 6), ("NETFILTER", 12), ("KOBJECT_UEVENT", 15), ("GENERIC", 16)):
+        said("netlink", name, lambda: works(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)))
+    pair = lambda family, kind: works(lambda: libc_pair(family, kind))
+    for name, family in (("AF_INET", 2), ("AF_INET6", 10), ("AF_NETLINK", 16), ("AF_VSOCK", 40)):
+        said("socketpair", name, lambda: pair(family, socket.SOCK_DGRAM))
+    for name, (family, _) in FAMILIES.items():
+        said("filter", f"a filter that asks for the kernel's ancillary data over IPv{name}", lambda: attach(family, 0xFFFFF000))
+        said("filter", f"SO_ATTACH_BPF over IPv{name}", lambda: attach_bpf(family))
+
+
+def libc_pair(family: int, kind: int) -> None:
+    if libc.socketpair(family, kind, 0, ctypes.create_string_buffer(8)):
+        raise OSError(ctypes.get_errno(), "")
+
+
+def attach(family: int, at: int) -> None:
+    """A classic filter of two instructions: load a word from there, and take everything."""
+    code = ctypes.create_string_buffer(struct.pack("HBBI", 0x20, 0, 0, at) + struct.pack("HBBI", 0x06, 0, 0, 0xFFFF))
+    program = struct.pack("HxxxxxxQ", 2, ctypes.addressof(code))
+    socket.socket(family, socket.SOCK_DGRAM).setsockopt(socket.SOL_SOCKET, 26, program)
+
+
+def attach_bpf(family: int) -> None:
+    """An eBPF program of two instructions: the answer is 0."""
+    code = ctypes.create_string_buffer(struct.pack("BBhi", 0xB7, 0, 0, 0) + struct.pack("BBhi", 0x95, 0, 0, 0))
+    licence = ctypes.create_string_buffer(b"GPL")
+    attributes = struct.pack("IIQQIIQI", 1, 2, ctypes.addressof(code), ctypes.addressof(licence), 0, 0, 0, 0).ljust(120, b"\0")
+    try:
+        program = call(321, 5, ctypes.create_string_buffer(attributes), 120)
+    except OSError:
+        # Programs may not make one here: any number will do to ask for the option.
+        program = 0
+    socket.socket(family, socket.SOCK_DGRAM).setsockopt(socket.SOL_SOCKET, 50, program)
+
+
+def tables() -> None:
+    """Calls of other tables, and whole calls that are not there."""
+    room = ctypes.create_string_buffer(256)
+    said("ring", "io_uring_setup", lambda: works(lambda: call(425, 4, room)))
+    said("queue", "semget", lambda: works(lambda: call(66, call(64, 0, 1, 0o1600), 0, 0)))
+    said("queue", "msgget", lambda: works(lambda: call(71, call(68, 0, 0o1600), 0, 0)))
+    said("queue", "mq_open", lambda: works(lambda: (call(240, b"compatibility", 0o102, 0o600, None), call(241, b"compatibility"))))
+    said("x32", "socket", lambda: works(lambda: call(0x40000000 | 41, 2, 1, 0)))
+    # getpid; socket(AF_INET, SOCK_STREAM, 0).
+    said("i386", "getpid", lambda: "works" if (found := int_80(20)) == os.getpid() else errno.errorcode[-found])
+    said("i386", "a program", small_program)
+    said("i386", "socket", lambda: "works" if (found := int_80(359, 2, 1, 0)) >= 0 else errno.errorcode[-found])
+
+
+def int_80(number: int, first: int = 0, second: int = 0, third: int = 0) -> int:
+    """A call of the i386 table, in code that is made here."""
+    import mmap
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    # push rbx; mov eax, number; mov ebx, first; mov ecx, second; mov edx, third; int 0x80; pop rbx; ret
+    moves = zip((0xB8, 0xBB, 0xB9, 0xBA), (number, first, second, third))
+    page.write(b"\x53" + b"".join(struct.pack("<BI", *one) for one in moves) + b"\xcd\x80\x5b\xc3")
+    return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+
+
+def small_program() -> str:
+    """Executes a program of the i386 kind that ends with status 7."""
+    base, headers = 0x08048000, 52 + 32
+    code = b"\xb8\x01\x00\x00\x00\xbb\x07\x00\x00\x00\xcd\x80"
+    whole = headers + len(code)
+    text = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 3, 1, base + headers, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+    text += struct.pack("<IIIIIIII", 1, 0, base, base, whole, whole, 5, 4096) + code
+    file = f"{folder()}/small"
+    with open(file, "wb") as into:
+        into.write(text)
+    os.chmod(file, 0o755)
+    pid = os.fork()
+    if not pid:
+        try:
+            os.execv(file, [file])
+        except OSError as error:
+            os._exit(100 + error.errno)
+    status = os.waitpid(pid, 0)[1]
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    code = os.WEXITSTATUS(status)
+    return "works" if code == 7 else errno.errorcode.get(code - 100, f"status {code}")
+
+
+def node() -> None:
+    """What a node has one of."""
+    said("processors", "sched_getaffinity", lambda: "one" if len(os.sched_getaffinity(0)) == 1 else "several")
+    said("getcpu", "after sched_setaffinity", lambda: "the last one" if moved() else "another")
+
+
+def moved() -> bool:
+    last = max(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {last})
+    number = ctypes.c_uint()
+    call(309, ctypes.byref(number), None, None)
+    return number.value == last
+
+
+def many() -> None:
+    """More descriptors in one call than a node looks at."""
+    import resource
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20000), hard))
+    out, into = os.pipe()
+    os.write(into, b"x")
+
+    def polled(count: int) -> str:
+        table = ctypes.create_string_buffer(struct.pack("ihh", out, select.POLLIN, 0) * count)
+        return str(call(7, table, count, 0))
+
+    for count in (2730, 2731):
+        said("poll", f"{count} descriptors", lambda: polled(count))
+
+    def epolled(count: int) -> str:
+        epoll = select.epoll()
+        for _ in range(count):
+            epoll.register(os.dup(out), select.EPOLLIN)
+        return str(len(epoll.poll(0, count)))
+
+    for count in (2730, 2740):
+        said("epoll", f"{count} pipes", lambda: epolled(count))
+
+    def members(count: int) -> None:
+        epoll = select.epoll()
+        for _ in range(count):
+            epoll.register(os.dup(out), 0)
+
+    for count in (16384, 16385):
+        said("members", f"{count}", lambda: members(count))
+
+
+sockets()
+tables()
+node()
+many()
