@@ -9,7 +9,7 @@ import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import Skip, cargo, circles, clones, commits, dependencies, hygiene, outside, pages, ratchet, unsafe_code
+from . import Skip, cargo, circles, clones, commits, compatibility, dependencies, hygiene, outside, pages, ratchet, unsafe_code
 
 
 def main() -> int:
@@ -52,6 +52,8 @@ def main() -> int:
     row("nothing left for later, no path of one machine", lambda: hygiene.check_text(files))
     row("links", lambda: hygiene.check_links(files))
     row("tables of what to add", lambda: hygiene.check_to_add(files))
+    row("rows of the page of differences, each with a proof", compatibility.check)
+    row("rows that the page of differences had", compatibility.check_before)
     row("no errno in the text of an error", lambda: hygiene.check_errnos(files))
     row("clones", lambda: clones.check(files))
     row("circles of modules", module_circles)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import paths
 from harness.lint import (
-    Skip, cargo, circles, clones, commits, dependencies, hygiene, outside, pages, ratchet, unsafe_code)
+    Skip, cargo, circles, clones, commits, compatibility, dependencies, hygiene, outside, pages, ratchet, unsafe_code)
 
 
 def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
@@ -141,6 +141,111 @@ class Hygiene(InFolder):
         self.assertEqual(found("a `Thing` in `./made.rs`, `./NAME.rs`"), [])
         self.assertIn("there is no ./lost.rs", found("in `./lost.rs`")[0])
         self.assertIn("no Gone in ./made.rs", found("a `Gone` in `./made.rs`")[0])
+
+
+class Compatibility(InFolder):
+    """A page of differences with one row of each kind; then each kind of wrong proof."""
+
+    TESTS = "#[test]\nfn errors_of_reads() {}\n#[test]\nfn errors_of_writes() {}\n#[test]\n#[ignore]\nfn write_corpus() {}\nfn helper() {}\n"
+    HEAD = "# Page\n\n## Part\n\n| id | what | Linux | weft | asserted by |\n|---|---|---|---|---|\n"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("tests/twins/adapter-differences.toml", '[[difference]]\nid = "by-twins"\n')
+        self.write("tests/targets.toml", "".join(f'[[target]]\nname = "{name}"\nin_ci = {ci}\n' for name, ci in (
+            ("test-hosts", "true"), ("test-faults", "true"), ("test-iproute2", "true"), ("test-once", "false"))))
+        self.write("Makefile", "".join(f"{target}: ## it\n\t@$(BUILD) --quiet\n\t@$(PYTHON) -m {module}\n\n" for target, module in (
+            ("test-hosts", "hosts rows"), ("test-faults", "faults"), ("test-iproute2", "iproute2"), ("test-once", "hosts rows"))))
+        self.write("tests/hosts/rows.toml", 'id = "in-table"\n')
+        self.write("tests/hosts/waits.toml", 'id = "in-other-table"\n')
+        self.write("tests/faults/__main__.py", 'rows.run(f"stack lost/{how}", body)\ndef ip_addr(): pass\n')
+        self.write("tests/iproute2/scripts.txt", "== link-add\n")
+        self.write("crates/a/tests/reads.rs", self.TESTS)
+        self.write("crates/b/src/deep.rs", "mod tests {\n    #[test]\n    fn errors_of_reads() {}\n}\n")
+
+    def found(self, row: str, head: str = HEAD, **more: frozenset[str]) -> list[str]:
+        self.write(compatibility.DOCUMENT, f"{head}{row}\n")
+        return compatibility.check(self.folder, **more)
+
+    def proof(self, text: str, id: str = "x") -> list[str]:
+        return self.found(f"| `{id}` | a | b | c | {text} |")
+
+    def test_each_kind_of_proof_passes(self) -> None:
+        for text in ("`reads::errors_of_reads`", "`reads::errors_of_w…` (bounded)", "`deep::tests::errors_of_reads`", "`a::errors_of_reads`",
+                     "`make test-faults: stack lost/…`", "`make test-faults: ip-addr`",
+                     "`reads::errors_of_reads`, `make test-faults: stack lost/…`"):
+            self.assertEqual(self.proof(text), [], text)
+        self.assertEqual(self.proof("`make test-hosts`", "in-table"), [])
+        self.assertEqual(self.proof("twins", "by-twins"), [])
+        self.assertEqual(self.proof("twins, `reads::errors_of_reads`", "by-twins"), [])
+
+    def test_a_row_without_a_proof_is_found(self) -> None:
+        for text in ("–", "", "not asserted: a race by nature"):
+            self.assertIn("no proof", self.proof(text)[0], text)
+        self.assertIn("no proof", self.found("| `x` | a | b | c |")[0], "a cell is missing")
+
+    def test_a_proof_that_is_not_there_is_found(self) -> None:
+        wrong = {
+            "`reads::errors_of_nothing`": "names 0 tests", "`writes::errors_of_reads`": "names 0 tests", "`reads::helper`": "names 0 tests",
+            "`reads::write_corpus`": "names 0 tests", "`reads::errors_…`": "names 2 tests", "`errors_of_reads`": "is no proof",
+            "`MAX`, a constant": "is no proof", "`make test-nothing`": "not a target", "`make test-once: rows`": "not a target",
+            "`make test-hosts`": "no table with this id", "`make test-faults: stack found/…`": "stack found stands nowhere",
+            "`reads::errors_of_reads`, `reads::gone`": "names 0 tests", "twins": "the twins' table has no such id",
+        }
+        for text, said in wrong.items():
+            self.assertIn(said, "\n".join(self.proof(text)), text)
+        self.assertIn("no table with this id", self.proof("`make test-hosts`", "in-other-table")[0], "of another target")
+
+    def test_ids_are_there_once(self) -> None:
+        row = "| `x` | a | b | c | `a::errors_of_reads` |"
+        self.assertIn("the id stands twice", self.found(f"{row}\n{row}")[0])
+        self.assertIn("without an id", self.found("| a | b | c | d | `a::errors_of_reads` |")[0])
+
+    def test_tables_and_lists_are_all_looked_at(self) -> None:
+        self.assertIn("without a column", self.found("| `x` | a | b |", "## Part\n\n| id | what | weft |\n|---|---|---|\n")[0])
+        scripts = "## iproute2\n\n| script | where | why |\n|---|---|---|\n"
+        self.assertEqual(self.found("| `link-add` | both | x |", scripts), [])
+        self.assertIn("link-lost stands nowhere", self.found("| `link-lost` | both | x |", scripts)[0])
+        around = f"## {compatibility.LIST}\n\n"
+        self.assertEqual(self.found("- `x`: it is\n  so. Proof: `a::errors_of_reads`", around), [])
+        self.assertEqual(len(self.found("- `x`: it is\n  so.", around)), 1)
+        self.assertEqual(len(self.found("- it is so. Proof: `a::errors_of_reads`", around)), 1)
+        self.assertEqual(self.found("- it is so.", "## Other\n\n"), [])
+
+    def test_the_list_of_rows_without_may_only_shrink(self) -> None:
+        without = frozenset(["x"])
+        self.assertEqual(self.found("| `x` | a | b | c | – |", without=without), [])
+        self.assertIn("take it out", self.found("| `x` | a | b | c | `a::errors_of_reads` |", without=without)[0])
+        self.assertIn("take it out", self.found("", without=without)[0])
+
+    def test_what_became_of_the_rows_of_before(self) -> None:
+        self.git("init", "--quiet")
+        rows = "| `same` | a | b | c | – |\n| `gone` | a | b | c | – |\n| `less` | a | b | much | – |\n\n" \
+               "| what | weft | asserted by |\n|---|---|---|\n| no name | b | – |\n"
+        self.write(compatibility.DOCUMENT, self.HEAD + rows)
+        since = self.commit("before the rule")
+        now = "| `same` | a | b | c | x |\n| `less` | a | b | little | x |\n| `more` | a | b | e | x |\n\n" \
+              "| id | what | weft | asserted by |\n|---|---|---|---|\n| `named` | no name | b | x |\n"
+        self.write(compatibility.DOCUMENT, self.HEAD + now)
+        page = "# Before\n\n| row | now | why |\n|---|---|---|\n| `same` | unchanged |  |\n| `gone` | removed | it works |\n" \
+               "| `less` | narrowed | half of it works |\n| `named` | unchanged |  |\n| `more` | new | a test found it |\n"
+        self.write(compatibility.BEFORE, page)
+        self.assertEqual(compatibility.check_before(self.folder, since), [])
+        for one, other, said in (("| removed |", "| unchanged |", "gone is removed, and the page says unchanged"),
+                                 ("it works", "", "nothing says why"),
+                                 ("| `same` | unchanged |  |\n", "", "same is unchanged, and the page says nothing"),
+                                 ("`more`", "`most`", "most is nowhere, and the page says new")):
+            self.write(compatibility.BEFORE, page.replace(one, other, 1))
+            self.assertIn(said, "\n".join(compatibility.check_before(self.folder, since)))
+        compatibility.write(self.folder, since)
+        self.assertIn("| `gone` | removed | it works |", (self.folder / compatibility.BEFORE).read_text())
+
+    def test_a_clone_without_the_history_is_told(self) -> None:
+        self.git("init", "--quiet")
+        self.write(compatibility.DOCUMENT, self.HEAD)
+        self.commit("x")
+        with self.assertRaisesRegex(Skip, "fetch the whole history"):
+            compatibility.check_before(self.folder, "0" * 40)
 
 
 class ForbiddenCalls(InFolder):
