@@ -6,6 +6,7 @@ import select
 import signal
 import socket
 import struct
+import termios
 import time
 
 from saying import folder, said
@@ -119,7 +120,42 @@ def stopped() -> None:
         said("stands still", name, took)
 
 
+def of_terminals() -> None:
+    """What a terminal sends that hangs up, and that somebody writes to in the background."""
+    def controlling() -> tuple[int, int]:
+        os.setsid()
+        master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+        return master, slave
+
+    def hangs_up() -> str:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+        master, slave = controlling()
+        os.close(master)
+        return "is sent" if signal.sigtimedwait([signal.SIGHUP], 0.2) else "is not sent"
+
+    def background() -> str:
+        master, slave = controlling()
+        settings = termios.tcgetattr(slave)
+        settings[3] |= termios.TOSTOP
+        termios.tcsetattr(slave, termios.TCSANOW, settings)
+        pid = os.fork()
+        if not pid:
+            os.setpgid(0, 0)
+            os.write(slave, b"x")
+            os._exit(0)
+        status = os.waitpid(pid, os.WUNTRACED)[1]
+        if os.WIFSTOPPED(status):
+            os.kill(pid, signal.SIGKILL)
+            return "is sent" if os.WSTOPSIG(status) == signal.SIGTTOU else "another is sent"
+        return "is not sent"
+
+    said("terminals", "SIGHUP of one that hangs up", hangs_up)
+    said("terminals", "SIGTTOU for writing in the background", background)
+
+
 of_sockets()
 of_the_kernel()
+of_terminals()
 while_blocked()
 stopped()
