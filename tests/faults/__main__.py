@@ -85,6 +85,8 @@ def _lost(rows: Rows, program: str) -> None:
     for name, body, how, strict, as_user, engine in lost.cases(bool(os.environ.get("FULL"))):
         who, adapter = "user" if as_user else "root", "strict" if strict else "notify"
         run(f"stack lost/{name}/{how}/{adapter}/{who}/{engine}", body, program, how, strict, as_user, engine, needs_root=NEEDS_ROOT)
+    for adapter in lost.UNSEEN_SAYS:
+        run(f"stack lost/unseen/{adapter}", lost.unseen, adapter, needs_root=NEEDS_ROOT)
     for how, strict in (("kill -9", False), ("weft down", False), ("kill -9", True)):
         run(f"stack lost/curl/{how}/{'strict' if strict else 'notify'}", lost.download, how, strict)
     for how in ("kill -9", "weft down"):

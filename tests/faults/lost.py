@@ -325,6 +325,69 @@ def later(env: Environment, how: str) -> str:
     return "told once"
 
 
+# A connection whose one descriptor lies unread in a unix socket while it is lost, and is read then; and a server that resets when told to.
+UNSEEN = """
+import errno, os, socket, sys, time
+stream = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+stream.send(b"x")
+stream.recv(1)
+one, other = socket.socketpair()
+socket.send_fds(one, [b"x"], [stream.fileno()])
+stream.close()
+print("ready", flush=True)
+while not os.path.exists(sys.argv[3]):
+    time.sleep(0.02)
+fd = socket.recv_fds(other, 1, 1)[1][0]
+try:
+    print("unseen:", os.read(fd, 10) or "the end", flush=True)
+except OSError as error:
+    print("unseen:", errno.errorcode[error.errno], flush=True)
+"""
+RESETTING = """
+import os, socket, struct, sys, time
+listener = socket.create_server(("", int(sys.argv[1])))
+print("serving", flush=True)
+client, _ = listener.accept()
+client.recv(1)
+client.send(b"y")
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.02)
+client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+client.close()
+print("reset", flush=True)
+"""
+UNSEEN_SAYS = {"Linux": "ECONNRESET", "notify": "the end", "strict": "the end"}
+
+
+def unseen(env: Environment, adapter: str) -> str:
+    """A descriptor that nobody holds while its connection is lost (docs/compatibility.md, `lost-unseen`): on Linux its peer resets it."""
+    kernel, program = env.namespace("s"), env.namespace("p")
+    lost, reset = env.folder / "lost", env.folder / "reset"
+    if adapter == "Linux":
+        veth((program, "v0"), (kernel, "v1"))
+        program.ip("address", "add", f"{weft.STACK}/24", "dev", "v0")
+        kernel.ip("address", "add", f"{weft.HOST}/24", "dev", "v1")
+        words, side = list(program.prefix), kernel
+    else:
+        daemon = weft.Daemon(env, kernel)
+        words = [*program.prefix, *daemon.run_words(*(["--strict"] if adapter == "strict" and not weft.strict_words() else []))]
+        side = daemon.host_side
+    server = env.start("server", [paths.PYTHON, "-c", RESETTING, str(PORT), str(reset)], side)
+    server.wait_for_line("serving")
+    holder = env.start("holder", [paths.PYTHON, "-c", UNSEEN, weft.HOST, str(PORT), str(lost)], words)
+    holder.wait_for_line("ready", SECONDS_MAX)
+    if adapter == "Linux":
+        reset.touch()
+        server.wait_for_line("reset")
+    else:
+        _end(daemon.process, "kill -9", daemon.down)
+    lost.touch()
+    said = holder.wait_for_line("unseen:", SECONDS_MAX).partition(": ")[2]
+    if said != UNSEEN_SAYS[adapter]:
+        raise Failure(f"it read {said} instead of {UNSEEN_SAYS[adapter]}")
+    return said
+
+
 # Sends zeros for ever, without saying how many: only the end of the connection is the end.
 SERVER = """
 import socket, sys

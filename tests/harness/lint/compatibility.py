@@ -184,6 +184,8 @@ def check(root: Path = paths.ROOT, without: frozenset[str] = WITHOUT) -> list[st
 
 
 UNCHANGED, CHANGED, REMOVED, NEW = "unchanged", "narrowed", "removed", "new"
+# Says what was so before, too, and nobody knew: for people to say instead of "narrowed".
+CORRECTED = "corrected"
 ADVICE = "`PYTHONPATH=tests python3 -m harness.lint.compatibility` writes it, without the reasons"
 
 
@@ -212,7 +214,8 @@ def written(page: str) -> dict[str, tuple[str, str]]:
 
 def check_before(root: Path = paths.ROOT, since: str = SINCE) -> list[str]:
     """Findings where the page of before is not what git and the page of now say, or gives no reason."""
-    found, said = verdicts(_before(root, since), (root / DOCUMENT).read_text()), written((root / BEFORE).read_text())
+    found = verdicts(_before(root, since), (root / DOCUMENT).read_text())
+    said = {id: (CHANGED if what == CORRECTED else what, why) for id, (what, why) in written((root / BEFORE).read_text()).items()}
     findings = [f"{BEFORE}: {id} is {found.get(id, 'nowhere')}, and the page says {said.get(id, ('nothing',))[0]}: {ADVICE}"
                 for id in sorted(found.keys() | said.keys()) if found.get(id) != said.get(id, ("",))[0]]
     return findings + [f"{BEFORE}: {id} is {what}, and nothing says why" for id, (what, why) in said.items() if what != UNCHANGED and not why]
@@ -230,7 +233,8 @@ def write(root: Path = paths.ROOT, since: str = SINCE) -> None:
     page = (root / BEFORE).read_text()
     reasons = written(page)
     found = verdicts(_before(root, since), (root / DOCUMENT).read_text())
-    lines = [f"| `{id}` | {what} | {reasons.get(id, ('', ''))[1]} |" for id, what in found.items()]
+    corrected = {id for id, (what, _) in reasons.items() if what == CORRECTED}
+    lines = [f"| `{id}` | {CORRECTED if what == CHANGED and id in corrected else what} | {reasons.get(id, ('', ''))[1]} |" for id, what in found.items()]
     (root / BEFORE).write_text(page.partition("| row |")[0] + "\n".join(["| row | now | why |", "|---|---|---|", *lines]) + "\n")
 
 

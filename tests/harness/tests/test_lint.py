@@ -231,6 +231,10 @@ class Compatibility(InFolder):
                "| `less` | narrowed | half of it works |\n| `named` | unchanged |  |\n| `more` | new | a test found it |\n"
         self.write(compatibility.BEFORE, page)
         self.assertEqual(compatibility.check_before(self.folder, since), [])
+        self.write(compatibility.BEFORE, page.replace("narrowed", "corrected"))
+        self.assertEqual(compatibility.check_before(self.folder, since), [])
+        compatibility.write(self.folder, since)
+        self.assertIn("| `less` | corrected | half of it works |", (self.folder / compatibility.BEFORE).read_text())
         for one, other, said in (("| removed |", "| unchanged |", "gone is removed, and the page says unchanged"),
                                  ("it works", "", "nothing says why"),
                                  ("| `same` | unchanged |  |\n", "", "same is unchanged, and the page says nothing"),
