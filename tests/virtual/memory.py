@@ -84,10 +84,39 @@ SANITIZERS = {
 }
 
 
+LEAKING = """
+#include <stdlib.h>
+static void *volatile kept;
+int main(void)
+{
+    kept = malloc(100);
+    kept = NULL;
+    return 0;
+}
+"""
+LEAKS_SAID = {"natively": "LeakSanitizer: detected memory leaks", "in a node": "LeakSanitizer has encountered a fatal error"}
+
+
+def leaks(folder: Path) -> str:
+    """The search for leaks at a program's end finds one natively, and ends the program in a node (docs/compatibility.md, `leaks`)."""
+    folder.chmod(0o755)
+    (folder / "leaking.c").write_text(LEAKING)
+    command = str(compiled(folder / "leaking.c", folder / "leaking", "-fsanitize=address"))
+    (folder / "scenario.toml").write_text(section("nodes.a") + program("leaking", "a", command, expect="any"))
+    weft_command(folder, "sim", "scenario.toml", "--json", "--out", "out")
+    found = {"natively": subprocess.run([command], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL).stderr,
+             "in a node": (folder / "out" / "programs" / "leaking" / "stderr").read_text()}
+    for where, said in LEAKS_SAID.items():
+        if said not in found[where]:
+            raise Failure(f"{where} it does not say {said!r}: {found[where][-1500:]}")
+    return "found natively, and not in a node"
+
+
 def main() -> int:
     rows = {name: lambda folder, text=text, words=words: run(folder, text, words) for name, (text, words) in WORLDS.items()}
     for sanitizer, (fault, finds) in SANITIZERS.items():
         rows[f"sanitizer/{sanitizer}/{fault}"] = lambda folder, sanitizer=sanitizer, fault=fault, finds=finds: sanitized(folder, sanitizer, fault, finds)
         rows[f"sanitizer/{sanitizer}/right"] = lambda folder, sanitizer=sanitizer: sanitized(folder, sanitizer, "right", "")
+    rows["sanitizer/leaks"] = leaks
     # Not below /tmp: a node has a /tmp of its own.
     return run_rows(rows, "/var/tmp")
