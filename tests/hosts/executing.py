@@ -5,6 +5,7 @@ It has to be root, as it becomes somebody else.
 
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -96,6 +97,45 @@ def traced() -> str:
     return errno.errorcode.get(os.WEXITSTATUS(status), "does nothing")
 
 
+def listens() -> None:
+    """A filter that tells another process of calls: SECCOMP_FILTER_FLAG_NEW_LISTENER."""
+    allow = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(allow)))
+    call(157, 38, 1, 0, 0, 0)
+    works(lambda: call(317, 1, 8, program))
+
+
+def interfaces() -> None:
+    """Requests that change interfaces, routes and neighbours."""
+    def asked(number: int, argument: bytes) -> None:
+        fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), number, argument)
+
+    def request(value: bytes) -> bytes:
+        return (b"lo".ljust(16, b"\0") + value).ljust(40, b"\0")
+
+    address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton("192.0.2.1"))
+    route = (bytes(8) + struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton("198.51.100.0")) + bytes(16)
+             + struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton("255.255.255.0")) + struct.pack("H", 1)).ljust(120, b"\0")
+    name = ctypes.create_string_buffer(b"lo")
+    route = route[:88] + struct.pack("Q", ctypes.addressof(name)) + route[96:]
+    said("interface", "SIOCSIFMTU", lambda: asked(0x8922, request(struct.pack("i", 60000))))
+    said("interface", "SIOCSIFADDR", lambda: asked(0x8916, request(address)))
+    said("interface", "SIOCSIFMAP", lambda: asked(0x8971, request(bytes(24))))
+    said("interface", "SIOCADDRT", lambda: asked(0x890B, route))
+    neighbour = address + struct.pack("H14si", 1, bytes(14), 2) + bytes(16) + b"lo".ljust(16, b"\0")
+    said("interface", "SIOCSARP", lambda: asked(0x8955, neighbour))
+
+
+def peers() -> None:
+    """Who the other end of a unix socket is, which has become somebody else since."""
+    def peer() -> str:
+        one, other = socket.socketpair()
+        os.setresuid(SOMEBODY, SOMEBODY, 0)
+        return struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+
+    said("peer", "SO_PEERCRED", peer)
+
+
 def spaces() -> None:
     for name, flag in (("UTS", UTS), ("mounts", MOUNTS), ("network", NETWORK), ("users", USERS), ("processes", PID)):
         said("namespaces", f"unshare {name}", lambda: works(lambda: call(272, flag)))
@@ -142,5 +182,8 @@ def names() -> None:
 rights()
 names()
 filters()
+said("filters", "seccomp with a listener", listens)
+interfaces()
+peers()
 spaces()
 addresses()

@@ -25,12 +25,33 @@ def sockets() -> None:
         said("family", name, lambda: works(lambda: socket.socket(family, kind, 0)))
     for name, protocol in (("ROUTE", 0), ("SOCK_DIAG", 4), ("XFRM", 6), ("NETFILTER", 12), ("KOBJECT_UEVENT", 15), ("GENERIC", 16)):
         said("netlink", name, lambda: works(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)))
+    for name, family in (("AF_INET", 2), ("AF_UNIX", 1), ("AF_NETLINK", 16), ("AF_PACKET", 17)):
+        said("sock_diag", name, lambda: diagnosed(family))
     pair = lambda family, kind: works(lambda: libc_pair(family, kind))
     for name, family in (("AF_INET", 2), ("AF_INET6", 10), ("AF_NETLINK", 16), ("AF_VSOCK", 40)):
         said("socketpair", name, lambda: pair(family, socket.SOCK_DGRAM))
     for name, (family, _) in FAMILIES.items():
         said("filter", f"a filter that asks for the kernel's ancillary data over IPv{name}", lambda: attach(family, 0xFFFFF000))
         said("filter", f"SO_ATTACH_BPF over IPv{name}", lambda: attach_bpf(family))
+
+
+def diagnosed(family: int) -> None:
+    """Asks SOCK_DIAG for all sockets of a family."""
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)
+    # SOCK_DIAG_BY_FAMILY; NLM_F_REQUEST | NLM_F_DUMP. Of each family the request begins with its number and a protocol; what is to be shown is all.
+    body = struct.pack("BBHIII", family, 255 if family == socket.AF_NETLINK else 0, 0, 0xFFFFFFFF, 0, 1) + bytes(48)
+    s.send(struct.pack("IHHII", 16 + len(body), 20, 0x301, 1, 0) + body)
+    answer = s.recv(1 << 16)
+    kind = struct.unpack_from("H", answer, 4)[0]
+    if kind == 2 and (number := struct.unpack_from("i", answer, 16)[0]):
+        raise OSError(-number, "")
+
+
+def names() -> None:
+    """Abstract names of unix sockets."""
+    for length in (104, 105, 107):
+        name = b"\0" + (f"{os.getpid():08}" * 14)[:length].encode()
+        said("abstract name", f"{length} bytes", lambda: socket.socket(socket.AF_UNIX).bind(name))
 
 
 def libc_pair(family: int, kind: int) -> None:
@@ -154,6 +175,7 @@ def many() -> None:
 
 
 sockets()
+names()
 tables()
 node()
 many()

@@ -31,7 +31,8 @@ def said(what: str, how: str, ask) -> None:
             found = ask()
             words = "works" if found is None else str(found)
         except OSError as error:
-            words = errno.errorcode.get(error.errno, str(error))
+            # Python knows EOPNOTSUPP by its other name.
+            words = errno.errorcode.get(error.errno, str(error)).replace("ENOTSUP", "EOPNOTSUPP")
         os.write(into, words.encode())
         os._exit(0)
     os.close(into)

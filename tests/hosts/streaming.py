@@ -80,7 +80,7 @@ def filled(one: socket.socket) -> int:
     """Writes until nothing more is taken, however long one waits; gives how much the other end's host has."""
     one.setblocking(False)
     taken = 0
-    while select.select([], [one], [], 0.5)[1]:
+    while select.select([], [one], [], 1)[1]:
         try:
             taken += one.send(bytes(16 * KIB))
         except BlockingIOError:

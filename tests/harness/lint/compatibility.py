@@ -35,6 +35,8 @@ WITHOUT: frozenset[str] = frozenset()
 # What became of the rows of that commit, the last one without the rule.
 BEFORE = "docs/compatibility-before.md"
 SINCE = "c3a0e3123a53017a3fec9698b489f333f338cde4"
+# Rows that had no id then, and say something else now.
+NAMED = {"changing interfaces, routes, ARP by ioctl": "no-interface-ioctl"}
 
 _CODE = re.compile(r"`([^`]+)`")
 _CELL = re.compile(r"(?<!\\)\|")
@@ -196,7 +198,7 @@ def verdicts(before: str, now: str) -> dict[str, str]:
     names = {row.id: row for row in new}
     found = {}
     for row in old:
-        id = row.id or by_text.get((row.section, _plain(row.said)), row.said[0])
+        id = row.id or by_text.get((row.section, _plain(row.said)), NAMED.get(row.said[0], row.said[0]))
         same = id in names and _plain(names[id].said) == _plain(row.said)
         found[id] = UNCHANGED if same else CHANGED if id in names else REMOVED
     return found | {row.id: NEW for row in new if row.id not in found}
