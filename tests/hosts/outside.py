@@ -6,6 +6,7 @@ As root: it takes a TAP, and rules of the host's.
 from __future__ import annotations
 
 import json
+import time
 from typing import Callable
 
 from harness import paths
@@ -68,6 +69,8 @@ def _late_answer(place: Place, weft: bool) -> str:
         port = PUBLISHED
 
         def forgotten() -> bool:
+            # Asking takes a process each time.
+            time.sleep(1)
             shown = env.run("show", [str(place.weft), "show", "published", "--control", str(control), "--json"], host)
             return [row["open"] for row in json.loads(shown)] == [0]
     else:
