@@ -2,7 +2,9 @@
 
 import ctypes
 import errno
+import fcntl
 import os
+import resource
 import select
 import signal
 import socket
@@ -52,6 +54,14 @@ def names() -> None:
     for length in (104, 105, 107):
         name = b"\0" + (f"{os.getpid():08}" * 14)[:length].encode()
         said("abstract name", f"{length} bytes", lambda: socket.socket(socket.AF_UNIX).bind(name))
+
+    def own() -> str:
+        """What it is called that binds to no name."""
+        one = socket.socket(socket.AF_UNIX)
+        one.bind("")
+        return one.getsockname().decode().lstrip("\0")
+
+    said("abstract name", "without one", lambda: "drawn" if own() > "00010" else "counted")
 
 
 def libc_pair(family: int, kind: int) -> None:
@@ -133,6 +143,13 @@ def node() -> None:
     said("getcpu", "after sched_setaffinity", lambda: "the last one" if moved() else "another")
 
 
+def numbers() -> None:
+    """Numbers of descriptors around those that the loader has, and what a process has used."""
+    for number in (1018, 1019, 1020, 1021, 1023):
+        said("number", f"{number}", lambda: fcntl.fcntl(0, fcntl.F_DUPFD, number))
+    said("used", "memory", lambda: "some" if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else "none")
+
+
 def moved() -> bool:
     last = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {last})
@@ -143,7 +160,6 @@ def moved() -> bool:
 
 def many() -> None:
     """More descriptors in one call than a node looks at."""
-    import resource
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20000), hard))
     out, into = os.pipe()
@@ -178,4 +194,5 @@ sockets()
 names()
 tables()
 node()
+numbers()
 many()
