@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import resource
 import select
@@ -100,12 +101,22 @@ def tables() -> None:
     # getpid; socket(AF_INET, SOCK_STREAM, 0).
     said("i386", "getpid", lambda: "works" if (found := int_80(20)) == os.getpid() else errno.errorcode[-found])
     said("i386", "a program", small_program)
+    said("i386", "SIOCGIFINDEX", compat_ioctl)
     said("i386", "socket", lambda: "works" if (found := int_80(359, 2, 1, 0)) >= 0 else errno.errorcode[-found])
+
+
+def compat_ioctl() -> None:
+    """Asks an interface's number by the i386 table, which takes addresses of 32 bits."""
+    # Below the program; MAP_FIXED_NOREPLACE.
+    low = call(9, 0x200000, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x100000, -1, 0)
+    ctypes.memmove(low, b"lo".ljust(32, b"\0"), 32)
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    if (found := int_80(54, s.fileno(), 0x8933, low)) < 0:
+        raise OSError(-found, "")
 
 
 def int_80(number: int, first: int = 0, second: int = 0, third: int = 0) -> int:
     """A call of the i386 table, in code that is made here."""
-    import mmap
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     # push rbx; mov eax, number; mov ebx, first; mov ecx, second; mov edx, third; int 0x80; pop rbx; ret
     moves = zip((0xB8, 0xBB, 0xB9, 0xBA), (number, first, second, third))
@@ -144,9 +155,10 @@ def node() -> None:
 
 
 def numbers() -> None:
-    """Numbers of descriptors around those that the loader has, and what a process has used."""
+    """Numbers of descriptors and memory around what the loader has, and what a process has used."""
     for number in (1018, 1019, 1020, 1021, 1023):
         said("number", f"{number}", lambda: fcntl.fcntl(0, fcntl.F_DUPFD, number))
+    said("low memory", "MAP_32BIT", lambda: works(lambda: mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40)))
     said("used", "memory", lambda: "some" if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else "none")
 
 
