@@ -1,49 +1,95 @@
 """What programs ask of sockets and descriptors beside data: each script prints the same on every host, but for lines that stand in a row.
 
-A script is a twin body in Python: it talks to itself over the loopback and prints what each call comes to.
+A script is a twin body in Python: it talks to itself over the loopback and prints what each call comes to. `options.toml` has the lines that differ,
+with the row of docs/compatibility.md.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import re
+import tomllib
+
+from harness import paths, same_host
 from harness.processes import Failure
 
-from .place import LINUX, NOTIFY, ROOT, WEFT, WHO, Place
+from .place import HERE, LINUX, ROOT, WEFT, WHO, Place
 
-SCRIPTS = ("splices.py", "again.py", "lingers.py", "times.py")
-# Lines that differ: of a script on a host, what Linux says and what is said there, with the row of docs/compatibility.md.
-DIFFERENCES = {
-    ("splices.py", NOTIFY): {"listener ENOTCONN": ("listener EINVAL", "unconnected-errno")},
-    ("lingers.py", NOTIFY): {
-        f"{address} {line}": (f"{address} {line.replace('True, less', 'False, less').replace('True less', 'False less').replace('to the limit', 'less')}", "linger")
-        for address in ("127.0.0.1", "::1")
-        for line in (
-            "nobody reads: waits to the limit; all of it comes: True EOF",
-            "the peer reads: waits until then: True, less; all of it comes: True EOF",
-            "a signal comes: waits until then: True less; all of it comes: True EOF",
-            "the peer resets: waits until then: True, less",
-            "there is a duplicate: waits less; its close: waits to the limit",
-            "dup2 in its place: waits to the limit",
-            "behind a shutdown: waits to the limit",
-        )
-    },
-}
+SCRIPTS = ("splices.py",)
+TABLE = HERE / "options.toml"
+PAGE = paths.ROOT / "docs" / "compatibility.md"
+SHOWN = 20
 
 
-def body(place: Place, script: str, host: str) -> str:
-    """The script natively, with its differences, and there."""
-    command = place.script(script)
-    linux = place.run(LINUX, ROOT, command).lines()
-    differs = DIFFERENCES.get((script, host), {})
-    if idle := set(differs) - set(linux):
-        raise Failure(f"Linux says none of {sorted(idle)}: take {sorted({differs[line][1] for line in idle})} away")
-    wanted = [differs[line][0] if line in differs else line for line in linux]
-    for who in WHO:
-        found = place.run(host, who, command).lines()
-        if found != wanted:
-            wrong = [f"{one!r}, here {other!r}" for one, other in zip(wanted, found) if one != other]
-            raise Failure(f"{host}, {who}: {len(found)} lines of {len(wanted)}; " + "; ".join(wrong[:10]))
-    return f"{len(wanted)} lines, {len(differs)} of them in a row"
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """An entry of options.toml: a line that Linux says, and what is said there, whole lines both."""
+
+    id: str
+    script: str
+    hosts: tuple[str, ...]
+    linux: re.Pattern[str]
+    weft: str
+
+    def wanted(self, line: str) -> str | None:
+        """What a host says in place of this line."""
+        found = self.linux.fullmatch(line)
+        return found.expand(self.weft) if found else None
+
+
+def differences() -> list[Difference]:
+    table = [
+        Difference(entry["id"], entry["script"], tuple(entry["hosts"]), re.compile(entry["linux"]), entry["weft"])
+        for entry in tomllib.loads(TABLE.read_text())["difference"]
+    ]
+    told = set(re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text(), re.M))
+    if unknown := sorted({one.id for one in table} - told):
+        raise Failure(f"docs/compatibility.md has no rows {', '.join(unknown)}")
+    return table
+
+
+def replaced(linux: list[str], table: list[Difference]) -> list[str]:
+    """What Linux says, as it is said on a host with these differences. Each must be needed."""
+    needed: set[Difference] = set()
+    out = []
+    for line in linux:
+        one, text = next(((one, text) for one in table if (text := one.wanted(line)) not in (None, line)), (None, line))
+        out.append(text)
+        needed |= {one} if one else set()
+    if idle := [one for one in table if one not in needed]:
+        raise Failure(f"Linux says nothing that these are about: {'; '.join(f'{one.id} {one.linux.pattern}' for one in idle)}")
+    return out
+
+
+class Scripts:
+    """What each script says on Linux, which is asked once."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._linux: dict[str, list[str]] = {}
+
+    def linux(self, script: str) -> list[str]:
+        if script not in self._linux:
+            self._linux[script] = self.place.run(LINUX, ROOT, self.place.script(script)).lines()
+        return self._linux[script]
+
+    def body(self, script: str, host: str) -> str:
+        """The script's lines there, as root and as a user."""
+        table = [one for one in differences() if one.script == script and host in one.hosts]
+        linux = self.linux(script)
+        wanted = replaced(linux, table)
+        command = self.place.script(script)
+        for who in WHO:
+            found = same_host.ask(lambda who=who: self.place.run(host, who, command)).lines()
+            if found != wanted:
+                wrong = [f"{one!r}\n    here {other!r}" for one, other in zip(wanted, found) if one != other]
+                raise Failure(f"{host}, {who}: {len(found)} lines of {len(wanted)}, {len(wrong)} differ:\n" + "\n".join(wrong[:SHOWN]))
+        differ = sum(one != other for one, other in zip(linux, wanted, strict=True))
+        return f"{len(wanted)} lines, {differ} of them in rows"
 
 
 def rows(place: Place) -> dict:
-    return {f"{host}/{script.removesuffix('.py')}": (lambda host=host, script=script: body(place, script, host)) for script in SCRIPTS for host in WEFT}
+    scripts = Scripts(place)
+    return {
+        f"{host}/{script.removesuffix('.py')}": (lambda host=host, script=script: scripts.body(script, host)) for script in SCRIPTS for host in WEFT
+    }
