@@ -219,7 +219,7 @@ test-descriptors: ## many processes make, pass on, duplicate, inherit and close 
 	@$(BUILD) --quiet
 	@$(PYTHON) -m hosts descriptors
 
-test-options: ## what programs ask of sockets and descriptors beside data, one script on Linux, notify, --strict and in a node
+test-options: ## what calls on sockets beside data come to: options, requests, lengths, netlink; scripts on Linux, notify, --strict and in a node
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m hosts options

@@ -193,7 +193,7 @@ pub unsafe extern "C" fn weft_getsockopt(
     if *length > i32::MAX as u32 {
         return -Errno::EINVAL.0;
     }
-    let found = node.on(fd, |sockets, socket, cx| sockets.get_option(socket, level, name, *length as usize, cx));
+    let found = node.on(fd, |sockets, socket, cx| sockets.get_option(socket, level, name, *length as i32, cx));
     // SAFETY: the caller's promise.
     let place = unsafe { bytes_mut(value, *length as usize) };
     plain(found.and_then(|found| {

@@ -57,7 +57,7 @@ pub trait Stack {
     fn shutdown(&mut self, s: SocketId, how: i32) -> Result<(), Errno>;
     fn local_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno>;
     fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno>;
-    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> Result<Vec<u8>, Errno>;
+    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno>;
     fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8]) -> Result<(), Errno>;
     fn send(&mut self, s: SocketId, data: Bytes, flags: i32, to: Option<&[u8]>, control: &[u8]) -> Result<usize, Errno>;
     fn receive(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno>;
@@ -126,7 +126,7 @@ impl<L: Lend> Stack for L {
     fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
         self.look(|sockets| sockets.peer_address(s)).unwrap_or(Err(Errno::ENETDOWN))
     }
-    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> Result<Vec<u8>, Errno> {
+    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno> {
         self.sockets(|sockets, cx| sockets.get_option(s, level, name, length, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {

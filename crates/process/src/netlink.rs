@@ -138,7 +138,7 @@ impl Carrier for PostedLink<'_> {
         Err(Errno(libc::EOPNOTSUPP))
     }
 
-    fn get_option(&mut self, level: i32, name: i32, _: usize) -> Result<Option<Vec<u8>>, Errno> {
+    fn get_option(&mut self, level: i32, name: i32, _: i32) -> Result<Option<Vec<u8>>, Errno> {
         match (self.link()?.state.option(level, name), level, name) {
             (Some(value), ..) => Ok(Some(value)),
             (None, libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_SNDBUF) => Ok(Some(BUFFER_BYTES.to_ne_bytes().to_vec())),
@@ -160,7 +160,7 @@ impl Carrier for PostedLink<'_> {
         Err(Errno(libc::ENOTTY))
     }
     fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
-        self.tree.about_interfaces(self.thread, request, pointer, self.caller, self.outside)
+        self.tree.about_interfaces(self.thread, request, pointer, self.caller, None, self.outside)
     }
 
     /// A program asks: the answers wait for it.

@@ -97,21 +97,23 @@ impl Tree {
         caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
-        self.about_interfaces(thread, posted.arguments[1] as u32, posted.arguments[2], caller, outside).map(|()| Outcome::Done(0))
+        self.about_interfaces(thread, posted.arguments[1] as u32, posted.arguments[2], caller, None, outside).map(|()| Outcome::Done(0))
     }
 
-    /// Answers a request about interfaces.
+    /// Answers a request about interfaces, through a socket of the node or another.
     pub(super) fn about_interfaces(
         &mut self,
         thread: ThreadId,
         request: u32,
         pointer: u64,
         caller: &Caller<'_>,
+        socket: Option<SocketId>,
         outside: &mut dyn Outside,
     ) -> Result<(), Errno> {
         // In real time whoever runs programs on a stack of his own manages it.
         let manages = self.real.is_some() || self.manages_network(thread);
-        interface::answer(caller, outside.stack(), request, pointer, manages).inspect_err(|errno| {
+        let asker = interface::Asker { manages, socket };
+        interface::answer(caller, outside.stack(), request, pointer, asker).inspect_err(|errno| {
             if *errno != LATER && !matches!(errno.0, libc::ENODEV | libc::EFAULT | libc::EADDRNOTAVAIL) {
                 self.calls.unsupported(format!("ioctl {request:#x}"), *errno);
             }
@@ -230,8 +232,8 @@ impl Carrier for PostedSocket<'_> {
         self.tree.hand_socket(self.thread, child, flags, self.outside)
     }
 
-    fn get_option(&mut self, level: i32, name: i32, bytes: usize) -> Result<Option<Vec<u8>>, Errno> {
-        self.outside.stack().get_option(self.s, level, name, bytes).map(Some)
+    fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
+        self.outside.stack().get_option(self.s, level, name, length).map(Some)
     }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
         self.outside.stack().set_option(self.s, level, name, value)?;
@@ -245,7 +247,7 @@ impl Carrier for PostedSocket<'_> {
         value.map(Some).inspect_err(|errno| self.tree.calls.unsupported(format!("ioctl {request:#x}"), *errno))
     }
     fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
-        self.tree.about_interfaces(self.thread, request, pointer, self.caller, self.outside)
+        self.tree.about_interfaces(self.thread, request, pointer, self.caller, Some(self.s), self.outside)
     }
 
     fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {

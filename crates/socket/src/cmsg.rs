@@ -5,7 +5,7 @@ use crate::address::AF_INET6;
 use crate::errno::Errno;
 use crate::options::Options;
 use crate::socket::{QueuedError, Seen, Socket, Waiting};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weft_core::Attached;
 use weft_core::attached::Part;
 use weft_core::table::Family;
@@ -57,8 +57,9 @@ pub(crate) struct Ancillary {
     pub segment_bytes: Option<u16>,
     pub mark: Option<u32>,
     pub dont_fragment: Option<bool>,
-    /// SO_TIMESTAMPING: which transmit times are asked for.
+    /// SO_TIMESTAMPING: which transmit times are asked for; SCM_TS_OPT_ID: by which number they are told.
     pub timestamping: Option<u32>,
+    pub timestamp_key: Option<u32>,
 }
 
 /// Whose messages are read: UDP has a level of its own.
@@ -105,7 +106,15 @@ pub(crate) fn for_sending(control: &[u8], sender: Sender, socket: &Socket, famil
 /// `__sock_cmsg_send`.
 fn of_socket(out: &mut Ancillary, socket: &Socket, kind: i32, data: &[u8]) -> Result<(), Errno> {
     match kind {
+        // "SCM_RIGHTS and SCM_CREDENTIALS are semantically in SOL_UNIX."
+        SCM_RIGHTS | SCM_CREDENTIALS => {}
         SO_MARK => out.mark = Some(int(data).ok_or(Errno::EINVAL)? as u32),
+        // "if (sk_is_tcp(sk)) return -EINVAL; tsflags = READ_ONCE(sk->sk_tsflags); if (!(tsflags & SOF_TIMESTAMPING_OPT_ID)) return -EINVAL;"
+        SCM_TS_OPT_ID if socket.stream().is_none() && socket.options.timestamping & TIMESTAMPING_OPT_ID != 0 => {
+            out.timestamp_key = Some(int(data).ok_or(Errno::EINVAL)? as u32);
+        }
+        // Which memory of a device is sent, where MSG_ZEROCOPY of a stream would ask for it: there is none.
+        SCM_DEVMEM_DMABUF if int(data).is_some_and(|number| number == 0 || socket.stream().is_none()) => {}
         SO_TIMESTAMPING_OLD | SO_TIMESTAMPING_NEW => {
             let asked = int(data).ok_or(Errno::EINVAL)? as u32;
             if asked & !TIMESTAMPING_TX_RECORDS != 0 {
@@ -142,6 +151,8 @@ fn of_ipv4(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
             (None, [tos]) => out.tos = Some(*tos),
             _ => return Err(Errno::EINVAL),
         },
+        // "case IP_PROTOCOL: … ipc->protocol = val;", which raw sockets with IP_HDRINCL alone look at, to choose a route.
+        IP_PROTOCOL if int(data).is_some_and(|protocol| (1..=255).contains(&protocol)) => {}
         _ => return Err(Errno::EINVAL),
     }
     Ok(())
@@ -171,6 +182,8 @@ fn of_ipv6(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
         IPV6_2292DSTOPTS => attach(out, Part::Destination, data, true)?,
         IPV6_DSTOPTS => attach(out, Part::Destination, data, false)?,
         IPV6_RTHDRDSTOPTS => attach(out, Part::BeforeRouting, data, false)?,
+        // Packets leave without a flow label. "if (cmsg->cmsg_len < CMSG_LEN(4)) { err = -EINVAL; goto exit_f; }"
+        IPV6_FLOWINFO if data.len() >= 4 => {}
         IPV6_DONTFRAG => match int(data) {
             Some(flag @ 0..=1) => out.dont_fragment = Some(flag == 1),
             _ => return Err(Errno::EINVAL),
@@ -189,12 +202,9 @@ fn attach(out: &mut Ancillary, part: Part, data: &[u8], once: bool) -> Result<()
 }
 
 /// `sock_cmsg_send` for streams: only SOL_SOCKET messages are looked at.
-pub(crate) fn check_stream(control: &[u8]) -> Result<(), Errno> {
-    each(control, |level, kind, _| match (level, kind) {
-        (SOL_SOCKET, SO_MARK) => Ok(()),
-        (SOL_SOCKET, _) => Err(Errno::EINVAL),
-        _ => Ok(()),
-    })
+pub(crate) fn check_stream(control: &[u8], socket: &Socket) -> Result<(), Errno> {
+    let mut asked = Ancillary::default();
+    each(control, |level, kind, data| if level == SOL_SOCKET { of_socket(&mut asked, socket, kind, data) } else { Ok(()) })
 }
 
 fn pair(first: i64, second: i64) -> [u8; 16] {
@@ -277,7 +287,7 @@ fn of_ipv4_packet(options: &Options, seen: &Seen, to: Ipv4Addr, out: &mut Vec<u8
         }
     }
     if let (true, Some(port)) = (options.receive_original_destination, seen.to_port) {
-        let to = std::net::SocketAddr::new(seen.to, port);
+        let to = SocketAddr::new(seen.to, port);
         out.extend(message(SOL_IP, IP_RECVORIGDSTADDR, &crate::address::to_bytes(to)));
     }
 }
@@ -340,6 +350,13 @@ fn extensions(seen: &Seen) -> impl Iterator<Item = (u8, &[u8])> {
         next = (*following, after);
         Some((kind, header))
     })
+}
+
+/// `struct ip6_mtuinfo`: an address of 28 bytes, and what fits.
+pub(crate) fn of_path_mtu(to: SocketAddr, mtu: u32) -> Vec<u8> {
+    let mut info = crate::address::to_bytes(to);
+    info.extend(mtu.to_ne_bytes());
+    message(SOL_IPV6, IPV6_PATHMTU, &info)
 }
 
 /// `struct in6_pktinfo`: 20 bytes.
@@ -408,6 +425,6 @@ mod tests {
         assert_eq!(for_sending(&control, Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
         assert!(for_sending(&[1, 2, 3], Sender::Udp, &udp(), Family::V4).is_ok());
         assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
-        assert!(check_stream(&message(SOL_IP, 99, &[])).is_ok());
+        assert!(check_stream(&message(SOL_IP, 99, &[]), &udp()).is_ok());
     }
 }

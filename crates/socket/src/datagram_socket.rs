@@ -63,6 +63,10 @@ pub(crate) fn send(
         return send_routed(sockets, s, data, flags, to, source, Ancillary::default(), cx);
     }
     let ancillary = cmsg::for_sending(control, Sender::Udp, socket, Family::of(to.ip()))?;
+    if to.is_ipv6() {
+        outgoing::check_packet_info(sockets, s, &ancillary, cx)?;
+    }
+    let socket = sockets.get(s)?;
     let own = socket.local.ip();
     let mut source = match ancillary.source {
         Some(source) => Some(source).filter(|source| !source.is_unspecified()),
@@ -103,6 +107,9 @@ fn send_routed(
     let already = datagram.corked.as_ref().map_or(0, |corked| corked.data.len());
     let total = already + data.len();
     if total > bound {
+        if ancillary.dont_fragment.unwrap_or(sockets.get(s)?.options.dont_fragment) {
+            error_queue::path_mtu(sockets, s, to, route.mtu);
+        }
         error_queue::local(sockets, s, Errno::EMSGSIZE, to, route.mtu.min(0xffff), cx.now);
         return Err(Errno::EMSGSIZE);
     }
@@ -257,7 +264,7 @@ fn emit(
     }
     sockets.count(counters::DATAGRAMS_OUT);
     if let Some(data) = timed {
-        error_queue::record_transmit(sockets, s, ancillary.timestamping, &data, cx.now);
+        error_queue::record_transmit(sockets, s, &ancillary, &data, cx.now);
     }
     cx.emit(UDP, frame);
 }

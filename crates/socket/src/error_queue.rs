@@ -3,7 +3,7 @@
 
 use crate::abi::*;
 use crate::address;
-use crate::cmsg;
+use crate::cmsg::{self, Ancillary};
 use crate::counters;
 use crate::errno::Errno;
 use crate::memory::truesize;
@@ -45,18 +45,29 @@ pub(crate) fn local(sockets: &mut Registry, s: SocketId, number: Errno, to: Sock
     queue(sockets, s, QueuedError { info, to: Some(to), ..notice(number, SO_EE_ORIGIN_LOCAL, now) });
 }
 
+/// `ipv6_local_rxpmtu`: what IPV6_DONTFRAG kept from being sent is told to who has IPV6_RECVPATHMTU set. The last one counts.
+pub(crate) fn path_mtu(sockets: &mut Registry, s: SocketId, to: SocketAddr, mtu: u32) {
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    if to.is_ipv6() && socket.options.receive_path_mtu {
+        socket.options.path_mtu_news = Some((SocketAddr::new(to.ip(), 0), mtu));
+    }
+}
+
 /// `skb_tstamp_tx`: what was sent has been queued and has left, as far as the node can see. `asked` is SO_TIMESTAMPING of the send.
-pub(crate) fn record_transmit(sockets: &mut Registry, s: SocketId, asked: Option<u32>, data: &Bytes, now: Instant) {
+pub(crate) fn record_transmit(sockets: &mut Registry, s: SocketId, asked: &Ancillary, data: &Bytes, now: Instant) {
     let Some(socket) = sockets.store.get_mut(s) else { return };
     let options = &mut socket.options;
-    let flags = asked.map_or(options.timestamping, |asked| options.timestamping & !TIMESTAMPING_TX_RECORDS | asked);
+    let flags = asked.timestamping.map_or(options.timestamping, |asked| options.timestamping & !TIMESTAMPING_TX_RECORDS | asked);
     if flags & (TIMESTAMPING_TX_SOFTWARE | TIMESTAMPING_TX_SCHED) == 0 {
         return;
     }
-    let mut value = 0;
+    let mut value = 0_u32;
     if flags & TIMESTAMPING_OPT_ID != 0 {
-        value = options.timestamp_key;
-        options.timestamp_key = value.wrapping_add(1);
+        // "if (ipc->sockc.tsflags & SOCKCM_FLAG_TS_OPT_ID) … ts_opt_id; else cork->ts_opt_id = atomic_inc_return(&sk->sk_tskey) - 1;"
+        value = asked.timestamp_key.unwrap_or(options.timestamp_key);
+        if asked.timestamp_key.is_none() {
+            options.timestamp_key = value.wrapping_add(1);
+        }
     }
     let data = if flags & TIMESTAMPING_OPT_TSONLY != 0 { Bytes::new() } else { data.slice(..data.len().min(QUOTED_BYTES_MAX)) };
     for (bit, info) in [(TIMESTAMPING_TX_SCHED, SCM_TSTAMP_SCHED), (TIMESTAMPING_TX_SOFTWARE, SCM_TSTAMP_SND)] {

@@ -197,7 +197,7 @@ impl Sockets {
     }
 
     /// getsockopt(2): at most `length` bytes of the value.
-    pub fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: usize, cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
+    pub fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32, cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
         options::get(&mut self.access(s, cx), level, name, length)
     }
 
@@ -219,14 +219,13 @@ impl Sockets {
         if to.is_some_and(|address| address.len() > address::SOCKADDR_BYTES_MAX) {
             return Err(Errno::EINVAL);
         }
-        // A null or empty name is no name.
-        let to = to.filter(|address| !address.is_empty());
         let sending = Sending { data, flags, to, control };
         match &self.registry.get(s)?.body {
             Body::Stream(_) => stream_send::send(&mut self.streams, &mut self.registry, s, sending, cx),
             Body::Datagram(_) => {
                 let sent = datagram_socket::send(&mut self.messages.datagrams, &mut self.registry, s, sending, cx)?;
-                if sent > 0 && flags & MSG_ZEROCOPY != 0 {
+                // __ip_append_data: "if ((flags & MSG_ZEROCOPY) && length)", which counts UDP's header.
+                if flags & MSG_ZEROCOPY != 0 {
                     error_queue::zerocopy_done(&mut self.registry, s, cx.now);
                 }
                 Ok(sent)
@@ -248,9 +247,21 @@ impl Sockets {
         }
     }
 
-    /// ioctl(2): FIONREAD, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK; the result's bytes. ENOTTY for requests that sockets do not have here.
+    /// ioctl(2): FIONREAD, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, SIOCGSTAMP and its kind, FIOGETOWN; the result's bytes. ENOTTY for requests that
+    /// sockets do not have here.
     pub fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8], cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
         let _ = argument;
+        match request {
+            SIOCGSTAMP_OLD | SIOCGSTAMP_NEW | SIOCGSTAMPNS_OLD | SIOCGSTAMPNS_NEW => {
+                let now = self.registry.limits.boot_time_nanos.saturating_add(cx.now.as_nanos());
+                let stamp = receive_queue::stamp(&mut self.registry.get_mut(s)?.options, now)?;
+                let unit = if matches!(request, SIOCGSTAMP_OLD | SIOCGSTAMP_NEW) { 1000 } else { 1 };
+                return Ok([stamp / 1_000_000_000, stamp % 1_000_000_000 / unit].iter().flat_map(|part| part.to_ne_bytes()).collect());
+            }
+            // Nobody is sent SIGIO and SIGURG.
+            FIOGETOWN | SIOCGPGRP => return Ok(0_i32.to_ne_bytes().to_vec()),
+            _ => {}
+        }
         let socket = self.registry.get(s)?;
         let number = match &socket.body {
             Body::Stream(_) => stream_socket::ioctl(socket, request, cx)?,

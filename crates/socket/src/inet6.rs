@@ -56,7 +56,7 @@ fn bind_v4(sockets: &mut Registry, s: SocketId, bytes: &[u8], cx: &Context<'_>) 
 
 /// inet_addr_valid_or_nonlocal: IP_FREEBIND and IP_TRANSPARENT let any address pass.
 fn check_local_v4(sockets: &mut Registry, s: SocketId, ip: IpAddr, cx: &Context<'_>) -> Result<(), Errno> {
-    let freebind = sockets.get(s)?.options.freebind;
+    let freebind = sockets.get(s)?.options.binds_anywhere();
     match sockets.kinds.of(ip, cx) {
         AddressKind::Other if !freebind => Err(Errno::EADDRNOTAVAIL),
         _ => Ok(()),
@@ -102,7 +102,7 @@ fn bind_v6(sockets: &mut Registry, ports: &mut Ports, s: SocketId, bytes: &[u8],
         }
     }
     let interface = check_interface(sockets.get(s)?, cx)?;
-    if !ip.is_multicast() && !sockets.get(s)?.options.freebind {
+    if !ip.is_multicast() && !sockets.get(s)?.options.binds_anywhere() {
         // ipv6_chk_addr_and_flags: an address of link or host scope must be on the socket's interface.
         match sockets.kinds.of(ip.into(), cx) {
             AddressKind::Local(InterfaceIndex(at)) if interface == 0 || at == interface || !(needs_scope(&ip) || ip.is_loopback()) => {}

@@ -73,11 +73,9 @@ pub(crate) fn outgoing(
         IpAddr::V6(to) if to.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         to => routes::destination(SocketAddr::new(to, 0), source.unwrap_or(own)).ip(),
     };
-    let interface = ancillary.interface.unwrap_or(sockets.get(s)?.way_out(to));
-    // ip_route_output_key_hash_rcu: "dev_out = dev_get_by_index_rcu(net, fl4->flowi4_oif); rth = ERR_PTR(-ENODEV); if (!dev_out) goto out;"
-    if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
-        return Err(Errno::ENODEV);
-    }
+    let socket = sockets.get(s)?;
+    // rawv6_sendmsg looks at IPV6_PKTINFO's interface nowhere.
+    let interface = ancillary.interface.unwrap_or(if socket.raw().is_some() { socket.way_out_of_raw(to) } else { socket.way_out(to) });
     let traffic = Traffic { protocol: protocol.0, ..routes::traffic_of(sockets.get(s)?, 0, ancillary.mark) };
     let route = routes::through(first_hop(sockets.get(s)?, &ancillary, to), source, interface, traffic, cx)?;
     if sockets.kinds.of(to, cx) == AddressKind::Broadcast && !sockets.get(s)?.options.broadcast {
@@ -85,6 +83,25 @@ pub(crate) fn outgoing(
     }
     let ancillary = Ancillary { interface: Some(interface).filter(|index| *index != 0), ..ancillary };
     Ok(Outgoing { to, source, route, ancillary, protocol })
+}
+
+/// `ip6_datagram_send_ctl`, of IPV6_PKTINFO: "if (fl6->flowi6_oif && !sk_dev_equal_l3scope(sk, src_info->ipi6_ifindex)) return -EINVAL; … if (!dev)
+/// return -ENODEV; … if (!ipv6_can_nonlocal_bind(…) && !ipv6_chk_addr_and_flags(…)) err = -EINVAL;"
+pub(crate) fn check_packet_info(sockets: &mut Registry, s: SocketId, ancillary: &Ancillary, cx: &mut Context<'_>) -> Result<(), Errno> {
+    let options = &sockets.get(s)?.options;
+    let (bound, anywhere) = (options.interface, options.binds_anywhere());
+    if let Some(interface) = ancillary.interface {
+        if bound != 0 && bound != interface {
+            return Err(Errno::EINVAL);
+        }
+        if matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
+            return Err(Errno::ENODEV);
+        }
+    }
+    match ancillary.source {
+        Some(source @ IpAddr::V6(_)) if !anywhere && !matches!(sockets.kinds.of(source, cx), AddressKind::Local(_)) => Err(Errno::EINVAL),
+        _ => Ok(()),
+    }
 }
 
 /// The options of a packet to this address: a control message's before the socket's.
@@ -169,10 +186,14 @@ pub(crate) fn check_length(sockets: &mut Registry, s: SocketId, bytes: usize, ou
         _ => v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment),
     };
     let to = SocketAddr::new(out.to, 0);
+    let told = out.ancillary.dont_fragment.unwrap_or(options.dont_fragment);
     let mtu = path_mtu(socket, to, &out.route, cx).min(PACKET_BYTES_MAX);
     let most = PACKET_BYTES_MAX - if v6 { extras } else { header };
     if bytes <= if whole { mtu - mtu.min(header) } else { most } {
         return Ok(());
+    }
+    if told {
+        error_queue::path_mtu(sockets, s, to, mtu as u32);
     }
     error_queue::local(sockets, s, Errno::EMSGSIZE, to, mtu as u32, cx.now);
     Err(Errno::EMSGSIZE)
@@ -216,7 +237,7 @@ pub(crate) fn emit(sockets: &mut Registry, s: SocketId, mut frame: Frame, out: &
     sockets.count(counters::RAW_OUT_PACKETS);
     if timed {
         let data = Bytes::from(frame.to_vec());
-        error_queue::record_transmit(sockets, s, out.ancillary.timestamping, &data, cx.now);
+        error_queue::record_transmit(sockets, s, &out.ancillary, &data, cx.now);
     }
     cx.emit(port, frame);
 }

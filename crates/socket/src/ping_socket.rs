@@ -69,7 +69,7 @@ impl Pings {
     /// `ping_bind`: EINVAL, EAFNOSUPPORT, EADDRNOTAVAIL, then EINVAL when bound already, then EADDRINUSE.
     pub(crate) fn bind(&mut self, sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         let socket = sockets.get(s)?;
-        let (family, freebind, bound) = (socket.family(), socket.options.freebind, socket.number != 0);
+        let (family, freebind, bound) = (socket.family(), socket.options.binds_anywhere(), socket.number != 0);
         let wanted = raw_address::for_ping_bind(family, address)?;
         if let SocketAddr::V6(v6) = wanted {
             // "if ((addr_type != IPV6_ADDR_ANY && !(addr_type & IPV6_ADDR_UNICAST)) || (scoped && !addr->sin6_scope_id)) return -EINVAL;"
@@ -168,6 +168,9 @@ impl Pings {
             (None, None) => return Err(Errno::EDESTADDRREQ),
         };
         let mut ancillary = cmsg::for_sending(control, Sender::Ping, sockets.get(s)?, family)?;
+        if family == Family::V6 {
+            outgoing::check_packet_info(sockets, s, &ancillary, cx)?;
+        }
         if let SocketAddr::V6(v6) = to
             && ancillary.interface.is_none()
             && v6.scope_id() != 0

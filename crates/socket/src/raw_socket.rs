@@ -54,7 +54,7 @@ impl RawSockets {
             && family == Family::V6
             && number == IPPROTO_ICMPV6 as u16
         {
-            raw.checksum_at = Some(ICMPV6_CHECKSUM_AT);
+            raw.checksum_at = Some(ICMPV6_CHECKSUM_AT.into());
         }
         let all = self.by_protocol.entry((family, number)).or_default();
         all.push(s);
@@ -120,7 +120,7 @@ impl RawSockets {
 /// `raw_bind`: EINVAL when connected or too short, EADDRNOTAVAIL. The family is not looked at, and it may be bound again.
 pub(crate) fn bind(sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
     let socket = sockets.get(s)?;
-    let (connected, freebind) = (socket.remote.is_some(), socket.options.freebind);
+    let (connected, freebind) = (socket.remote.is_some(), socket.options.binds_anywhere());
     let address = raw_address::for_raw_bind(socket.family(), address)?;
     if connected {
         return Err(Errno::EINVAL);
@@ -170,6 +170,9 @@ pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx
         return Err(Errno::ENETUNREACH);
     }
     let mut ancillary = cmsg::for_sending(control, Sender::Raw, socket, family)?;
+    if family == Family::V6 {
+        outgoing::check_packet_info(sockets, s, &ancillary, cx)?;
+    }
     if let SocketAddr::V6(v6) = to
         && ancillary.interface.is_none()
         && v6.scope_id() != 0
@@ -226,7 +229,7 @@ fn append(sockets: &mut Registry, s: SocketId, data: Bytes, more: bool, out: Out
 /// `ip_push_pending_frames`, `rawv6_push_pending_frames`.
 fn push(sockets: &mut Registry, s: SocketId, data: Bytes, out: &Outgoing, cx: &mut Context<'_>) -> Result<(), Errno> {
     let mut frame = Frame::egress();
-    let at = sockets.get(s)?.raw().and_then(|raw| raw.checksum_at).map(usize::from);
+    let at = sockets.get(s)?.raw().and_then(|raw| raw.checksum_at).map(|at| at as usize);
     let port = match (out.to, out.source()) {
         (IpAddr::V6(to), IpAddr::V6(from)) => {
             if let Some(at) = at {

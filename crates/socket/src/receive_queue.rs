@@ -9,6 +9,7 @@ use crate::errno::Errno;
 use crate::error_queue;
 use crate::filter;
 use crate::memory::truesize;
+use crate::options::Options;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::socket::{Body, Joined, Seen, Socket, SocketId, Waiting};
@@ -104,6 +105,12 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
     }
     let boot_time = sockets.limits.boot_time_nanos;
     let socket = sockets.get_mut(s)?;
+    // udpv6_recvmsg, rawv6_recvmsg: "if (np->rxopt.bits.rxpmtu && READ_ONCE(np->rxpmtu)) return ipv6_recv_rxpmtu(sk, msg, len, addr_len);"
+    if socket.options.receive_path_mtu
+        && let Some((to, mtu)) = socket.options.path_mtu_news.take()
+    {
+        return Ok(Received { control: cmsg::of_path_mtu(to, mtu), ..Received::default() });
+    }
     // __skb_recv_udp: "error = sock_error(sk); if (error) break; error = -EAGAIN; …"
     if let Some(error) = socket.take_error() {
         return Err(error);
@@ -138,11 +145,34 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
         control: cmsg::of_received(socket, &waiting, boot_time, dropped),
         datagram_bytes: available,
     };
+    keep_stamp(&mut socket.options, boot_time.saturating_add(waiting.received.as_nanos()));
     move_peek_offset(socket, peek, copied, waiting.bytes);
     if !peek {
         sockets.touch(s);
     }
     Ok(out)
+}
+
+/// sock_recv_cmsgs: "if (READ_ONCE(sk->sk_flags) & FLAGS_RECV_CMSGS || … & TSFLAGS_ANY) __sock_recv_cmsgs(…); else if (sock_flag(sk, SOCK_TIMESTAMP))
+/// sock_write_timestamp(sk, skb->tstamp); else if (sock_read_timestamp(sk) == SK_DEFAULT_STAMP) sock_write_timestamp(sk, 0);"
+fn keep_stamp(options: &mut Options, received: u64) {
+    let told = options.timestamps.is_some() || options.timestamping & (TIMESTAMPING_SOFTWARE | TIMESTAMPING_RAW_HARDWARE) != 0;
+    if options.stamps && !told {
+        options.stamp = Some(received);
+    } else if !told && options.stamp.is_none() {
+        options.stamp = Some(0);
+    }
+}
+
+/// `sock_gettstamp`: "if (ts.tv_sec == -1) return -ENOENT; if (ts.tv_sec == 0) { ktime_t kt = ktime_get_real(); sock_write_timestamp(sk, kt); … }".
+pub(crate) fn stamp(options: &mut Options, now: u64) -> Result<u64, Errno> {
+    options.stamps = true;
+    let stamp = match options.stamp.ok_or(Errno::ENOENT)? {
+        0 => now,
+        stamp => stamp,
+    };
+    options.stamp = Some(stamp);
+    Ok(stamp)
 }
 
 /// SO_PEEK_OFF: which datagram a peek looks at, and from which byte.

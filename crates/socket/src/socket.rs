@@ -330,7 +330,7 @@ pub(crate) struct Raw {
     /// ICMP_FILTER (the first word) and ICMP6_FILTER: a bit keeps messages of this type away.
     pub filter: [u32; 8],
     /// IPV6_CHECKSUM: where to put a checksum, from the transport header on.
-    pub checksum_at: Option<u16>,
+    pub checksum_at: Option<u32>,
 }
 weft_core::fields!(struct Raw { queue, header_included, no_defragmentation, filter, checksum_at });
 
@@ -494,6 +494,14 @@ impl Socket {
     /// udp_sendmsg: "if (ipv4_is_multicast(daddr)) { if (!ipc.oif …) ipc.oif = READ_ONCE(inet->mc_index); … } else if (!ipc.oif) ipc.oif =
     /// READ_ONCE(inet->uc_index);" and the same in udpv6_sendmsg.
     pub(crate) fn way_out(&self, to: IpAddr) -> u32 {
+        // "if (!fl6->flowi6_oif) fl6->flowi6_oif = np->sticky_pktinfo.ipi6_ifindex;" before both, and not in tcp_v6_connect.
+        match (self.options.interface, self.options.sticky6_index, to) {
+            (0, sticky @ 1.., IpAddr::V6(_)) if self.stream().is_none() => sticky,
+            _ => self.way_out_of_raw(to),
+        }
+    }
+    /// The same without IPV6_PKTINFO.
+    pub(crate) fn way_out_of_raw(&self, to: IpAddr) -> u32 {
         let options = &self.options;
         match (options.interface, to) {
             (bound @ 1.., _) => bound,

@@ -45,7 +45,7 @@ pub(crate) fn send(
         let connecting = socket.stream().is_some_and(|stream| stream.state == TcpState::SynSent);
         return Err(if connecting { Errno::EAGAIN } else { Errno::EPIPE });
     }
-    cmsg::check_stream(control)?;
+    cmsg::check_stream(control, socket)?;
     if socket.error.is_some() || socket.shutdown.send {
         return Err(socket.take_error().unwrap_or(Errno::EPIPE));
     }

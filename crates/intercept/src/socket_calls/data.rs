@@ -13,6 +13,9 @@ use weft_loader::calls;
 /// Most bytes of a datagram that are read from a program: one more than UDP can carry, so that the model says EMSGSIZE.
 pub const DATAGRAM_BYTES_MAX: usize = 65_536;
 
+/// Of a stream so much is copied at a time.
+const STREAM_PIECE_BYTES: usize = 32_768;
+
 /// read(2)
 pub fn read<C: Carrier>(c: &mut C, asked: calls::Read) -> Result<C::Outcome, Errno> {
     read_into(c, &Message::flat(asked.buf.0 as u64, asked.count.get() as u64))
@@ -299,11 +302,14 @@ fn receive_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<i64, Errno>
 /// Reads from a program what is sent next: a datagram whole or not at all, of a stream at most as much as there is room for.
 ///
 /// # Errors
-/// EFAULT: a part of a datagram cannot be read. [`LATER`].
+/// EFAULT: a part of a datagram cannot be read, or of the first piece of a stream. [`LATER`].
 pub fn gather(memory: &impl Memory, message: &Message, stream_room: Option<usize>) -> Result<Bytes, Errno> {
     let most = stream_room.unwrap_or(DATAGRAM_BYTES_MAX);
     let data = message.gather(memory, most)?;
-    if stream_room.is_none() && (data.len() as u64) < message.total.min(most as u64) {
+    let ends_early = (data.len() as u64) < message.total.min(most as u64);
+    // tcp_sendmsg_locked copies pieces of pages (skb_page_frag_refill: 32 KiB) whole or not at all, and sends those before the one that fails.
+    let whole_or_not = stream_room.is_none() || data.len() < STREAM_PIECE_BYTES;
+    if ends_early && whole_or_not {
         return Err(Errno(libc::EFAULT));
     }
     Ok(data.freeze())

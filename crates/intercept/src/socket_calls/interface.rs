@@ -1,8 +1,9 @@
 //! SIOCGIF*, SIOCSIF* and their relatives, answered from the node's tables. libc asks these through AF_UNIX sockets too, so they are answered
-//! whatever socket they come through; none reaches the host's interfaces. What they set is set by the procedures that netlink uses, too: flags, MTU,
-//! link-layer address, queue length, name, IPv4 address, mask and broadcast address. Routes and ARP entries are netlink's alone.
+//! whatever socket they come through, but for those about IPv4 addresses; none reaches the host's interfaces. What they set is set by the procedures
+//! that netlink uses, too: flags, MTU, link-layer address, queue length, name, IPv4 address, mask and broadcast address. Routes and ARP entries are
+//! netlink's alone.
 
-use crate::face::Stack;
+use crate::face::{SocketId, Stack};
 use crate::memory::Memory;
 use crate::sys::Errno;
 use crate::tables::{self, InterfaceRow};
@@ -24,10 +25,14 @@ const SIOCGIFDSTADDR: u32 = 0x8917;
 const SIOCGIFBRDADDR: u32 = 0x8919;
 const SIOCGIFNETMASK: u32 = 0x891b;
 const SIOCGIFMETRIC: u32 = 0x891d;
+const SIOCGIFMEM: u32 = 0x891f;
 const SIOCGIFMTU: u32 = 0x8921;
 const SIOCGIFHWADDR: u32 = 0x8927;
+const SIOCGIFSLAVE: u32 = 0x8929;
 const SIOCGIFINDEX: u32 = 0x8933;
+const SIOCGIFPFLAGS: u32 = 0x8935;
 const SIOCGIFTXQLEN: u32 = 0x8942;
+const SIOCGIFMAP: u32 = 0x8970;
 const SIOCSIFFLAGS: u32 = 0x8914;
 const SIOCSIFADDR: u32 = 0x8916;
 const SIOCSIFBRDADDR: u32 = 0x891a;
@@ -57,9 +62,33 @@ const SETTING: [u32; 15] = [
     SIOCSIFNAME,
 ];
 
+/// Requests that sockets of AF_INET answer and no others.
+const ADDRESSES: [u32; 9] =
+    [SIOCGIFADDR, SIOCGIFDSTADDR, SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFPFLAGS, SIOCSIFADDR, 0x8918, SIOCSIFBRDADDR, SIOCSIFNETMASK];
+
+/// Who makes a request about interfaces.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// May it change them?
+    pub manages: bool,
+    /// The socket of the node that it asks through. None: another one.
+    pub socket: Option<SocketId>,
+}
+
+fn is_ipv4(stack: &mut dyn Stack, socket: SocketId) -> bool {
+    let domain = stack.get_option(socket, libc::SOL_SOCKET, libc::SO_DOMAIN, 4);
+    domain.is_ok_and(|domain| domain.first_chunk::<4>().is_some_and(|domain| i32::from_ne_bytes(*domain) == libc::AF_INET))
+}
+
 /// Answers a request about interfaces in a program's memory. EPERM for what would change something if the program does not manage the network,
 /// EOPNOTSUPP for what is not known.
-pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, manages: bool) -> Result<(), Errno> {
+pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, asker: Asker) -> Result<(), Errno> {
+    let Asker { manages, socket } = asker;
+    if ADDRESSES.contains(&request) && !socket.is_some_and(|socket| is_ipv4(stack, socket)) {
+        memory.read(pointer, &mut [0; IFREQ_BYTES])?;
+        // inet_ioctl alone calls devinet_ioctl; dev_ioctl does not know them: "default: … return -ENOTTY;"
+        return Err(Errno(libc::ENOTTY));
+    }
     if SETTING.contains(&request) {
         if !manages {
             return Err(Errno(libc::EPERM));
@@ -78,6 +107,12 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
     }
     let mut ifreq = [0; IFREQ_BYTES];
     memory.read(pointer, &mut ifreq)?;
+    match request {
+        // Whatever interface they name: no kernel answers them any more.
+        SIOCGIFMEM => return Err(Errno(libc::ENOTTY)),
+        SIOCGIFPFLAGS => return Err(Errno(libc::EINVAL)),
+        _ => {}
+    }
     let (name, union) = ifreq.split_at_mut(NAME_BYTES);
     let wanted = |interface: &&InterfaceRow| {
         if request == SIOCGIFNAME {
@@ -88,7 +123,10 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
         name[..end].split(|byte| *byte == b':').next() == Some(interface.name.as_bytes())
     };
     let interface = interfaces.iter().find(wanted).ok_or(Errno(libc::ENODEV))?;
-    let address = addresses.iter().find(|address| address.interface.0 == interface.index);
+    // devinet_ioctl: "if (!strcmp(ifr->ifr_name, ifa->ifa_label)) break; /* found */", which is the interface's name where none was given.
+    let asked = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let of_label = |address: &&Address| address.label.text().unwrap_or(&interface.name).as_bytes() == asked;
+    let address = addresses.iter().filter(|address| address.interface.0 == interface.index).find(of_label);
     match request {
         SIOCGIFNAME => {
             name.fill(0);
@@ -99,6 +137,10 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
         SIOCGIFFLAGS => union[..2].copy_from_slice(&(flags(interface) as u16).to_ne_bytes()),
         SIOCGIFMTU => union[..4].copy_from_slice(&interface.mtu.to_ne_bytes()),
         SIOCGIFMETRIC => union[..4].fill(0),
+        // dev_ifsioc_locked: "err = -EINVAL;"
+        SIOCGIFSLAVE => return Err(Errno(libc::EINVAL)),
+        // No interface has memory or interrupts of a device.
+        SIOCGIFMAP => union.fill(0),
         SIOCGIFTXQLEN => union[..4].copy_from_slice(&interface.tx_queue_packets.to_ne_bytes()),
         SIOCGIFHWADDR => {
             union[..2].copy_from_slice(&hardware_type(interface.link).to_ne_bytes());
@@ -210,7 +252,8 @@ fn configuration(memory: &impl Memory, at: u64, interfaces: &[InterfaceRow], add
     let mut ifconf = [0; 16];
     memory.read(at, &mut ifconf)?;
     let word = |at: usize| ifconf.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
-    let (room, pointer) = (usize::try_from(word(0) as i32).map_err(|_| Errno(libc::EINVAL))?, word(8));
+    // inet_gifconf: "if (len < size) break;" of an int that may be below zero, and is looked at only where there is a place to write to.
+    let (room, pointer) = (usize::try_from(word(0) as i32).unwrap_or(0), word(8));
     let mut rows = Vec::new();
     for address in addresses {
         let (Some((value, _)), Some(interface)) = (v4(address), interfaces.iter().find(|interface| interface.index == address.interface.0))
@@ -218,8 +261,9 @@ fn configuration(memory: &impl Memory, at: u64, interfaces: &[InterfaceRow], add
             continue;
         };
         let mut ifreq = [0; IFREQ_BYTES];
-        let length = interface.name.len().min(NAME_BYTES - 1);
-        ifreq[..length].copy_from_slice(&interface.name.as_bytes()[..length]);
+        let label = address.label.text().unwrap_or(&interface.name);
+        let length = label.len().min(NAME_BYTES - 1);
+        ifreq[..length].copy_from_slice(&label.as_bytes()[..length]);
         write_v4(&mut ifreq[NAME_BYTES..], value);
         rows.extend(ifreq);
     }

@@ -45,11 +45,15 @@ impl Message {
     /// The `struct msghdr` at an address, with its iovecs.
     ///
     /// # Errors
-    /// EFAULT, EMSGSIZE (more than UIO_MAXIOV iovecs), EINVAL (a negative length).
+    /// EFAULT, EMSGSIZE (more than UIO_MAXIOV iovecs), EINVAL (a negative length, of the name, too).
     pub fn read(call: &impl Memory, at: u64) -> Result<Message, Errno> {
         let mut bytes = [0; arch::MSGHDR_BYTES];
         call.read(at, &mut bytes)?;
         let header = MessageHeader::parse(&bytes);
+        // __copy_msghdr: "if (!msg->msg_name) kmsg->msg_namelen = 0; if (kmsg->msg_namelen < 0) return -EINVAL;"
+        if header.name != 0 && (header.name_bytes as i32) < 0 {
+            return Err(Errno(libc::EINVAL));
+        }
         let (vectors, total) = vectors_at(call, header.vectors, header.vector_count, libc::EMSGSIZE)?;
         Ok(Message { vectors, total, header, at })
     }
@@ -89,9 +93,7 @@ impl Message {
 
     /// The control messages to send.
     pub fn control(&self, call: &impl Memory) -> Result<Vec<u8>, Errno> {
-        if self.header.control == 0 {
-            return Ok(Vec::new());
-        }
+        // ____sys_sendmsg looks at the length alone: messages at no address are EFAULT.
         if self.header.control_bytes > CONTROL_BYTES_MAX {
             return Err(Errno(libc::ENOBUFS));
         }

@@ -5,8 +5,10 @@ use crate::memory::Memory;
 use crate::sys::Errno;
 use weft_loader::calls::{self, requests};
 
-/// Longest option value.
-const OPTION_BYTES_MAX: i32 = 4096;
+/// Of the longest values more is not looked at: filters of groups, which have net.core.optmem_max at most, and one byte to tell that there is more.
+const OPTION_BYTES_MAX: usize = 131_073;
+/// Longest value that is told.
+const TOLD_BYTES_MAX: i32 = 4096;
 /// BPF_MAXINSNS.
 const FILTER_INSTRUCTIONS_MAX: usize = 4096;
 /// sizeof(struct sock_filter)
@@ -16,7 +18,7 @@ const INSTRUCTION_BYTES: usize = 8;
 pub fn getsockopt<C: Carrier>(c: &mut C, asked: calls::Getsockopt) -> Result<C::Outcome, Errno> {
     let (level, name) = (asked.level.get(), asked.optname.get());
     let room = Room::read(c.memory(), level, name, asked.optlen.0 as u64)?;
-    let value = c.get_option(level, name, room.bytes).inspect_err(|errno| count(c, "getsockopt", level, name, *errno))?;
+    let value = c.get_option(level, name, room.asked).inspect_err(|errno| count(c, "getsockopt", level, name, *errno))?;
     let Some(value) = value else { return c.natively() };
     room.fill(c.memory(), &value, asked.optval.0 as u64, asked.optlen.0 as u64)?;
     Ok(c.done(0))
@@ -65,10 +67,10 @@ fn filter_program(call: &impl Memory, value: &[u8]) -> Result<Vec<u8>, Errno> {
 
 /// What getsockopt(2) is given: room for a value, and of which option.
 pub struct Room {
-    /// What the program says, not below zero.
-    told: usize,
-    /// How many bytes the model may tell.
-    pub bytes: usize,
+    /// What the program says.
+    told: i32,
+    /// What the model is asked for: for how many bytes there is room, or a number below zero.
+    pub asked: i32,
     /// The value is the instructions of a filter.
     filter: bool,
 }
@@ -77,13 +79,13 @@ impl Room {
     /// Reads the length of the room.
     ///
     /// # Errors
-    /// EINVAL when it is negative; EFAULT, or [`crate::memory::LATER`].
+    /// EFAULT, or [`crate::memory::LATER`].
     pub fn read(memory: &impl Memory, level: i32, name: i32, length_at: u64) -> Result<Room, Errno> {
-        let told = usize::try_from(memory.read_int(length_at)?).map_err(|_| Errno(libc::EINVAL))?;
+        let told = memory.read_int(length_at)?;
         let filter = (level, name) == (libc::SOL_SOCKET, libc::SO_GET_FILTER);
         // sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
-        let bytes = if filter { FILTER_INSTRUCTIONS_MAX * INSTRUCTION_BYTES } else { told.min(OPTION_BYTES_MAX as usize) };
-        Ok(Room { told, bytes, filter })
+        let asked = if filter && told >= 0 { (FILTER_INSTRUCTIONS_MAX * INSTRUCTION_BYTES) as i32 } else { told.min(TOLD_BYTES_MAX) };
+        Ok(Room { told, asked, filter })
     }
 
     /// Writes a value and its length.
@@ -91,12 +93,13 @@ impl Room {
     /// # Errors
     /// EINVAL when a filter has no room; EFAULT.
     pub fn fill(&self, memory: &impl Memory, value: &[u8], at: u64, length_at: u64) -> Result<(), Errno> {
-        let mut length = value.len().min(self.bytes);
+        // A negative length is a huge one to options that take it.
+        let mut length = usize::try_from(self.asked).map_or(value.len(), |asked| value.len().min(asked));
         if self.filter {
             length = value.len() / INSTRUCTION_BYTES;
             // "User space only enquires number of filter blocks".
             let asks = self.told == 0;
-            if !asks && self.told < length {
+            if !asks && usize::try_from(self.told).is_ok_and(|told| told < length) {
                 return Err(Errno(libc::EINVAL));
             }
             memory.write(at, if asks { &[] } else { value })?;
@@ -107,14 +110,30 @@ impl Room {
     }
 }
 
+/// Reads a value: of one whose end lies nowhere an `int`, which is all that most options look at.
+fn read_value(memory: &impl Memory, at: u64, value: &mut [u8]) -> Result<(), Errno> {
+    match (memory.read(at, value), value.first_chunk_mut::<4>()) {
+        (Err(Errno(libc::EFAULT)), Some(int)) => {
+            memory.read(at, int)?;
+            // The rest is 0, as it is where nothing was read.
+            Ok(())
+        }
+        (read, _) => read,
+    }
+}
+
 /// The value that setsockopt(2) is given; of SO_ATTACH_FILTER, the instructions.
 ///
 /// # Errors
-/// EINVAL for a length below zero, above any option's, or that a filter cannot have; EFAULT, or [`crate::memory::LATER`].
+/// EINVAL for a length below zero, or that a filter cannot have; EFAULT, or [`crate::memory::LATER`].
 pub fn given(memory: &impl Memory, level: i32, name: i32, at: u64, length: i32) -> Result<Vec<u8>, Errno> {
     // do_sock_setsockopt: "if (optlen < 0) return -EINVAL;"
-    let bytes = usize::try_from(length).ok().filter(|_| length <= OPTION_BYTES_MAX).ok_or(Errno(libc::EINVAL))?;
-    let mut value = vec![0; bytes];
-    memory.read(at, &mut value)?;
+    let bytes = usize::try_from(length).map_err(|_| Errno(libc::EINVAL))?;
+    let mut value = vec![0; bytes.min(OPTION_BYTES_MAX)];
+    // do_ipv6_setsockopt: "if (sockptr_is_null(optval)) val = 0;", which do_rawv6_setsockopt does not have.
+    let of_raw = matches!(name, libc::IPV6_CHECKSUM | libc::IPV6_HDRINCL);
+    if at != 0 || level != libc::SOL_IPV6 || of_raw {
+        read_value(memory, at, &mut value)?;
+    }
     if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) { filter_program(memory, &value) } else { Ok(value) }
 }

@@ -74,8 +74,8 @@ impl Carrier for TrappedSocket<'_, '_> {
         Ok(Outcome::HandOver { listener: self.key, child, flags })
     }
 
-    fn get_option(&mut self, level: i32, name: i32, bytes: usize) -> Result<Option<Vec<u8>>, Errno> {
-        option::get(self, level, name, bytes)
+    fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
+        option::get(self, level, name, length)
     }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
         option::set(self, level, name, value)
@@ -84,7 +84,7 @@ impl Carrier for TrappedSocket<'_, '_> {
         option::request(self, request)
     }
     fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
-        option::about_interfaces(self.s, self.turn, self.call, request, pointer)
+        option::about_interfaces(self.s, self.turn, self.call, Some(self.key), request, pointer)
     }
 
     fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {

@@ -31,14 +31,17 @@ const ERROR_QUEUES: [(i32, i32); 5] = [
 ];
 
 /// The value of an option. None: the stand-in's own.
-pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, bytes: usize) -> Result<Option<Vec<u8>>, Errno> {
+pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
     let TrappedSocket { s, turn, key, .. } = c;
     let key = *key;
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
+    if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF && length < 0 {
+        return Err(Errno(libc::EINVAL));
+    }
     if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF && one.ours.is_some() {
         // Raw sockets have none. Otherwise it moves with native reads, so the stand-in knows it.
         if let Some(socket) = one.socket() {
-            turn.stack.get_option(socket, level, name, bytes)?;
+            turn.stack.get_option(socket, level, name, length)?;
         }
         return Ok(None);
     }
@@ -52,14 +55,15 @@ pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, bytes: u
         // Peeking moves it, and that happens in the stand-in.
         (_, Some(_)) if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF => {
             let end = s.borrow(key)?;
-            sys::get_option(end.as_fd(), level, name).map(|(value, length)| Some(value[..length.min(bytes)].to_vec()))
+            sys::get_option(end.as_fd(), level, name)
+                .map(|(value, told)| Some(value[..told.min(usize::try_from(length).unwrap_or(0))].to_vec()))
         }
         (_, Some(socket)) => {
             if level == libc::SOL_SOCKET && name == libc::SO_ERROR {
                 s.forget_told_error(key, socket, turn);
                 s.error_told_natively(key, turn);
             }
-            let mut value = turn.stack.get_option(socket, level, name, bytes);
+            let mut value = turn.stack.get_option(socket, level, name, length);
             if level == libc::SOL_SOCKET
                 && name == libc::SO_ERROR
                 && let Some(errno) = s.packets(key).and_then(|packets| packets.error.take())
@@ -122,6 +126,8 @@ const FIONREAD: u32 = 0x541b;
 /// TIOCOUTQ, also called SIOCOUTQ.
 const SIOCOUTQ: u32 = 0x5411;
 const SIOCATMARK: u32 = 0x8905;
+/// FIOSETOWN, SIOCSPGRP, FIOGETOWN and SIOCGPGRP.
+const OWNERS: std::ops::RangeInclusive<u32> = 0x8901..=0x8904;
 
 /// `ioctl(fd, request, argument)`
 pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Ioctl) -> Result<Outcome, Errno> {
@@ -154,12 +160,20 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked:
     if call.remote.socket_inode(asked.fd.get())?.is_none() {
         return Err(Errno(libc::ENOTTY));
     }
-    about_interfaces(s, turn, call, request, asked.arg.0 as u64).map(|()| Outcome::Done(0))
+    about_interfaces(s, turn, call, None, request, asked.arg.0 as u64).map(|()| Outcome::Done(0))
 }
 
 /// Answers a request about interfaces, which may come through any socket.
-pub(super) fn about_interfaces(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, request: u32, pointer: u64) -> Result<(), Errno> {
-    interface::answer(call, turn.stack, request, pointer, true).inspect_err(|errno| {
+pub(super) fn about_interfaces(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    key: Option<usize>,
+    request: u32,
+    pointer: u64,
+) -> Result<(), Errno> {
+    let socket = key.and_then(|key| s.stand_ins.get(key)).and_then(StandIn::socket);
+    interface::answer(call, turn.stack, request, pointer, interface::Asker { manages: true, socket }).inspect_err(|errno| {
         if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
             s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
         }
@@ -173,8 +187,8 @@ pub(super) fn request(c: &mut TrappedSocket<'_, '_>, request: u32) -> Result<Opt
     let one = s.stand_ins.get(key).ok_or(Errno(libc::EBADF))?;
     // Of a netlink socket the kernel knows as little.
     let Some(socket) = one.socket() else { return Ok(None) };
-    if request == SIOCATMARK && s.is_connected(key) {
-        // The mark has gone into the stand-in.
+    // The mark has gone into the stand-in; fcntl's owner is the stand-in's, too.
+    if request == SIOCATMARK && s.is_connected(key) || OWNERS.contains(&request) {
         return Ok(None);
     }
     s.refresh(key);

@@ -44,6 +44,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag_row!(IPV6_RECVHOPLIMIT, receive_hop_limit),
     flag_row!(IPV6_2292HOPLIMIT, receive_hop_limit_2292),
     flag_row!(IPV6_RECVTCLASS, receive_traffic_class),
+    flag_row!(IPV6_RECVPATHMTU, receive_path_mtu),
     flag_row!(IPV6_RECVHOPOPTS, receive_hop_options),
     flag_row!(IPV6_RECVRTHDR, receive_routing),
     flag_row!(IPV6_RECVDSTOPTS, receive_destination_options),

@@ -1,7 +1,8 @@
 //! SOL_IP (linux/net/ipv4/ip_sockglue.c: do_ip_setsockopt, do_ip_getsockopt).
 
-use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
+use super::row::{Access, Applies::Any, Applies::Stream, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
+use crate::cmsg;
 use crate::errno::Errno;
 use crate::routes;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,12 +16,15 @@ const TTL_DEFAULT: i32 = 64;
 /// A row of a flag that is kept in `$field`.
 macro_rules! flag_row {
     ($name:ident, $field:ident) => {
+        flag_row!($name, $field, IntOrByte)
+    };
+    ($name:ident, $field:ident, $set:ident) => {
         row(
             SOL_IP,
             $name,
             stringify!($name),
             Any,
-            Set::IntOrByte(|a, v| Ok(a.options()?.$field = v != 0)),
+            Set::$set(|a, v| Ok(a.options()?.$field = v != 0)),
             Get::IntOrByte(|a| flag(a.options()?.$field)),
         )
     };
@@ -76,8 +80,36 @@ pub(super) const ROWS: &[OptionRow] = &[
             Ok(given)
         }),
     ),
+    // Of raw sockets it is not made: packets on their way elsewhere are nobody's here. ip_ra_control: "if (sk->sk_type != SOCK_RAW ||
+    // inet_sk(sk)->inet_num == IPPROTO_RAW) return -EINVAL;"
+    row(
+        SOL_IP,
+        IP_ROUTER_ALERT,
+        "IP_ROUTER_ALERT",
+        Any,
+        Set::IntOrByte(|a, _| {
+            let socket = a.socket()?;
+            Err(if socket.raw().is_some() && socket.protocol != IPPROTO_RAW { Errno::ENOPROTOOPT } else { Errno::EINVAL })
+        }),
+        Get::IntOrByte(|_| Ok(0)),
+    ),
     flag_row!(IP_RECVOPTS, receive_options),
     flag_row!(IP_RETOPTS, return_options),
+    // Kept. Nobody labels packets (IP_PASSSEC), and IP_CHECKSUM tells of sums that a device has made of the whole packet, which none does.
+    flag_row!(IP_PASSSEC, pass_security),
+    flag_row!(IP_CHECKSUM, receive_checksum),
+    // "case IP_RECVFRAGSIZE: if (sk->sk_type != SOCK_RAW && sk->sk_type != SOCK_DGRAM) goto e_inval;" Of others it is not made.
+    row(
+        SOL_IP,
+        IP_RECVFRAGSIZE,
+        "IP_RECVFRAGSIZE",
+        Any,
+        Set::IntOrByte(|a, _| Err(if a.stream().is_ok() { Errno::EINVAL } else { Errno::ENOPROTOOPT })),
+        Get::IntOrByte(|_| Ok(0)),
+    ),
+    row(SOL_IP, IP_PKTOPTIONS, "IP_PKTOPTIONS", Stream, Set::Never(Errno::ENOPROTOOPT), Get::Bytes(packet_options)),
+    // "case IP_PROTOCOL: val = inet_sk(sk)->inet_num": of a raw socket its protocol, of others the port.
+    row(SOL_IP, IP_PROTOCOL, "IP_PROTOCOL", Any, Set::Never(Errno::ENOPROTOOPT), Get::IntOrByte(|a| Ok(i32::from(a.socket()?.number)))),
     flag_row!(IP_PKTINFO, packet_info),
     row(
         SOL_IP,
@@ -111,23 +143,17 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag_row!(IP_RECVTTL, receive_ttl),
     flag_row!(IP_RECVTOS, receive_tos),
     row(SOL_IP, IP_MTU, "IP_MTU", Any, Set::Never(Errno::ENOPROTOOPT), Get::IntOrByte(mtu)),
-    flag_row!(IP_FREEBIND, freebind),
-    // Packets for other hosts are not delivered to sockets here: refused as to a program without CAP_NET_ADMIN.
-    row(
-        SOL_IP,
-        IP_TRANSPARENT,
-        "IP_TRANSPARENT",
-        Any,
-        Set::IntOrByte(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EPERM) }),
-        Get::IntOrByte(|_| Ok(0)),
-    ),
+    // "case IP_FREEBIND: if (optlen < 1) return -EINVAL;", and so of those whose one byte is looked at.
+    flag_row!(IP_FREEBIND, freebind, IntOrOneByte),
+    // Programs have all rights over their node. It lets a socket bind to any address, and send from there.
+    flag_row!(IP_TRANSPARENT, transparent, IntOrOneByte),
     flag_row!(IP_RECVORIGDSTADDR, receive_original_destination),
     row(
         SOL_IP,
         IP_MINTTL,
         "IP_MINTTL",
         Any,
-        Set::IntOrByte(|a, v| {
+        Set::IntOrOneByte(|a, v| {
             // Streams drop what comes from farther; Linux's datagram sockets only keep the value.
             a.options()?.min_ttl = within(v, 0, 255)? as u8;
             a.transport(StreamOption::MinTtl(v as u8))
@@ -148,7 +174,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         IP_MULTICAST_TTL,
         "IP_MULTICAST_TTL",
         Any,
-        Set::IntOrByte(|a, v| {
+        Set::IntOrOneByte(|a, v| {
             // "if (sk->sk_type == SOCK_STREAM) goto e_inval; … if (val == -1) val = 1; if (val < 0 || val > 255) goto e_inval;"
             not_stream(a)?;
             let ttl = within(if v == -1 { 1 } else { v }, 0, 255)?;
@@ -156,13 +182,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
         Get::IntOrByte(|a| Ok(i32::from(a.options()?.multicast_ttl))),
     ),
-    flag_row!(IP_MULTICAST_LOOP, multicast_loop),
+    flag_row!(IP_MULTICAST_LOOP, multicast_loop, IntOrOneByte),
     row(
         SOL_IP,
         IP_MULTICAST_ALL,
         "IP_MULTICAST_ALL",
         Any,
-        Set::IntOrByte(|a, v| Ok(a.options()?.multicast_all = within(v, 0, 1)? == 1)),
+        Set::IntOrOneByte(|a, v| Ok(a.options()?.multicast_all = within(v, 0, 1)? == 1)),
         Get::IntOrByte(|a| flag(a.options()?.multicast_all)),
     ),
     row(
@@ -182,12 +208,37 @@ pub(super) const ROWS: &[OptionRow] = &[
         "IP_LOCAL_PORT_RANGE",
         Any,
         Set::Bytes(set_port_range),
-        Get::Int(|a| {
+        Get::IntOrByte(|a| {
             let (low, high) = a.options()?.port_range;
             Ok(i32::from(high) << 16 | i32::from(low))
         }),
     ),
 ];
+
+/// IP_PKTOPTIONS: "if (inet_test_bit(PKTINFO, sk)) { info.ipi_addr.s_addr = READ_ONCE(inet->inet_rcv_saddr); info.ipi_spec_dst.s_addr = …;
+/// info.ipi_ifindex = READ_ONCE(inet->mc_index); … } if (inet_test_bit(TTL, sk)) { int hlim = READ_ONCE(inet->mc_ttl); … }". The type of service
+/// that came last is not kept.
+fn packet_options(a: &mut Access<'_, '_>, length: usize) -> Result<Vec<u8>, Errno> {
+    let socket = a.socket()?;
+    let options = &socket.options;
+    let own = match socket.local.ip() {
+        IpAddr::V4(own) => own.octets(),
+        IpAddr::V6(_) => [0; 4],
+    };
+    let mut messages = Vec::new();
+    if options.packet_info {
+        messages.push((IP_PKTINFO, [options.multicast_index.to_ne_bytes(), own, own].concat()));
+    }
+    if options.receive_ttl {
+        messages.push((IP_TTL, i32::from(options.multicast_ttl).to_ne_bytes().to_vec()));
+    }
+    if options.receive_tos {
+        messages.push((IP_TOS, 0_i32.to_ne_bytes().to_vec()));
+    }
+    let mut told: Vec<u8> = messages.iter().flat_map(|(kind, data)| cmsg::message(SOL_IP, *kind, data)).collect();
+    told.truncate(length);
+    Ok(told)
+}
 
 /// "if (optlen > 40) goto e_inval; err = ip_options_get(sock_net(sk), &opt, optval, optlen);" Programs have all rights over their node.
 fn set_ip_options(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {

@@ -5,10 +5,17 @@ use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::address::AF_INET;
 use crate::errno::Errno;
+use std::net::{IpAddr, Ipv6Addr};
 use weft_core::StreamOption;
+use weft_core::table::AddressKind;
 
 /// Linux's default hop limit (net.ipv6.conf.all.hop_limit).
 const HOP_LIMIT_DEFAULT: i32 = 64;
+/// `struct in6_pktinfo` and `struct ipv6_mreq`: an address, an interface.
+const PACKET_INFO_BYTES: usize = 20;
+const ANYCAST_BYTES: usize = 20;
+/// `struct ip6_mtuinfo`: a `struct sockaddr_in6` and a number.
+const MTU_INFO_BYTES: usize = 32;
 /// RFC 8200 §5: every link carries packets of this size.
 const MTU_MIN: i32 = 1280;
 
@@ -113,15 +120,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
         Get::Int(|a| Ok(i32::from(a.options()?.min_hop_count))),
     ),
-    // As IP_TRANSPARENT: packets for other hosts are not delivered to sockets here.
-    row(
-        SOL_IPV6,
-        IPV6_TRANSPARENT,
-        "IPV6_TRANSPARENT",
-        Any,
-        Set::Int(|_, v| if v == 0 { Ok(()) } else { Err(Errno::EPERM) }),
-        Get::Int(|_| Ok(0)),
-    ),
+    // "we don't have a separate transparent bit for IPV6 we use the one in the IPv4 socket"
+    flag_row!(IPV6_TRANSPARENT, transparent, Int),
     // "we also don't have a separate freebind bit for IPV6"
     flag_row!(IPV6_FREEBIND, freebind, Int),
     row(
@@ -135,9 +135,22 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
         Get::Int(|a| Ok(a.options()?.unicast6_index.to_be() as i32)),
     ),
-    // Anycast addresses and flow label leases are not kept here.
-    row(SOL_IPV6, IPV6_JOIN_ANYCAST, "IPV6_JOIN_ANYCAST", Any, Set::Never(Errno::ENODEV), Get::Never(Errno::ENOPROTOOPT)),
-    row(SOL_IPV6, IPV6_LEAVE_ANYCAST, "IPV6_LEAVE_ANYCAST", Any, Set::Never(Errno::ENOENT), Get::Never(Errno::ENOPROTOOPT)),
+    row(SOL_IPV6, IPV6_PATHMTU, "IPV6_PATHMTU", Any, Set::Never(Errno::ENOPROTOOPT), Get::Bytes(path_mtu)),
+    row(SOL_IPV6, IPV6_PKTINFO, "IPV6_PKTINFO", Any, Set::Bytes(set_packet_info), Get::Never(Errno::ENOPROTOOPT)),
+    // There are no anycast addresses here.
+    row(SOL_IPV6, IPV6_JOIN_ANYCAST, "IPV6_JOIN_ANYCAST", Any, Set::Bytes(join_anycast), Get::Never(Errno::ENOPROTOOPT)),
+    row(
+        SOL_IPV6,
+        IPV6_LEAVE_ANYCAST,
+        "IPV6_LEAVE_ANYCAST",
+        Any,
+        Set::Bytes(|_, v| Err(if v.len() < ANYCAST_BYTES { Errno::EINVAL } else { Errno::ENOENT })),
+        Get::Never(Errno::ENOPROTOOPT),
+    ),
+    // Not made: packets on their way elsewhere are nobody's here. "case IPV6_ROUTER_ALERT: if (optlen < sizeof(int)) goto e_inval;"
+    row(SOL_IPV6, IPV6_ROUTER_ALERT, "IPV6_ROUTER_ALERT", Any, Set::Int(|_, _| Err(Errno::ENOPROTOOPT)), Get::Int(|_| Ok(0))),
+    // Kept: it keeps router alerts of other network namespaces away.
+    flag_row!(IPV6_ROUTER_ALERT_ISOLATE, router_alert_isolate, Int),
 ];
 
 /// IPV6_ADDRFORM: a connected socket whose peer is an IPv4-mapped address becomes an AF_INET one.
@@ -146,6 +159,10 @@ fn set_address_form(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
         return Err(Errno::EINVAL);
     }
     let socket = a.socket()?;
+    // "if (sk->sk_protocol == IPPROTO_UDP …) { … } else if (sk->sk_protocol == IPPROTO_TCP) { … } else { break; }" with retv = -ENOPROTOOPT.
+    if socket.raw().is_some() {
+        return Err(Errno::ENOPROTOOPT);
+    }
     if socket.datagram().is_some_and(|datagram| datagram.corked.as_ref().is_some_and(|corked| corked.to.is_ipv6())) {
         return Err(Errno::EBUSY);
     }
@@ -163,14 +180,52 @@ fn set_address_form(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     Ok(socket.domain = AF_INET)
 }
 
-/// "if (sk->sk_state != TCP_ESTABLISHED) return -ENOTCONN; val = sk->sk_family;"
+/// "if (sk->sk_protocol != IPPROTO_UDP && … != IPPROTO_TCP) return -ENOPROTOOPT; if (sk->sk_state != TCP_ESTABLISHED) return -ENOTCONN;
+/// val = sk->sk_family;"
 fn address_form(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let socket = a.socket()?;
+    if socket.raw().is_some() {
+        return Err(Errno::ENOPROTOOPT);
+    }
     let established = match socket.stream() {
         Some(stream) => stream.state == crate::socket::TcpState::Established,
         None => socket.remote.is_some(),
     };
     if established { Ok(socket.domain) } else { Err(Errno::ENOTCONN) }
+}
+
+/// `struct ip6_mtuinfo`, whose address is not filled in: "if (len < sizeof(mtuinfo)) return -EINVAL; … if (!mtuinfo.ip6m_mtu) return -ENOTCONN;"
+fn path_mtu(a: &mut Access<'_, '_>, length: usize) -> Result<Vec<u8>, Errno> {
+    if length < MTU_INFO_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let mut info = vec![0; MTU_INFO_BYTES - 4];
+    info.extend(mtu(a)?.to_ne_bytes());
+    Ok(info)
+}
+
+/// The sticky form of RFC 3542 §6.1: "if (optlen < sizeof(struct in6_pktinfo)) goto e_inval; … if (!sk_dev_equal_l3scope(sk, pkt.ipi6_ifindex))
+/// goto e_inval;" The kernel keeps the address too, and chooses no source by it.
+fn set_packet_info(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    let index = value.get(16..PACKET_INFO_BYTES).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes).ok_or(Errno::EINVAL)?;
+    let bound = a.options()?.interface;
+    if bound != 0 && index != bound {
+        return Err(Errno::EINVAL);
+    }
+    Ok(a.options()?.sticky6_index = index)
+}
+
+/// `ipv6_sock_ac_join`: "if (ipv6_addr_is_multicast(addr)) return -EINVAL; … if (ipv6_chk_addr_and_flags(net, addr, …)) return -EINVAL;", then an
+/// interface that there is not, and what no interface of a host has a prefix for.
+fn join_anycast(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    let (octets, rest) = value.split_first_chunk::<16>().ok_or(Errno::EINVAL)?;
+    let index = rest.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes)).ok_or(Errno::EINVAL)?;
+    let address = Ipv6Addr::from(*octets);
+    let own = matches!(a.sockets.kinds.of(IpAddr::V6(address), a.cx), AddressKind::Local(_));
+    if address.is_multicast() || own {
+        return Err(Errno::EINVAL);
+    }
+    Err(if index != 0 && !a.is_interface(index) { Errno::ENODEV } else { Errno::EADDRNOTAVAIL })
 }
 
 fn set_mtu_discover(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {

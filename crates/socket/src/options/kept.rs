@@ -3,7 +3,7 @@
 use crate::abi::{IP_PMTUDISC_WANT, SO_TIMESTAMP_NEW, SO_TIMESTAMP_OLD, SO_TIMESTAMPNS_NEW, SO_TIMESTAMPNS_OLD};
 use crate::membership::Membership;
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{Attached, bpf};
@@ -98,6 +98,12 @@ kept! {
     filter_locked: bool = false,
     mark: u32 = 0,
     receive_overflow: bool = false,
+    /// What SIOCGSTAMP tells (`sk_stamp`): nothing yet; 0: when it is asked for; nanoseconds. Whether it was asked for (SOCK_TIMESTAMP).
+    stamp: Option<u64> = None,
+    stamps: bool = false,
+    /// SO_WIFI_STATUS, SO_NOFCS.
+    wifi_status: bool = false,
+    no_check_sequence: bool = false,
     peek_offset: i32 = -1,
     select_error_queue: bool = false,
     busy_poll: i32 = 0,
@@ -124,6 +130,9 @@ kept! {
     receive_tos: bool = false,
     receive_options: bool = false,
     return_options: bool = false,
+    /// IP_PASSSEC, IP_CHECKSUM.
+    pass_security: bool = false,
+    receive_checksum: bool = false,
     receive_errors: bool = false,
     receive_errors6: bool = false,
     /// IP_RECVERR_RFC4884, IPV6_RECVERR_RFC4884.
@@ -140,11 +149,16 @@ kept! {
     receive_hop_limit: bool = false,
     receive_traffic_class: bool = false,
     receive_original_destination6: bool = false,
+    /// IPV6_RECVPATHMTU; where to something was too long that may not be fragmented, and what would fit: the next receive tells it.
+    receive_path_mtu: bool = false,
+    path_mtu_news: Option<(SocketAddr, u32)> = None,
     packet_info_2292: bool = false,
     receive_hop_limit_2292: bool = false,
     receive_original_destination: bool = false,
     min_ttl: u8 = 0,
     freebind: bool = false,
+    /// IP_TRANSPARENT, IPV6_TRANSPARENT.
+    transparent: bool = false,
     bind_address_no_port: bool = false,
     multicast_ttl: u8 = 1,
     multicast_loop: bool = true,
@@ -171,6 +185,10 @@ kept! {
     /// IP_UNICAST_IF and IPV6_UNICAST_IF; 0: by route.
     unicast_index: u32 = 0,
     unicast6_index: u32 = 0,
+    /// IPV6_ROUTER_ALERT_ISOLATE.
+    router_alert_isolate: bool = false,
+    /// IPV6_PKTINFO's interface; 0: none. Its address is looked at nowhere.
+    sticky6_index: u32 = 0,
     /// IPV6_MULTICAST_IF; 0: by route.
     multicast6_index: u32 = 0,
     /// IPV6_V6ONLY (`sk_ipv6only`), which bind(2) to an IPv6 address sets too.
@@ -216,6 +234,11 @@ impl Options {
             (true, false) => SO_TIMESTAMPNS_OLD,
             (true, true) => SO_TIMESTAMPNS_NEW,
         }
+    }
+
+    /// `inet_can_nonlocal_bind`: may it bind to an address that is not the node's?
+    pub(crate) fn binds_anywhere(&self) -> bool {
+        self.freebind || self.transparent
     }
 
     /// IP_RECVERR or IPV6_RECVERR.

@@ -28,6 +28,7 @@ use row::{Get, Set};
 pub(crate) use kept::{Options, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER};
 pub(crate) use row::Access;
 pub use row::{Applies, OptionRow};
+pub use socket::timeval;
 
 /// All rows of all levels.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
@@ -78,21 +79,43 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         .find(|row| (row.level, row.name) == (level, name) && applies(row))
 }
 
+/// udp_setsockopt, udp_getsockopt: "if (level == SOL_UDP || level == SOL_UDPLITE …) return udp_lib_setsockopt(…);"
+fn of_udp(socket: &Socket, level: i32) -> i32 {
+    if level == SOL_UDPLITE && matches!(socket.body, Body::Datagram(_)) { SOL_UDP } else { level }
+}
+
+/// What an option comes to that the socket has not. rawv6_setsockopt, of SOL_ICMPV6: "if (inet_sk(sk)->inet_num != IPPROTO_ICMPV6) return
+/// -EOPNOTSUPP;".
+fn unknown(socket: &Socket, level: i32) -> Errno {
+    let other = level == SOL_ICMPV6 && socket.is_v6() && socket.raw().is_some() && socket.protocol != IPPROTO_ICMPV6;
+    if other { Errno::EOPNOTSUPP } else { Errno::ENOPROTOOPT }
+}
+
 /// setsockopt(2).
 pub(crate) fn set(access: &mut Access<'_, '_>, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
     let socket = access.socket()?;
+    let level = of_udp(socket, level);
     let row = find(socket, level, name);
     let integer = value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     // sk_setsockopt, do_tcp_setsockopt, udp_lib_setsockopt: "if (optlen < sizeof(int)) return -EINVAL;" stands before the switch by name.
-    let length_first = matches!((level, &socket.body), (SOL_SOCKET, _) | (SOL_TCP, Body::Stream(_)) | (SOL_UDP, Body::Datagram(_)));
+    let length_first = match (level, &socket.body) {
+        (SOL_SOCKET, _) | (SOL_TCP, Body::Stream(_)) | (SOL_UDP, Body::Datagram(_)) => true,
+        // do_rawv6_setsockopt
+        (SOL_RAW, Body::Raw(_)) => socket.is_v6(),
+        _ => false,
+    };
     if length_first && integer.is_none() && !matches!(row, Some(OptionRow { set: Set::Bytes(_), .. })) {
         return Err(Errno::EINVAL);
     }
-    let row = row.ok_or(Errno::ENOPROTOOPT)?;
+    let row = row.ok_or(unknown(access.socket()?, level))?;
     match row.set {
         Set::Int(set) => set(access, integer.ok_or(Errno::EINVAL)?)?,
         // do_ip_setsockopt: "if (optlen >= sizeof(int)) … else if (optlen >= sizeof(char)) … val = (int) ucval;", and 0 for nothing.
         Set::IntOrByte(set) => set(access, integer.unwrap_or_else(|| value.first().copied().map_or(0, i32::from)))?,
+        Set::IntOrOneByte(set) => {
+            let byte = value.first().copied().map(i32::from);
+            set(access, integer.or(byte).ok_or(Errno::EINVAL)?)?;
+        }
         Set::IntOrZero(set) => set(access, integer.unwrap_or(0))?,
         Set::Bytes(set) => set(access, value)?,
         Set::Never(error) => return Err(error),
@@ -102,12 +125,27 @@ pub(crate) fn set(access: &mut Access<'_, '_>, level: i32, name: i32, value: &[u
     Ok(())
 }
 
-/// getsockopt(2).
-pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, length: usize) -> Result<Vec<u8>, Errno> {
+/// getsockopt(2), of a length below zero, too.
+pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno> {
     let socket = access.socket()?;
+    let level = of_udp(socket, level);
     // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
-    let known = socket.is_v6() || tables(socket, level).is_some();
-    let row = find(socket, level, name).ok_or(if known { Errno::ENOPROTOOPT } else { Errno::EOPNOTSUPP })?;
+    let of_level = tables(socket, level).is_some();
+    let unknown = if socket.is_v6() || of_level { unknown(socket, level) } else { Errno::EOPNOTSUPP };
+    let row = find(socket, level, name);
+    let length = match usize::try_from(length) {
+        Ok(length) => length,
+        // do_ipv6_getsockopt, do_rawv6_getsockopt: "len = min_t(unsigned int, sizeof(int), len);"
+        Err(_) if level == SOL_IPV6 || level == SOL_RAW && socket.is_v6() => usize::MAX,
+        // sk_getsockopt, do_ip_getsockopt, do_tcp_getsockopt, udp_lib_getsockopt: "if (len < 0) return -EINVAL;" before they look at the name;
+        // raw_geticmpfilter behind it.
+        Err(_) if of_level && !matches!(level, SOL_RAW | SOL_ICMPV6) => return Err(Errno::EINVAL),
+        Err(_) => match row.map(|row| row.get) {
+            Some(Get::Bytes(get)) => return get(access, 0).and(Err(Errno::EINVAL)),
+            _ => return Err(unknown),
+        },
+    };
+    let row = row.ok_or(unknown)?;
     let mut value = match row.get {
         Get::Int(get) => get(access)?.to_ne_bytes().to_vec(),
         Get::IntOrByte(get) => match get(access)? {

@@ -196,7 +196,8 @@ fn group(a: &mut Access<'_, '_>, value: &[u8], v6: bool, join: bool) -> Result<(
 
 /// struct group_source_req: interface number, group, source.
 fn group_source(a: &mut Access<'_, '_>, value: &[u8], v6: bool, what: Source) -> Result<(), Errno> {
-    if value.len() < SOURCE_REQUEST_BYTES {
+    // do_mcast_group_source: "if (optlen != sizeof(struct group_source_req)) return -EINVAL;", of IPv6 "if (optlen < …)".
+    if value.len() < SOURCE_REQUEST_BYTES || !v6 && value.len() > SOURCE_REQUEST_BYTES {
         return Err(Errno::EINVAL);
     }
     let both = storage(value, 8, v6).zip(storage(value, GROUP_REQUEST_BYTES, v6));

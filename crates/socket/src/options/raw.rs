@@ -95,14 +95,13 @@ fn set_checksum(a: &mut Access<'_, '_>, value: &[u8], level: i32) -> Result<(), 
         return Err(Errno::EINVAL);
     }
     let raw = a.socket()?.raw_mut().ok_or(Errno::ENOPROTOOPT)?;
-    // An offset that no packet has is kept as the largest: sending then is EINVAL all the same.
-    raw.checksum_at = u32::try_from(value).ok().map(|at| at.min(u32::from(u16::MAX) - 1) as u16);
+    raw.checksum_at = u32::try_from(value).ok();
     Ok(())
 }
 
 fn checksum(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     only_v6(a)?;
-    Ok(a.socket()?.raw().ok_or(Errno::ENOPROTOOPT)?.checksum_at.map_or(-1, i32::from))
+    Ok(a.socket()?.raw().ok_or(Errno::ENOPROTOOPT)?.checksum_at.map_or(-1, |at| at as i32))
 }
 
 /// IPV6_HDRINCL, at SOL_RAW and SOL_IPV6.

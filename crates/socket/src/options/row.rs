@@ -31,6 +31,8 @@ pub(crate) enum Set {
     Int(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// An `int`, or one byte where there are fewer than four (SOL_IP).
     IntOrByte(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
+    /// An `int`, or one byte; nothing is EINVAL (some of SOL_IP).
+    IntOrOneByte(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// An `int`, or 0 where there are fewer than four bytes (some of SOL_IPV6).
     IntOrZero(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// Bytes as they are.

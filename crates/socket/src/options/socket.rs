@@ -247,6 +247,9 @@ pub(super) const ROWS: &[OptionRow] = &[
     row(SOL_SOCKET, SO_PROTOCOL, "SO_PROTOCOL", Any, READ_ONLY, Get::Int(|a| Ok(a.socket()?.protocol))),
     row(SOL_SOCKET, SO_DOMAIN, "SO_DOMAIN", Any, READ_ONLY, Get::Int(|a| Ok(a.socket()?.domain))),
     flag_row!(SO_RXQ_OVFL, receive_overflow),
+    // Kept: no interface is a wireless one.
+    flag_row!(SO_WIFI_STATUS, wifi_status),
+    flag_row!(SO_NOFCS, no_check_sequence),
     row(
         SOL_SOCKET,
         SO_PEEK_OFF,
@@ -293,7 +296,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         Get::Bytes(|a, length| {
             let rate = a.options()?.pacing_rate_max;
             let short = u32::try_from(rate).unwrap_or(u32::MAX);
-            Ok(if length == 8 { rate.to_ne_bytes().to_vec() } else { short.to_ne_bytes().to_vec() })
+            Ok(if length >= 8 { rate.to_ne_bytes().to_vec() } else { short.to_ne_bytes().to_vec() })
         }),
     ),
     row(SOL_SOCKET, SO_BPF_EXTENSIONS, "SO_BPF_EXTENSIONS", Any, READ_ONLY, Get::Int(|_| Ok(64))),
@@ -424,8 +427,11 @@ fn set_low_water(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `sock_set_timeout`: EDOM for impossible microseconds; negative seconds mean "do not wait", zero "for ever".
-fn timeval(value: &[u8]) -> Result<Option<Duration>, Errno> {
+/// SO_RCVTIMEO and SO_SNDTIMEO, by `sock_set_timeout`: negative seconds mean "do not wait" (zero here), zero "for ever" (none).
+///
+/// # Errors
+/// EDOM for impossible microseconds; EINVAL for what is no `struct timeval`.
+pub fn timeval(value: &[u8]) -> Result<Option<Duration>, Errno> {
     let &[s0, s1, s2, s3, s4, s5, s6, s7, u0, u1, u2, u3, u4, u5, u6, u7, ..] = value else { return Err(Errno::EINVAL) };
     let seconds = i64::from_ne_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
     let micros = i64::from_ne_bytes([u0, u1, u2, u3, u4, u5, u6, u7]);
@@ -459,7 +465,12 @@ fn set_timestamps(a: &mut Access<'_, '_>, name: i32, value: i32) -> Result<(), E
 
 fn timestamps(a: &mut Access<'_, '_>, name: i32) -> Result<i32, Errno> {
     let options = a.options()?;
-    flag(options.timestamps.is_some_and(|nanos| options.timestamps_name(nanos) == name))
+    // "case SO_TIMESTAMP_NEW: v.val = sock_flag(sk, SOCK_RCVTSTAMP) && sock_flag(sk, SOCK_TSTAMP_NEW);", of SO_TIMESTAMPNS_NEW, too.
+    flag(
+        options
+            .timestamps
+            .is_some_and(|nanos| options.timestamps_name(nanos) == name || name == SO_TIMESTAMP_NEW && options.timestamping_new),
+    )
 }
 
 fn set_pacing(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {

@@ -17,6 +17,8 @@ const TXTIME_FLAGS: u32 = 3;
 /// CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_TAI.
 const TXTIME_CLOCKS: [i32; 3] = [0, 1, 11];
 
+const REPAIR_WINDOW_BYTES: usize = 20;
+
 /// A row of a flag that is kept in `$field`.
 macro_rules! flag_row {
     ($name:ident, $field:ident) => {
@@ -115,7 +117,15 @@ pub(super) const TCP_ROWS: &[OptionRow] = &[
     ),
     // "if (!tp->repair) err = -EINVAL;"
     row(SOL_TCP, TCP_REPAIR_OPTIONS, "TCP_REPAIR_OPTIONS", Stream, Set::Never(Errno::EINVAL), WRITE_ONLY),
-    repair(TCP_REPAIR_WINDOW, "TCP_REPAIR_WINDOW"),
+    // do_tcp_getsockopt: "if (len != sizeof(opt)) return -EINVAL; if (!tp->repair) return -EPERM;", of a `struct tcp_repair_window`.
+    row(
+        SOL_TCP,
+        TCP_REPAIR_WINDOW,
+        "TCP_REPAIR_WINDOW",
+        Stream,
+        Set::Int(|_, _| Err(Errno::EPERM)),
+        Get::Bytes(|_, length| Err(if length == REPAIR_WINDOW_BYTES { Errno::EPERM } else { Errno::EINVAL })),
+    ),
     row(
         SOL_TCP,
         TCP_TIMESTAMP,

@@ -52,6 +52,9 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::Int(|a, v| Ok(a.options()?.udp_segment = within(v, 0, 0xffff)? as u16)),
         Get::Int(|a| Ok(i32::from(a.options()?.udp_segment))),
     ),
+    // UDP-Lite's alone; udp_lib_getsockopt knows them of every socket, and they are 0 there.
+    row(SOL_UDP, UDPLITE_SEND_CSCOV, "UDPLITE_SEND_CSCOV", Datagram, Set::Never(Errno::ENOPROTOOPT), Get::Int(|_| Ok(0))),
+    row(SOL_UDP, UDPLITE_RECV_CSCOV, "UDPLITE_RECV_CSCOV", Datagram, Set::Never(Errno::ENOPROTOOPT), Get::Int(|_| Ok(0))),
     // What comes in together (one vector, one flow) is read together.
     row(
         SOL_UDP,

@@ -92,7 +92,7 @@ impl Host for Model {
     }
     fn get(&mut self, s: usize, level: i32, name: i32, length: usize) -> Done<Vec<u8>> {
         let id = self.id(s);
-        self.face(|sockets, cx| sockets.get_option(id, level, name, length, cx))
+        self.face(|sockets, cx| sockets.get_option(id, level, name, i32::try_from(length).expect("a length"), cx))
     }
     fn set(&mut self, s: usize, level: i32, name: i32, value: &[u8]) -> Done<()> {
         let id = self.id(s);
