@@ -6,10 +6,22 @@ use weft_core::control::Value;
 use weft_core::{Answer, ControlError, Instant, Op, Query, Selector, Show, Table};
 use weft_netlink::Tables;
 
-pub use weft_netlink::{KERNEL_NAME, Session};
+pub use weft_netlink::{KERNEL_NAME, Ports, Session};
 
 /// Most packets that wait for room in a stand-in, or for a program in virtual time: what comes then is lost, as the kernel's is (ENOBUFS).
 pub const PACKETS_MAX: usize = 65_536;
+
+/// The number (nl_pid) in a name.
+pub fn number(name: &[u8]) -> u32 {
+    name.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+/// The name of whoever has this number; 0: the kernel.
+pub fn named(number: u32) -> Vec<u8> {
+    let mut name = KERNEL_NAME.to_vec();
+    name[4..8].copy_from_slice(&number.to_ne_bytes());
+    name
+}
 
 /// A node's tables, as the adapters have them.
 pub struct Node<'a> {

@@ -22,12 +22,14 @@ mod message;
 mod neighbour;
 mod notify;
 mod packet;
+mod ports;
 mod qdisc;
 mod route;
 mod rule;
 mod session;
 
 pub use errno::Refusal;
+pub use ports::Ports;
 pub use session::{KERNEL_NAME, NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session};
 
 use weft_core::control::Value;

@@ -120,8 +120,11 @@ pub(crate) fn pack(reply: Result<Reply, Refusal>, request: &Request<'_>, port: u
         }
         Ok(Reply::One(message)) => {
             add(message.kind, 0, &message.body);
+            // netlink_ack makes a packet of its own.
             if request.has(NLM_F_ACK) {
-                acknowledge(&mut add, request);
+                let mut own = Vec::new();
+                acknowledge(&mut |kind, flags, body| append(&mut own, kind, flags, request.sequence, port, body), request);
+                packets.push(own);
             }
         }
         Ok(Reply::Done) if request.has(NLM_F_ACK) => acknowledge(&mut add, request),

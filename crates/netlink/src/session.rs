@@ -1,8 +1,9 @@
 //! A netlink socket: what a program has set of it, and who answers what it sends.
 
 use crate::errno::{EINVAL, EPERM, Refusal};
-use crate::message::{Message, byte, word};
+use crate::message::{Message, word};
 use crate::packet::{NLM_F_REQUEST, NLMSG_CONTROL_MAX, Reply, Request, append, pack, requests};
+use crate::ports::Ports;
 use crate::{Tables, address, diag, link, neighbour, notify, qdisc, route, rule};
 use std::collections::BTreeSet;
 use weft_core::control::Value;
@@ -27,14 +28,21 @@ const NETLINK_PKTINFO: i32 = 3;
 const NETLINK_BROADCAST_ERROR: i32 = 4;
 const NETLINK_NO_ENOBUFS: i32 = 5;
 const NETLINK_LISTEN_ALL_NSID: i32 = 8;
+const NETLINK_LIST_MEMBERSHIPS: i32 = 9;
 const NETLINK_CAP_ACK: i32 = 10;
 const NETLINK_EXT_ACK: i32 = 11;
 const NETLINK_GET_STRICT_CHK: i32 = 12;
 const ESOCKTNOSUPPORT: i32 = 94;
 const EPROTONOSUPPORT: i32 = 93;
 const ENOPROTOOPT: i32 = 92;
-/// RTNLGRP_MAX of Linux 6.18.
+const EADDRINUSE: i32 = 98;
+const EOPNOTSUPP: i32 = 95;
+const ENODATA: i32 = 61;
+const ECONNREFUSED: i32 = 111;
+const MSG_OOB: i32 = 1;
+/// RTNLGRP_MAX of Linux 6.18; sock_diag has as many as a table has at least.
 const GROUPS_MAX: u32 = 39;
+const GROUPS_MAX_DIAG: u32 = 32;
 
 /// Switches of SOL_NETLINK.
 #[derive(Clone, Copy, Default, Debug)]
@@ -45,6 +53,8 @@ pub(crate) struct Options {
     pub capped: bool,
     /// NETLINK_GET_STRICT_CHK: dumps are filtered here.
     pub strict: bool,
+    /// NETLINK_PKTINFO, NETLINK_BROADCAST_ERROR, NETLINK_NO_ENOBUFS, NETLINK_LISTEN_ALL_NSID: kept. There is one namespace, and losses are told.
+    kept: [bool; 4],
 }
 
 /// A netlink socket's own state.
@@ -53,8 +63,14 @@ pub struct Session {
     /// SOCK_RAW or SOCK_DGRAM, as asked for.
     kind: i32,
     protocol: i32,
-    /// nl_pid; 0 until bound, by the program or by use.
+    /// nl_pid: 0 until bound, by the program or by use; and what a bind that failed has left.
     port: u32,
+    bound: bool,
+    ports: Ports,
+    /// Where it is connected to: nl_pid and a group.
+    peer: (u32, u32),
+    /// Has it ever had groups? Before, it lists none.
+    had_groups: bool,
     /// Numbers of multicast groups (RTNLGRP_*), from 1.
     groups: BTreeSet<u32>,
     options: Options,
@@ -66,6 +82,14 @@ impl Session {
     /// # Errors
     /// ESOCKTNOSUPPORT; EPROTONOSUPPORT for what is neither NETLINK_ROUTE nor NETLINK_SOCK_DIAG.
     pub fn new(kind: i32, protocol: i32) -> Result<Session, i32> {
+        Session::among(kind, protocol, &Ports::default())
+    }
+
+    /// A fresh one among the others of a node.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn among(kind: i32, protocol: i32, ports: &Ports) -> Result<Session, i32> {
         // netlink_create: "if (sock->type != SOCK_RAW && sock->type != SOCK_DGRAM) return -ESOCKTNOSUPPORT;"
         if kind != SOCK_RAW && kind != SOCK_DGRAM {
             return Err(ESOCKTNOSUPPORT);
@@ -73,60 +97,162 @@ impl Session {
         if protocol != NETLINK_ROUTE && protocol != NETLINK_SOCK_DIAG {
             return Err(EPROTONOSUPPORT);
         }
-        Ok(Session { kind, protocol, port: 0, groups: BTreeSet::new(), options: Options::default() })
+        Ok(Session {
+            kind,
+            protocol,
+            port: 0,
+            bound: false,
+            ports: ports.clone(),
+            peer: (0, 0),
+            had_groups: false,
+            groups: BTreeSet::new(),
+            options: Options::default(),
+        })
     }
 
-    /// bind(2).
+    /// bind(2), of this process.
     ///
     /// # Errors
-    /// EINVAL for what is no `sockaddr_nl`.
-    pub fn bind(&mut self, address: &[u8]) -> Result<(), i32> {
-        if address.len() < KERNEL_NAME.len() || byte(address, 0) != AF_NETLINK {
+    /// EINVAL for what is no `sockaddr_nl`, and for another number than it has; EADDRINUSE.
+    pub fn bind(&mut self, address: &[u8], pid: u32) -> Result<(), i32> {
+        let (port, groups) = parts(address)?;
+        // netlink_bind: "if (bound) { if (nladdr->nl_pid != nlk->portid) return -EINVAL; }"
+        if self.bound && port != self.port {
             return Err(EINVAL);
         }
-        let (port, groups) = (word(address, 4), word(address, 8));
-        // netlink_bind: "if (nlk->bound) { if (nladdr->nl_pid != nlk->portid) return -EINVAL; }"
-        if port != 0 {
-            if self.port != 0 && self.port != port {
-                return Err(EINVAL);
-            }
+        if port == 0 {
+            self.port(pid);
+        } else if !self.bound {
+            // netlink_insert: "nlk_sk(sk)->portid = portid;" stands before "err = __netlink_insert(table, sk);", and stays.
             self.port = port;
+            self.bound = self.ports.take(self.protocol, port);
+            if !self.bound {
+                return Err(EADDRINUSE);
+            }
         }
+        self.had_groups |= groups != 0;
         self.groups.retain(|group| *group > 32);
         self.groups.extend((1..=32).filter(|group| groups & 1 << (group - 1) != 0));
         Ok(())
     }
 
+    /// netlink_autobind: the process's number is the first choice.
     fn port(&mut self, pid: u32) -> u32 {
-        // netlink_autobind: the process's number is the first choice.
-        if self.port == 0 {
-            self.port = pid;
+        if !self.bound {
+            self.port = self.ports.take_any(self.protocol, pid);
+            self.bound = true;
         }
         self.port
     }
 
-    /// getsockname(2).
-    pub fn name(&mut self, pid: u32) -> Vec<u8> {
-        let mut name = KERNEL_NAME.to_vec();
-        let bits = self.groups.iter().filter(|group| **group <= 32).fold(0_u32, |bits, group| bits | 1 << (group - 1));
-        name[4..8].copy_from_slice(&self.port(pid).to_ne_bytes());
-        name[8..12].copy_from_slice(&bits.to_ne_bytes());
-        name
+    /// connect(2), of this process: where requests without an address go.
+    ///
+    /// # Errors
+    /// EINVAL for what is no `sockaddr_nl`.
+    pub fn connect(&mut self, address: &[u8], pid: u32) -> Result<(), i32> {
+        // netlink_connect: "if (addr->sa_family == AF_UNSPEC) { … nlk->dst_portid = 0; nlk->dst_group = 0; return 0; }"
+        if address.len() >= 2 && address[..2] == [0, 0] {
+            self.peer = (0, 0);
+            return Ok(());
+        }
+        let (port, groups) = parts(address)?;
+        self.port(pid);
+        // "nlk->dst_group = ffs(nladdr->nl_groups);"
+        self.peer = (port, groups & groups.wrapping_neg());
+        Ok(())
     }
 
-    /// getsockopt(2) of what a stand-in would answer wrongly. None: it would answer rightly, or nobody knows the option.
-    pub fn option(&self, level: i32, name: i32) -> Option<Vec<u8>> {
+    /// getsockname(2).
+    pub fn name(&self) -> Vec<u8> {
+        let bits = self.groups.iter().filter(|group| **group <= 32).fold(0_u32, |bits, group| bits | 1 << (group - 1));
+        named(self.port, bits)
+    }
+
+    /// getpeername(2).
+    pub fn peer_name(&self) -> Vec<u8> {
+        named(self.peer.0, self.peer.1)
+    }
+
+    /// Whom a send is for: another socket of this number, which is this process's, or (0) the kernel.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP of MSG_OOB; ENODATA of nothing; EINVAL of what is no `sockaddr_nl`. `manages`: or else EPERM for anybody but the kernel.
+    pub fn destination(&mut self, name: Option<&[u8]>, flags: i32, bytes: usize, pid: u32, manages: bool) -> Result<u32, i32> {
+        // netlink_sendmsg: "if (msg->msg_flags & MSG_OOB) return -EOPNOTSUPP; if (len == 0) { …; return -ENODATA; }"
+        if flags & MSG_OOB != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        if bytes == 0 {
+            return Err(ENODATA);
+        }
+        let (to, groups) = match name.filter(|name| !name.is_empty()) {
+            Some(name) => parts(name)?,
+            None => self.peer,
+        };
+        // "if ((dst_group || dst_portid) && !netlink_allowed(sock, NL_CFG_F_NONROOT_SEND)) goto out;"
+        if name.is_some() && (to != 0 || groups != 0) && !manages {
+            return Err(EPERM);
+        }
+        self.port(pid);
+        Ok(to)
+    }
+
+    /// Is it the socket of this protocol and number? Who is found by nobody's number is told ECONNREFUSED.
+    pub fn is_called(&self, protocol: i32, port: u32) -> bool {
+        self.bound && (self.protocol, self.port) == (protocol, port)
+    }
+
+    /// What a send to a number that nobody has comes to.
+    pub const NOBODY: i32 = ECONNREFUSED;
+
+    /// NETLINK_ROUTE or NETLINK_SOCK_DIAG.
+    pub fn protocol(&self) -> i32 {
+        self.protocol
+    }
+
+    fn groups_max(&self) -> u32 {
+        if self.protocol == NETLINK_ROUTE { GROUPS_MAX } else { GROUPS_MAX_DIAG }
+    }
+
+    /// NETLINK_LIST_MEMBERSHIPS: a bit for each group there can be, in whole words.
+    fn memberships(&self) -> Vec<u8> {
+        if !self.had_groups {
+            return Vec::new();
+        }
+        let mut bits = vec![0; self.groups_max().div_ceil(32) as usize * 4];
+        for group in &self.groups {
+            let at = group - 1;
+            if let Some(byte) = bits.get_mut(at as usize / 8) {
+                *byte |= 1 << (at % 8);
+            }
+        }
+        bits
+    }
+
+    /// getsockopt(2), with the length that the program says, of what a stand-in would answer wrongly. None: it would answer rightly.
+    ///
+    /// # Errors
+    /// EINVAL for too little room; ENOPROTOOPT.
+    pub fn option(&self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, i32> {
         let value = match (level, name) {
             (SOL_SOCKET, SO_DOMAIN) => i32::from(AF_NETLINK),
             (SOL_SOCKET, SO_TYPE) => self.kind,
             (SOL_SOCKET, SO_PROTOCOL) => self.protocol,
+            (SOL_SOCKET, _) => return Ok(None),
+            // netlink_getsockopt: "if (level != SOL_NETLINK) return -ENOPROTOOPT; … if (len < 0) return -EINVAL;"
+            (SOL_NETLINK, _) if length < 0 => return Err(EINVAL),
+            (SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS) => return Ok(Some(self.memberships())),
             (SOL_NETLINK, NETLINK_CAP_ACK) => self.options.capped.into(),
             (SOL_NETLINK, NETLINK_EXT_ACK) => self.options.extended.into(),
             (SOL_NETLINK, NETLINK_GET_STRICT_CHK) => self.options.strict.into(),
-            (SOL_NETLINK, NETLINK_PKTINFO | NETLINK_BROADCAST_ERROR | NETLINK_NO_ENOBUFS | NETLINK_LISTEN_ALL_NSID) => 0,
-            _ => return None,
+            (SOL_NETLINK, name) => match kept(name) {
+                Some(at) => self.options.kept[at].into(),
+                None => return Err(ENOPROTOOPT),
+            },
+            _ => return Err(ENOPROTOOPT),
         };
-        Some(value.to_ne_bytes().to_vec())
+        // "if (len < sizeof(int)) return -EINVAL;"
+        if level == SOL_NETLINK && length < 4 { Err(EINVAL) } else { Ok(Some(value.to_ne_bytes().to_vec())) }
     }
 
     /// setsockopt(2) of SOL_NETLINK.
@@ -139,18 +265,22 @@ impl Session {
         }
         // netlink_setsockopt: "if (optlen >= sizeof(int) && copy_from_sockptr(&val, optval, sizeof(int))) return -EFAULT;", of a val that is 0.
         let number = value.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
-        let known_group = (1..=GROUPS_MAX).contains(&number);
+        let known_group = (1..=self.groups_max()).contains(&number);
         match name {
             NETLINK_EXT_ACK => self.options.extended = number != 0,
             NETLINK_CAP_ACK => self.options.capped = number != 0,
             NETLINK_GET_STRICT_CHK => self.options.strict = number != 0,
             // netlink_setsockopt: "if (!val || val - 1 >= nlk->ngroups) return -EINVAL;"
             NETLINK_ADD_MEMBERSHIP | NETLINK_DROP_MEMBERSHIP if !known_group => return Err(EINVAL),
-            NETLINK_ADD_MEMBERSHIP => drop(self.groups.insert(number)),
-            NETLINK_DROP_MEMBERSHIP => drop(self.groups.remove(&number)),
-            // There is one namespace, and losses are told.
-            NETLINK_PKTINFO | NETLINK_BROADCAST_ERROR | NETLINK_NO_ENOBUFS | NETLINK_LISTEN_ALL_NSID => {}
-            _ => return Err(ENOPROTOOPT),
+            NETLINK_ADD_MEMBERSHIP => {
+                self.had_groups = true;
+                self.groups.insert(number);
+            }
+            NETLINK_DROP_MEMBERSHIP => {
+                self.had_groups = true;
+                self.groups.remove(&number);
+            }
+            _ => self.options.kept[kept(name).ok_or(ENOPROTOOPT)?] = number != 0,
         }
         Ok(())
     }
@@ -191,6 +321,35 @@ impl Session {
         }
         Some(packet).filter(|packet| !packet.is_empty())
     }
+}
+
+/// Its number is another's from now on.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.bound {
+            self.ports.release(self.protocol, self.port);
+        }
+    }
+}
+
+/// Which of the options that are only kept.
+fn kept(name: i32) -> Option<usize> {
+    [NETLINK_PKTINFO, NETLINK_BROADCAST_ERROR, NETLINK_NO_ENOBUFS, NETLINK_LISTEN_ALL_NSID].iter().position(|one| *one == name)
+}
+
+/// nl_pid and nl_groups of a `struct sockaddr_nl`.
+fn parts(address: &[u8]) -> Result<(u32, u32), i32> {
+    if address.len() < KERNEL_NAME.len() || address[..2] != [AF_NETLINK, 0] {
+        return Err(EINVAL);
+    }
+    Ok((word(address, 4), word(address, 8)))
+}
+
+fn named(port: u32, groups: u32) -> Vec<u8> {
+    let mut name = KERNEL_NAME.to_vec();
+    name[4..8].copy_from_slice(&port.to_ne_bytes());
+    name[8..12].copy_from_slice(&groups.to_ne_bytes());
+    name
 }
 
 /// RTM_GETNSID: `ip monitor` asks for the number of every namespace that has a name.

@@ -402,7 +402,7 @@ fn groups_of_a_socket_hear_what_they_asked_for_and_one_packet_has_all_of_a_group
     let mut node = Still { more: 3, ..Still::default() };
     let mut listener = session(&[]);
     assert!(!listener.listens());
-    listener.bind(&[16, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).unwrap();
+    listener.bind(&[16, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 7).unwrap();
     let value = json!({"group": 7, "event": "set", "members": [2, 3, 4, 5]});
     let packet = listener.notification("group_changed", &value, &mut node).unwrap();
     assert_eq!(messages(&[packet]).iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [16; 4]);
@@ -432,9 +432,11 @@ fn sessions_are_of_two_protocols_and_bind_as_the_kernel_does() {
     assert_eq!(Session::new(1, NETLINK_ROUTE).unwrap_err(), 94);
     assert_eq!(Session::new(3, 15).unwrap_err(), 93);
     let mut one = Session::new(2, NETLINK_SOCK_DIAG).unwrap();
-    assert_eq!(one.bind(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Err(22));
-    assert_eq!(one.name(5)[4..8], 5_u32.to_ne_bytes());
-    assert_eq!(one.bind(&[16, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]), Err(22), "it has a port already");
+    assert_eq!(one.bind(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 5), Err(22));
+    assert_eq!(one.name()[4..8], [0; 4], "a name is none before it is bound");
+    one.bind(&[16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 5).unwrap();
+    assert_eq!(one.name()[4..8], 5_u32.to_ne_bytes());
+    assert_eq!(one.bind(&[16, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0], 5), Err(22), "it has a port already");
 }
 
 #[test]

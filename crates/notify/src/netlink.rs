@@ -12,7 +12,7 @@ use weft_intercept::calls::Calls;
 use weft_intercept::face::{Errno, Stack};
 use weft_intercept::netlink::{Node, PACKETS_MAX};
 
-pub use weft_intercept::netlink::{KERNEL_NAME, Session};
+pub use weft_intercept::netlink::{KERNEL_NAME, Ports, Session};
 
 /// Serves what programs wrote natively, and hands out what waits. True: the program's end is closed.
 pub fn serve(one: &mut StandIn, stack: &mut dyn Stack, calls: &mut Calls) -> bool {
@@ -40,6 +40,14 @@ pub fn request(one: &mut StandIn, packet: &[u8], tid: u32, stack: &mut dyn Stack
     let packets = session.answers(packet, tid, true, &mut Node { stack, calls });
     let room = PACKETS_MAX.saturating_sub(one.leftover.len());
     one.leftover.extend(packets.into_iter().take(room).map(Bytes::from));
+    flush(one);
+}
+
+/// Hands a program what another one has sent to it.
+pub fn hand_on(one: &mut StandIn, packet: Bytes) {
+    if one.leftover.len() < PACKETS_MAX {
+        one.leftover.push_back(packet);
+    }
     flush(one);
 }
 

@@ -13,14 +13,12 @@ use std::time::Duration;
 use weft_core::engine::Alert;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::Memory;
-use weft_intercept::netlink::{self, Node};
+use weft_intercept::netlink::{self, Node, Session};
 use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken};
 use weft_intercept::sys::Errno;
 
 /// Longest packet of a program.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
-/// SO_SNDBUF and SO_RCVBUF: net.core.rmem_default.
-const BUFFER_BYTES: i32 = 212_992;
 
 impl Tree {
     /// Whoever listens from now on hears nothing of what was before.
@@ -49,7 +47,7 @@ impl Tree {
             for alert in alerts {
                 let node = &mut Node { stack: outside.stack(), calls };
                 if let Some(packet) = link.state.notification(alert.name, &alert.value, node) {
-                    link.queue(packet);
+                    link.queue(0, packet);
                     hears = true;
                 }
             }
@@ -75,6 +73,20 @@ impl PostedLink<'_> {
         }
     }
 
+    /// netlink_unicast to a program's socket: "ssk = netlink_getsockbyportid(ssk, portid); … -ECONNREFUSED".
+    fn send_to(&mut self, protocol: i32, from: u32, to: u32, data: &[u8]) -> Result<usize, Errno> {
+        let mut found = false;
+        self.tree.objects.change_links(|link| {
+            let it = link.state.is_called(protocol, to);
+            if it {
+                link.queue(from, data.to_vec());
+            }
+            found |= it;
+            it
+        });
+        if found { Ok(data.len()) } else { Err(Errno(Session::NOBODY)) }
+    }
+
     /// The process number of whoever asks.
     fn pid(&self) -> Result<u32, Errno> {
         let process = self.tree.tasks.process_of(self.thread)?;
@@ -94,18 +106,32 @@ impl Carrier for PostedLink<'_> {
     fn done(&self, value: i64) -> Outcome {
         Outcome::Done(value)
     }
-    fn wait(&mut self, _: Limit, flags: i32, otherwise: i32) -> Result<Outcome, Errno> {
-        if self.posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0 {
+    fn wait(&mut self, limit: Limit, flags: i32, otherwise: i32) -> Result<Outcome, Errno> {
+        let thread = self.tree.tasks.threads.get(&self.thread);
+        let (expired, began) = thread.map_or((false, None), |one| (one.expired, one.held.then_some(one.deadline)));
+        if self.posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0 || expired {
             return Err(Errno(otherwise));
         }
-        Ok(Outcome::Wait(Wait { objects: vec![self.posted.inode()], ..Wait::default() }))
+        let clock = self.tree.clock;
+        let link = self.link()?;
+        let time = if limit == Limit::Send { link.send_limit } else { link.receive_limit };
+        // The limit is that of the call's beginning.
+        let deadline = match (began, time) {
+            (Some(deadline), _) => deadline,
+            (None, Some(time)) if time.is_zero() => return Err(Errno(otherwise)),
+            (None, time) => time.map(|time| clock + time),
+        };
+        // sock_intr_errno: "timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR".
+        let interrupted = if deadline.is_none() { weft_loader::abi::RESTART } else { -i64::from(libc::EINTR) };
+        Ok(Outcome::Wait(Wait { objects: vec![self.posted.inode()], deadline, interrupted, ..Wait::default() }))
     }
     fn has_waited(&self) -> bool {
-        false
+        self.tree.tasks.threads.get(&self.thread).is_some_and(|one| one.held)
     }
 
     fn bind(&mut self, address: &[u8]) -> Result<(), Errno> {
-        let bound = self.link()?.state.bind(address).map_err(Errno);
+        let pid = self.pid()?;
+        let bound = self.link()?.state.bind(address, pid).map_err(Errno);
         self.tree.forget_alerts(self.outside);
         bound
     }
@@ -116,15 +142,14 @@ impl Carrier for PostedLink<'_> {
         Err(Errno(libc::EOPNOTSUPP))
     }
     fn local_address(&mut self) -> Result<Vec<u8>, Errno> {
-        let pid = self.pid()?;
-        Ok(self.link()?.state.name(pid))
+        Ok(self.link()?.state.name())
     }
     fn peer_address(&mut self) -> Result<Vec<u8>, Errno> {
-        Ok(netlink::KERNEL_NAME.to_vec())
+        Ok(self.link()?.state.peer_name())
     }
-    /// Its only peer is the kernel, which is who one talks to anyway.
-    fn connect(&mut self, _: &[u8]) -> Result<(), Errno> {
-        Ok(())
+    fn connect(&mut self, address: &[u8]) -> Result<(), Errno> {
+        let pid = self.pid()?;
+        self.link()?.state.connect(address, pid).map_err(Errno)
     }
 
     fn accept(&mut self) -> Result<SocketId, Errno> {
@@ -138,17 +163,14 @@ impl Carrier for PostedLink<'_> {
         Err(Errno(libc::EOPNOTSUPP))
     }
 
-    fn get_option(&mut self, level: i32, name: i32, _: i32) -> Result<Option<Vec<u8>>, Errno> {
-        match (self.link()?.state.option(level, name), level, name) {
-            (Some(value), ..) => Ok(Some(value)),
-            (None, libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_SNDBUF) => Ok(Some(BUFFER_BYTES.to_ne_bytes().to_vec())),
-            (None, libc::SOL_SOCKET, _) => Ok(Some(0_i32.to_ne_bytes().to_vec())),
-            _ => Err(Errno(libc::ENOPROTOOPT)),
-        }
+    fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
+        let link = self.link()?;
+        let value = link.state.option(level, name, length).map_err(Errno)?;
+        Ok(Some(value.unwrap_or_else(|| link.option(name))))
     }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
         if level == libc::SOL_SOCKET {
-            return Ok(true);
+            return self.link()?.set_option(name, value).map(|()| true);
         }
         let set = self.link()?.state.set_option(level, name, value).map_err(Errno);
         self.tree.forget_alerts(self.outside);
@@ -163,17 +185,24 @@ impl Carrier for PostedLink<'_> {
         self.tree.about_interfaces(self.thread, request, pointer, self.caller, None, self.outside)
     }
 
-    /// A program asks: the answers wait for it.
-    fn send(&mut self, message: &Message, _: Option<&[u8]>, _: &[u8], _: i32) -> Result<usize, Errno> {
+    /// A program asks: the answers wait for it. Or it sends to another of its kind.
+    fn send(&mut self, message: &Message, name: Option<&[u8]>, _: &[u8], flags: i32) -> Result<usize, Errno> {
         let pid = self.pid()?;
         // In real time whoever runs programs on a stack of his own manages it.
         let manages = self.tree.real.is_some() || self.tree.manages_network(self.thread);
         let data = message.gather(self.caller, REQUEST_BYTES_MAX)?;
+        let state = &mut self.link()?.state;
+        let to = state.destination(name, flags, data.len(), pid, manages).map_err(Errno)?;
+        let protocol = state.protocol();
+        if to != 0 {
+            let from = netlink::number(&state.name());
+            return self.send_to(protocol, from, to, &data);
+        }
         let inode = self.posted.inode();
         let Tree { objects, calls, .. } = &mut *self.tree;
         let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
         let packets = link.state.answers(&data, pid, manages, &mut Node { stack: self.outside.stack(), calls });
-        packets.into_iter().for_each(|packet| link.queue(packet));
+        packets.into_iter().for_each(|packet| link.queue(0, packet));
         self.tree.objects.note_change(inode);
         let alerts = self.outside.stack().take_alerts();
         self.tree.tell_alerts(&alerts, self.outside);
@@ -181,14 +210,18 @@ impl Carrier for PostedLink<'_> {
     }
     fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
         let link = self.link()?;
+        // netlink_recvmsg: "if (flags & MSG_OOB) return -EOPNOTSUPP;"
+        if flags & libc::MSG_OOB != 0 {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         if std::mem::take(&mut link.lost) {
             return Err(Errno(libc::ENOBUFS));
         }
         let packet = if flags & libc::MSG_PEEK != 0 { link.packets.front().cloned() } else { link.packets.pop_front() };
-        let packet = packet.ok_or(Errno(libc::EAGAIN))?;
+        let (from, packet) = packet.ok_or(Errno(libc::EAGAIN))?;
         let room = usize::try_from(bytes).unwrap_or(usize::MAX).min(packet.len());
         let data = Bytes::copy_from_slice(&packet[..room]);
-        Ok(Taken { data, length: packet.len(), from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() })
+        Ok(Taken { data, length: packet.len(), from: netlink::named(from), ..Taken::default() })
     }
     fn is_stream(&mut self) -> bool {
         false

@@ -10,6 +10,7 @@ use super::timers::Timer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use weft_intercept::face::SocketId;
+use weft_intercept::netlink::Ports;
 use weft_intercept::sys;
 
 /// Most objects of a node; more are ENFILE.
@@ -50,6 +51,8 @@ pub(super) struct Objects {
     kept: bool,
     /// Those that a call has closed which is about to be served: it decides whether they linger.
     closed_by_calls: BTreeMap<u64, ThreadId>,
+    /// The numbers of its netlink sockets.
+    pub link_ports: Ports,
 }
 
 impl Objects {

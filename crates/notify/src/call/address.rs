@@ -10,7 +10,7 @@ use weft_intercept::face::{SocketId, Stack};
 pub(super) fn bind(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), Errno> {
     let Some(one) = c.s.stand_ins.get_mut(c.key) else { return Err(Errno(libc::EBADF)) };
     if let Body::Netlink(state) = &mut one.body {
-        return state.bind(address).map_err(Errno);
+        return state.bind(address, c.call.tid).map_err(Errno);
     }
     let socket = one.socket().ok_or(Errno(libc::EINVAL))?;
     match c.turn.stack.bind(socket, address) {
@@ -25,21 +25,21 @@ pub(super) fn bind(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), 
 
 /// Its own address.
 pub(super) fn local(c: &mut TrappedSocket<'_, '_>) -> Result<Vec<u8>, Errno> {
-    name_of(c, |one, stack| stack.local_address(one), |state, tid| state.name(tid))
+    name_of(c, |one, stack| stack.local_address(one), |state| state.name())
 }
 
 /// That of its peer.
 pub(super) fn peer(c: &mut TrappedSocket<'_, '_>) -> Result<Vec<u8>, Errno> {
-    name_of(c, |one, stack| stack.peer_address(one), |_, _| netlink::KERNEL_NAME.to_vec())
+    name_of(c, |one, stack| stack.peer_address(one), |state| state.peer_name())
 }
 
 fn name_of(
     c: &mut TrappedSocket<'_, '_>,
     of_socket: impl FnOnce(SocketId, &mut dyn Stack) -> Result<Vec<u8>, Errno>,
-    of_netlink: impl FnOnce(&mut netlink::Session, u32) -> Vec<u8>,
+    of_netlink: impl FnOnce(&netlink::Session) -> Vec<u8>,
 ) -> Result<Vec<u8>, Errno> {
     match c.s.stand_ins.get_mut(c.key).map(|one| &mut one.body) {
-        Some(Body::Netlink(state)) => Ok(of_netlink(state, c.call.tid)),
+        Some(Body::Netlink(state)) => Ok(of_netlink(state)),
         Some(Body::Stream(stream)) => of_socket(stream.socket, c.turn.stack),
         Some(Body::Packet(packets)) => of_socket(packets.socket, c.turn.stack),
         None => Err(Errno(libc::EBADF)),

@@ -18,10 +18,9 @@ const STAND_IN_BACKLOG: i32 = 16;
 
 /// Begins to connect; EINPROGRESS and EALREADY while it lasts.
 pub(super) fn connect(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), Errno> {
-    let Some(one) = c.s.stand_ins.get(c.key) else { return Err(Errno(libc::EBADF)) };
-    match &one.body {
-        // Its only peer is the kernel, which is who one talks to anyway.
-        Body::Netlink(_) => Ok(()),
+    let Some(one) = c.s.stand_ins.get_mut(c.key) else { return Err(Errno(libc::EBADF)) };
+    match &mut one.body {
+        Body::Netlink(session) => session.connect(address, c.call.tid).map_err(Errno),
         Body::Packet(packets) => c.turn.stack.connect(packets.socket, address),
         Body::Stream(stream) => {
             let socket = stream.socket;

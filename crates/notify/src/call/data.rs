@@ -58,7 +58,7 @@ pub(super) fn send(
     s.refresh(key);
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
-    let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message) };
+    let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message, name, flags) };
     s.forget_told_error(key, socket, turn);
     s.error_told_natively(key, turn);
     if s.packets(key).is_some_and(|packets| packets.name.is_some()) {
@@ -110,9 +110,24 @@ fn has_unread(one: &StandIn) -> bool {
     }
 }
 
-fn send_netlink(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, message: &Message) -> Result<usize, Errno> {
+fn send_netlink(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    key: usize,
+    message: &Message,
+    name: Option<&[u8]>,
+    flags: i32,
+) -> Result<usize, Errno> {
     let data = message.gather(call, DATAGRAM_BYTES_MAX)?;
     let Supervisor { stand_ins, calls, .. } = s;
+    if let Some(StandIn { body: Body::Netlink(session), .. }) = stand_ins.get_mut(key) {
+        let to = session.destination(name, flags, data.len(), call.tid, true).map_err(Errno)?;
+        let protocol = session.protocol();
+        if to != 0 {
+            return s.hand_on(protocol, to, data.freeze(), turn);
+        }
+    }
     if let Some(one) = stand_ins.get_mut(key) {
         netlink::request(one, &data, call.tid, turn.stack, calls);
         s.watch_room(key, turn);

@@ -46,12 +46,8 @@ pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, length: 
         return Ok(None);
     }
     match (&one.body, one.socket()) {
-        (Body::Netlink(state), _) => match state.option(level, name) {
-            Some(value) => Ok(Some(value)),
-            // Buffer sizes and time limits are the stand-in's own.
-            None if level == libc::SOL_SOCKET => Ok(None),
-            None => Err(Errno(libc::ENOPROTOOPT)),
-        },
+        // Buffer sizes and time limits are the stand-in's own.
+        (Body::Netlink(state), _) => state.option(level, name, length).map_err(Errno),
         // Peeking moves it, and that happens in the stand-in.
         (_, Some(_)) if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF => {
             let end = s.borrow(key)?;

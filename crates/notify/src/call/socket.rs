@@ -92,7 +92,7 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
 }
 
 fn netlink(s: &mut Supervisor, turn: &mut Turn<'_>, kind: i32, protocol: i32) -> Result<(OwnedFd, usize), Errno> {
-    packet_pair(s, turn, Body::Netlink(Session::new(kind, protocol).map_err(Errno)?))
+    packet_pair(s, turn, Body::Netlink(Session::among(kind, protocol, &s.netlink_ports).map_err(Errno)?))
 }
 
 fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(OwnedFd, usize), Errno> {

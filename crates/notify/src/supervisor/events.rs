@@ -7,7 +7,8 @@ use super::turn::Turn;
 use crate::netlink;
 use crate::reactor::{Reactor, Readiness};
 use crate::standin::{Body, StandIn};
-use crate::sys;
+use crate::sys::{self, Errno};
+use bytes::Bytes;
 use std::os::fd::AsFd;
 use std::time::Instant;
 use weft_core::engine::Alert;
@@ -74,6 +75,17 @@ impl Supervisor {
             }
             self.move_and_retry(key, false, turn);
         }
+    }
+
+    /// netlink_unicast to a program's socket: whoever has this number gets it.
+    pub(crate) fn hand_on(&mut self, protocol: i32, to: u32, packet: Bytes, turn: &mut Turn<'_>) -> Result<usize, Errno> {
+        let called = |one: &StandIn| matches!(&one.body, Body::Netlink(session) if session.is_called(protocol, to));
+        let found = self.stand_ins.iter_mut().find(|(_, one)| called(one));
+        let (key, one) = found.ok_or(Errno(netlink::Session::NOBODY))?;
+        let bytes = packet.len();
+        netlink::hand_on(one, packet);
+        self.watch_room(key, turn);
+        Ok(bytes)
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {

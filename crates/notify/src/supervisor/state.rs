@@ -11,6 +11,7 @@ use super::token::{KIND_TIMER, KIND_TREE, KIND_WORKERS, token};
 use super::waiting::Waiting;
 use crate::caretaker::ledger::Ledger;
 use crate::listener::Listener;
+use crate::netlink::Ports;
 use crate::reactor::{Interest, Reactor};
 use crate::remote::Window;
 use crate::standin::StandIn;
@@ -40,6 +41,8 @@ pub struct Supervisor {
     pub(super) workers: Workers,
     pub(super) parked: ParkedCalls,
     pub(crate) stand_ins: Slab<StandIn>,
+    /// The numbers of netlink sockets.
+    pub(crate) netlink_ports: Ports,
     pub(super) generation: u16,
     pub(crate) by_inode: HashMap<u64, usize>,
     pub(super) by_socket: HashMap<SocketId, usize>,
@@ -88,6 +91,7 @@ impl Supervisor {
             workers,
             parked: ParkedCalls::default(),
             stand_ins: Slab::new(),
+            netlink_ports: Ports::default(),
             generation: 0,
             by_inode: HashMap::new(),
             by_socket: HashMap::new(),
