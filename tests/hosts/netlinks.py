@@ -257,8 +257,10 @@ def acknowledgments():
             ("good", request(RTM_GETLINK, NLM_F_ACK, struct.pack("=BBHiII", 0, 0, 0, 1, 0, 0))),
             ("unknown", request(999, NLM_F_ACK)),
             ("no such", request(RTM_GETLINK, 0, struct.pack("=BBHiII", 0, 0, 0, 99, 0, 0))),
-            ("attribute", request(RTM_GETLINK, 0, struct.pack("=BBHiII", 0, 0, 0, 0, 0, 0) + struct.pack("=HH", 3, 3))),
         ):
+            # With NETLINK_EXT_ACK weft says in its own words what it does not know.
+            if what == "unknown" and EXT_ACK in options:
+                continue
             s.send(data)
             s.settimeout(5)
             got = s.recv(1 << 16)
@@ -273,7 +275,9 @@ def to_users():
     """From one socket of the program's to another."""
     a, b = opened(bound=(0, 0)), opened(bound=(0, 0))
     target = b.getsockname()[0]
-    print("to another", said(lambda: a.sendto(b"x" * 20, (target, 0))), said(lambda: b.recv(100, socket.MSG_DONTWAIT)))
+    print("to another", said(lambda: a.sendto(b"x" * 20, (target, 0))), end=" ")
+    data, sender = b.recvfrom(100, socket.MSG_DONTWAIT)
+    print(data, "of its number" if sender == a.getsockname() else sender)
     print("to nobody", said(lambda: a.sendto(b"x" * 20, (66666, 0))))
     print("to a group", said(lambda: a.sendto(b"x" * 20, (0, 1))))
     print("to itself", said(lambda: a.sendto(b"x" * 20, (a.getsockname()[0], 0))), said(lambda: a.recv(100, socket.MSG_DONTWAIT)))

@@ -26,6 +26,10 @@ impl Ports {
     fn with<T>(&self, act: impl FnOnce(&mut Taken) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+    /// Has anybody this number of a protocol?
+    pub fn has(&self, protocol: i32, number: u32) -> bool {
+        self.with(|taken| taken.numbers.contains(&(protocol, number)))
+    }
     /// Takes this number of a protocol; false: somebody has it.
     pub(crate) fn take(&self, protocol: i32, number: u32) -> bool {
         self.with(|taken| taken.numbers.insert((protocol, number)))

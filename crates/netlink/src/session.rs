@@ -364,6 +364,10 @@ fn no_number() -> Message {
 
 /// rtnetlink_rcv_msg.
 fn answer(request: &Request<'_>, options: &Options, manages: bool, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
+    // "All the messages must have at least 1 byte length": "if (nlmsg_len(nlh) < sizeof(struct rtgenmsg)) return 0;"
+    if request.body.is_empty() {
+        return Ok(Reply::Done);
+    }
     // The kind of a message is its number's low two bits: new, delete, get, set. "if (kind != RTNL_KIND_GET && !netlink_net_capable(skb,
     // CAP_NET_ADMIN)) return -EPERM;"
     if request.kind & 3 != 2 && !manages {

@@ -9,7 +9,13 @@ use weft_intercept::face::{SocketId, Stack};
 /// Binds the model's socket.
 pub(super) fn bind(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), Errno> {
     let Some(one) = c.s.stand_ins.get_mut(c.key) else { return Err(Errno(libc::EBADF)) };
-    if let Body::Netlink(state) = &mut one.body {
+    if let Body::Netlink(state) = &one.body {
+        let protocol = state.protocol();
+        // The process's number may be that of a socket whose last close has not been looked at yet.
+        if c.s.netlink_ports.has(protocol, c.call.tid) {
+            c.s.look_for_closed_links(c.turn);
+        }
+        let Some(Body::Netlink(state)) = c.s.stand_ins.get_mut(c.key).map(|one| &mut one.body) else { return Err(Errno(libc::EBADF)) };
         return state.bind(address, c.call.tid).map_err(Errno);
     }
     let socket = one.socket().ok_or(Errno(libc::EINVAL))?;

@@ -380,6 +380,10 @@ fn take_packet(
 }
 
 fn take_netlink(s: &mut Supervisor, key: usize, total: usize, flags: i32) -> Result<Taken, Errno> {
+    // netlink_recvmsg: "if (flags & MSG_OOB) return -EOPNOTSUPP;"
+    if flags & libc::MSG_OOB != 0 {
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
     let end = s.borrow(key)?;
     let mut data = BytesMut::with_capacity(total.clamp(1, DATAGRAM_BYTES_MAX));
     let length = sys::receive_into(end.as_fd(), &mut data, total.min(DATAGRAM_BYTES_MAX), libc::MSG_TRUNC | flags & libc::MSG_PEEK)?;

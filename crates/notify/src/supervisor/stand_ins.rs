@@ -232,6 +232,15 @@ impl Supervisor {
         self.look_at = Some(self.next_look.max(Instant::now()));
     }
 
+    /// Lets go of netlink sockets whose end no program has any more.
+    pub(crate) fn look_for_closed_links(&mut self, turn: &mut Turn<'_>) {
+        let hung_up = |one: &StandIn| one.ours.as_ref().is_some_and(|ours| sys::poll_now(ours.as_fd(), libc::POLLHUP) & libc::POLLHUP != 0);
+        let links = self.stand_ins.iter().filter(|(_, one)| matches!(one.body, Body::Netlink(_)) && hung_up(one));
+        for key in links.map(|(key, _)| key).collect::<Vec<usize>>() {
+            self.close_stand_in(key, false, turn);
+        }
+    }
+
     /// Closes the stand-ins whose last close nobody reported.
     pub(crate) fn look_for_closed(&mut self, turn: &mut Turn<'_>) {
         self.looked_at = Some(Instant::now());
