@@ -181,8 +181,8 @@ pub(super) fn request(c: &mut TrappedSocket<'_, '_>, request: u32) -> Result<Opt
     let TrappedSocket { s, turn, key, .. } = c;
     let key = *key;
     let one = s.stand_ins.get(key).ok_or(Errno(libc::EBADF))?;
-    // Of a netlink socket the kernel knows as little.
-    let Some(socket) = one.socket() else { return Ok(None) };
+    // netlink_ioctl: "try to hand this ioctl down to the NIC drivers. return -ENOIOCTLCMD;", of which dev_ioctl makes this.
+    let Some(socket) = one.socket() else { return if OWNERS.contains(&request) { Ok(None) } else { Err(Errno(libc::ENOTTY)) } };
     // The mark has gone into the stand-in; fcntl's owner is the stand-in's, too.
     if request == SIOCATMARK && s.is_connected(key) || OWNERS.contains(&request) {
         return Ok(None);
