@@ -31,6 +31,11 @@ pub(super) fn bind(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), 
 
 /// Its own address.
 pub(super) fn local(c: &mut TrappedSocket<'_, '_>) -> Result<Vec<u8>, Errno> {
+    if matches!(c.s.stand_ins.get(c.key).map(|one| &one.body), Some(Body::Netlink(_))) {
+        // What was written natively binds it.
+        c.s.refresh(c.key);
+        c.s.pump(c.key, false, c.turn);
+    }
     name_of(c, |one, stack| stack.local_address(one), |state| state.name())
 }
 
