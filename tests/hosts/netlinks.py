@@ -161,7 +161,6 @@ def options():
         socket.SO_PASSCRED,
         socket.SO_RCVLOWAT,
         socket.SO_PRIORITY,
-        socket.SO_MARK,
         socket.SO_KEEPALIVE,
         socket.SO_BROADCAST,
     ):

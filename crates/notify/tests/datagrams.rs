@@ -90,12 +90,17 @@ fn interfaces_and_addresses_come_from_the_node() {
     host.python(
         r#"
 import socket, fcntl, struct
-for s in (socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX)):
-    r = fcntl.ioctl(s, 0x8915, struct.pack("40s", b"weft0")); assert socket.inet_ntoa(r[20:24]) == "10.77.0.2"
-    r = fcntl.ioctl(s, 0x891b, struct.pack("40s", b"weft0")); assert socket.inet_ntoa(r[20:24]) == "255.255.255.0"
-    assert socket.if_nametoindex("weft0") > 1 and socket.if_nametoindex("lo") == 1
-    try: fcntl.ioctl(s, 0x8915, struct.pack("40s", b"eth0")); raise SystemExit("the host's interface")
-    except OSError as e: assert e.errno == 19
+def refused(s, request, name):
+    try: fcntl.ioctl(s, request, struct.pack("40s", name))
+    except OSError as e: return e.errno
+inet, local = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX)
+r = fcntl.ioctl(inet, 0x8915, struct.pack("40s", b"weft0")); assert socket.inet_ntoa(r[20:24]) == "10.77.0.2"
+r = fcntl.ioctl(inet, 0x891b, struct.pack("40s", b"weft0")); assert socket.inet_ntoa(r[20:24]) == "255.255.255.0"
+assert socket.if_nametoindex("weft0") > 1 and socket.if_nametoindex("lo") == 1
+for s in inet, local:
+    assert struct.unpack("i", fcntl.ioctl(s, 0x8921, struct.pack("40s", b"weft0"))[16:20])[0] > 1279, "MTU"
+    assert refused(s, 0x8921, b"eth0") == 19, "the host's interface"
+assert refused(inet, 0x8915, b"eth0") == 19 and refused(local, 0x8915, b"weft0") == 25, "addresses are asked through AF_INET"
 "#,
     );
 }
