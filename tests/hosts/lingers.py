@@ -129,6 +129,12 @@ def body(address):
     client, peer = pair(address)
     full(client)
     linger(client, SHORT)
+    number = client.detach()
+    print("close_range: waits", waits(SHORT, lambda: os.closerange(number, number + 1)))
+
+    client, peer = pair(address)
+    full(client)
+    linger(client, SHORT)
     client.shutdown(socket.SHUT_WR)
     print("behind a shutdown: waits", waits(SHORT, client.close))
 

@@ -15,7 +15,7 @@ from harness.processes import Failure
 
 from .place import HERE, LINUX, ROOT, WEFT, WHO, Place
 
-SCRIPTS = ("splices.py", "lengths.py", "edges.py", "controls.py", "ioctls.py", "records.py", "netlinks.py", "tries.py", "binds.py")
+SCRIPTS = ("splices.py", "lengths.py", "edges.py", "controls.py", "ioctls.py", "records.py", "netlinks.py", "tries.py", "binds.py", "again.py", "lingers.py", "times.py")
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"
 SHOWN = 20

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Callable, Iterable
 
-from harness import weft
+from harness import user, weft
 from harness.processes import Failure
 
 from .scenarios import LIMITS
@@ -332,6 +332,49 @@ def limits(folder: Path) -> str:
     return f"{count} MiB of 64 in pieces of one"
 
 
+# Opens many of something, as far as its own limit and `count` go, and says why it ends.
+MANY = """
+import os, resource, socket, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (5000, 5000))
+made = []
+try:
+    while len(made) < {count}: made.append({what})
+    print("enough")
+except OSError as error: print(error.strerror)
+# Others open theirs meanwhile.
+time.sleep(1)
+"""
+
+
+def hosts_descriptors(folder: Path) -> str:
+    """A host that allows few descriptors: whoever meets that limit is told, and the run says that it may not repeat."""
+    hard = 1400
+    folder.chmod(0o777)
+    as_user = user.words() if os.geteuid() == 0 else []
+
+    def said(name: str, nodes: int, count: int, what: str, limit: int) -> tuple[list[str], str]:
+        body = MANY.format(count=count, what=what)
+        programs = [section(f"nodes.n{index}") + program(f"p{index}", f"n{index}", "python3", "-ISc", body) for index in range(nodes)]
+        (folder / "scenario.toml").write_text("".join(programs))
+        # By somebody who cannot raise it.
+        words = [*as_user, "prlimit", f"--nofile={limit}:{limit}", weft.binary(), "sim", "scenario.toml", "--json", "--out", name]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise Failure(f"{name}: exit status {done.returncode}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+        return [(folder / name / "programs" / f"p{index}" / "stdout").read_text().strip() for index in range(nodes)], "; ".join(json.loads(done.stdout)["not_reproducible"])
+
+    ends, why = said("weft", 2, 800, "socket.socket()", hard)
+    if ends[1] != "Too many open files in system" or "node 'n1': socket, accept" not in why or "ulimit -Hn" not in why:
+        raise Failure(f"sockets: {ends}, {why}")
+    ends, why = said("program", 1, 2000, "os.dup(0)", hard)
+    if ends != ["Too many open files"] or "descriptors of a process" not in why:
+        raise Failure(f"descriptors: {ends}, {why}")
+    # Where there are enough, nothing is said.
+    expect("enough of them", said("enough", 2, 800, "socket.socket()", 4000), (["enough", "enough"], ""))
+    expect("a limit of its own", said("own", 1, 6000, "os.dup(0)", 8000), (["Too many open files"], ""))
+    return why
+
+
 def usage(folder: Path) -> str:
     """rusage of status.json: a call costs what `cpu` says, and computing nothing."""
     def used(calls: int, per_call: str) -> dict:
@@ -353,6 +396,7 @@ def main() -> int:
     rows["program/ends with another status"] = lambda folder: misses(folder, "sender", EARLY)
     rows["program/does not end"] = lambda folder: misses(folder, "lonely", ENDLESS)
     rows["program/memory and descriptors"] = limits
+    rows["program/descriptors of the host"] = hosts_descriptors
     rows["program/rusage"] = usage
     rows["program/its folder is missing"] = without_folder
     rows["program/on a node without wires"] = alone
