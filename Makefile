@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
+.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -228,6 +228,11 @@ test-rows: ## rows of docs/compatibility.md, both of their columns: what Linux s
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m hosts rows
+
+test-tcp-scripts: ## TCP frame by frame: what goes in and out, on Linux behind a TUN device and on weft; ONLY is words of names; RECORD=1 writes down what Linux does
+	@$(SETUP) test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m tcp_scripts $(ONLY)
 
 test-waits: ## a thread or process waits, another does something: every call and cause on Linux, notify, --strict and in a node; WRITE=1 writes docs/waits.md
 	@$(SETUP) test

@@ -36,7 +36,7 @@ CALLS = (
     "socket listen accept bind connect send sendto fill recv drain set get getkey linger control shutdown close poll outq inq unsent atmark info").split()
 _TIME = re.compile(r" @(\d+)ms$")
 # A time that is said counts as met between these: machines that test are busy ones.
-EARLY, LATE, LATE_MS = 0.7, 2.0, 150
+EARLY, LATE, LATE_MS = 0.7, 1.6, 100
 
 
 @dataclasses.dataclass

@@ -45,9 +45,10 @@ USUAL = {
     "tcp_wmem": "4096 16384 4194304", "tcp_ecn": "2", "tcp_fastopen": "1",
 }
 # Settings by Linux's name whose parameter of block tcp has another one, and how a value is written there.
-RENAMED = {"congestion_control": "congestion", "max_syn_backlog": "syn_backlog", "min_snd_mss": "mss_min", "keepalive_intvl": "keepalive_interval"}
+RENAMED = {"congestion_control": "congestion", "max_syn_backlog": "syn_backlog", "min_snd_mss": "mss_min", "keepalive_intvl": "keepalive_interval",
+           "early_retrans": "tail_loss_probe"}
 SECONDS = {"keepalive_time", "keepalive_interval", "fin_timeout"}
-FLAGS = {"sack", "dsack", "timestamps", "window_scaling", "slow_start_after_idle", "moderate_rcvbuf", "rfc1337", "autocorking"}
+FLAGS = {"sack", "dsack", "timestamps", "window_scaling", "slow_start_after_idle", "moderate_rcvbuf", "rfc1337", "frto", "tail_loss_probe"}
 
 
 def parameters(settings: dict[str, str]) -> dict[str, str]:
@@ -65,8 +66,6 @@ def parameters(settings: dict[str, str]) -> dict[str, str]:
             value = "true" if int(value) else "false"
         if known in SECONDS:
             value += "s"
-        if bare == "frto":
-            value = "true" if int(value) else "false"
         found[f"tcp.{known}"] = value
     return found
 

@@ -20,7 +20,7 @@ FRAME_SECONDS_MAX = 2.5 * PATIENCE
 BESIDE_SECONDS_MAX = 2.0 * PATIENCE
 OPTIONS, WINDOW = "<mss 1000,sackok,nop,wscale 8>", 1000
 # The round trip: every acknowledgment of something new comes so late. Longer than what delays an acknowledgment (40 ms), and than what a busy machine adds.
-ROUND_TRIP_SECONDS = 0.06
+ROUND_TRIP_SECONDS = 0.08
 # What is recorded may come a tick of the kernel's later.
 TICK_SECONDS = 0.006
 # Frames later than this carry their time when they are recorded.
@@ -168,7 +168,7 @@ class Play:
         options = words[1] + words[2] or OPTIONS
         given = words[0].split()
         window = int(given[given.index("win") + 1]) if "win" in given else WINDOW
-        if "ts" in given:
+        if "ts" in given and not words[1]:
             options = "<mss 1000,sackok,TS,nop,wscale 8>"
         last = f". 1:1 ack 1 win {window}"
         if stamped := re.search(r"TS (\d+)", options):
