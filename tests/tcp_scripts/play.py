@@ -21,6 +21,7 @@ BESIDE_SECONDS_MAX = 2.0 * PATIENCE
 OPTIONS, WINDOW = "<mss 1000,sackok,nop,wscale 8>", 1000
 # The round trip: every acknowledgment of something new comes so late. Longer than what delays an acknowledgment (40 ms), and than what a busy machine adds.
 ROUND_TRIP_SECONDS = 0.08
+BEHIND_SECONDS = 0.01
 # What is recorded may come a tick of the kernel's later.
 TICK_SECONDS = 0.006
 # Frames later than this carry their time when they are recorded.
@@ -66,6 +67,8 @@ class Play:
         self.began = time.monotonic()
         # The most that the stack has been told that the far end has.
         self.acknowledged = 0
+        # Blocks have come that tell of what is in flight.
+        self.reported = False
         self.done: list[Done] = []
 
     async def run(self) -> list[Done]:
@@ -148,9 +151,12 @@ class Play:
             return
         words = words_of(text)
         acknowledged = words.fields.get("ack", self.acknowledged)
-        if acknowledged > self.acknowledged or any(word.startswith("sack ") for word in words.options):
-            self.acknowledged = acknowledged
-            await asyncio.sleep(ROUND_TRIP_SECONDS)
+        advances = acknowledged > self.acknowledged
+        if advances or any(word.startswith("sack ") for word in words.options):
+            self.acknowledged = max(acknowledged, self.acknowledged)
+            # Blocks about one flight come close behind each other: a tail probe is due after two round trips.
+            await asyncio.sleep(ROUND_TRIP_SECONDS if advances or not self.reported else BEHIND_SECONDS)
+            self.reported = not advances
 
     def put(self, text: str) -> None:
         if not text.startswith("icmp "):
