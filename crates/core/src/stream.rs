@@ -406,6 +406,10 @@ pub struct StreamInfo {
     pub receive_queue_bytes: u32,
     /// Bytes sent and not acknowledged, plus unsent (SIOCOUTQ).
     pub send_queue_bytes: u32,
+    /// Bytes that one more write may add, however full the buffer is (tcp_sendmsg): more than what is free, since a buffer that was begun is filled.
+    pub write_room_bytes: u64,
+    /// TCP_WINDOW_CLAMP as it stands.
+    pub window_clamp: u32,
     /// Receive buffer as it stands, tuned or set (sk_rcvbuf).
     pub receive_buffer_bytes: u32,
     /// Congestion control's name.

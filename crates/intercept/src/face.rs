@@ -67,6 +67,7 @@ pub trait Stack {
     fn take_changed(&mut self) -> Vec<SocketId>;
     fn state(&mut self, s: SocketId) -> Option<SocketState>;
     fn send_room(&mut self, s: SocketId) -> usize;
+    fn write_room(&mut self, s: SocketId) -> usize;
     fn receive_ready(&mut self, s: SocketId) -> usize;
     fn pending_error(&mut self, s: SocketId) -> Option<Errno>;
     fn is_stream(&mut self, s: SocketId) -> bool;
@@ -155,6 +156,9 @@ impl<L: Lend> Stack for L {
     }
     fn send_room(&mut self, s: SocketId) -> usize {
         self.look(|sockets| sockets.send_room(s)).unwrap_or_default()
+    }
+    fn write_room(&mut self, s: SocketId) -> usize {
+        self.sockets(|sockets, cx| sockets.write_room(s, cx)).unwrap_or_default()
     }
     fn receive_ready(&mut self, s: SocketId) -> usize {
         self.look(|sockets| sockets.receive_ready(s)).unwrap_or_default()

@@ -39,7 +39,7 @@ enum Form {
 /// Name below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
 type Setting = (&'static str, Form, &'static [(&'static str, &'static str)]);
 
-const SETTINGS: [Setting; 47] = [
+const SETTINGS: [Setting; 48] = [
     ("ipv4/tcp_congestion_control", Form::Word, &[("tcp", "congestion")]),
     ("ipv4/tcp_sack", Form::Flag, &[("tcp", "sack")]),
     ("ipv4/tcp_dsack", Form::Flag, &[("tcp", "dsack")]),
@@ -72,6 +72,7 @@ const SETTINGS: [Setting; 47] = [
     ("ipv4/tcp_moderate_rcvbuf", Form::Flag, &[("tcp", "moderate_rcvbuf")]),
     ("ipv4/tcp_rfc1337", Form::Flag, &[("tcp", "rfc1337")]),
     ("ipv4/tcp_reordering", Form::Number, &[("tcp", "reordering")]),
+    ("ipv4/tcp_notsent_lowat", Form::Number, &[("tcp", "notsent_lowat")]),
     ("ipv4/tcp_min_snd_mss", Form::Number, &[("tcp", "mss_min")]),
     ("ipv4/tcp_invalid_ratelimit", Form::Milliseconds, &[("tcp", "invalid_ratelimit")]),
     ("ipv4/ip_forward", Form::Flag, &[("ip4", "forward")]),

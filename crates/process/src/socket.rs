@@ -254,7 +254,12 @@ impl Carrier for PostedSocket<'_> {
         // A blocking caller that waited for a connection which this call began sends what it has now.
         let flags = if self.has_waited() { flags & !libc::MSG_FASTOPEN } else { flags };
         let stack = self.outside.stack();
-        let stream_room = stack.is_stream(self.s).then(|| stack.send_room(self.s).clamp(1, STREAM_BYTES_MAX));
+        let stream_room = stack.is_stream(self.s).then(|| match stack.send_room(self.s) {
+            // What a SYN carries is decided when it is made.
+            _ if flags & libc::MSG_FASTOPEN != 0 => STREAM_BYTES_MAX,
+            room if message.total <= room as u64 => room.max(1),
+            _ => stack.write_room(self.s).clamp(1, STREAM_BYTES_MAX),
+        });
         let data = socket_calls::data::gather(self.caller, message, stream_room)?;
         let sent = stack.send(self.s, data, flags | libc::MSG_DONTWAIT, name, control)?;
         self.tree.count_sent(self.thread, sent);

@@ -333,6 +333,14 @@ impl Sockets {
         }
     }
 
+    /// Bytes that one `send` would take now, however many there are: it may fill a buffer that was begun.
+    pub fn write_room(&self, s: SocketId, cx: &Context<'_>) -> usize {
+        let (least, socket) = (self.send_room(s), self.registry.store.get(s));
+        let connected = socket.filter(|socket| socket.stream().is_some_and(|stream| stream.flow.is_some() && !stream.deferred));
+        let most = connected.map_or(0, |socket| crate::streams::info(socket, cx).write_room_bytes);
+        usize::try_from(most).unwrap_or(usize::MAX).max(least)
+    }
+
     /// The pending error (SO_ERROR), which stays.
     pub fn pending_error(&self, s: SocketId) -> Option<Errno> {
         self.registry.store.get(s).and_then(|socket| socket.error)

@@ -255,6 +255,6 @@ pub(crate) fn info(socket: &Socket, cx: &Context<'_>) -> StreamInfo {
     match answer {
         Answer::FlowInfo(info) => *info,
         // TCP_CLOSE is 7 (linux/include/net/tcp_states.h).
-        _ => StreamInfo { state: 7, ..StreamInfo::default() },
+        _ => StreamInfo { state: 7, snd_cwnd: 10, ..StreamInfo::default() },
     }
 }

@@ -97,6 +97,8 @@ pub struct Config {
     pub invalid_ratelimit: Duration,
     /// Send tail loss probes (tcp_early_retrans).
     pub tail_loss_probe: bool,
+    /// Unsent bytes above which a program may not write (tcp_notsent_lowat), of sockets that choose none.
+    pub unsent_low_water: u32,
     /// Duplicates that count as loss until reordering was seen (tcp_reordering).
     pub reordering: u32,
     /// Least MSS that a peer can force on us (tcp_min_snd_mss).
@@ -161,6 +163,7 @@ impl Default for Config {
             rfc1337: false,
             invalid_ratelimit: millis(500),
             tail_loss_probe: true,
+            unsent_low_water: u32::MAX,
             reordering: 3,
             mss_min: 48,
             burst_segments_min: 2,

@@ -200,8 +200,12 @@ struct Send {
     credit: u64,
     /// Send buffer, bytes.
     buffer: u32,
-    /// The last write said that more follows.
+    /// The write that is being dealt with said that more follows.
     more: bool,
+    /// Where the last write ended that did not say so (pushed_seq).
+    pushed: u64,
+    /// Where the buffer begins that writes are put into (the last skb of the write queue).
+    tail: u64,
     /// Last transmission of data.
     last_data: Instant,
     /// Bytes below that did not leave yet.
@@ -210,7 +214,7 @@ struct Send {
     below_blocked: bool,
 }
 weft_core::fields!(struct Send {
-    space, una, next, window, window_max, window_seq, scale, peer_mss, urgent, small, fin_wanted, fin_sent, credit, buffer, more, last_data, below,
+    space, una, next, window, window_max, window_seq, scale, peer_mss, urgent, small, fin_wanted, fin_sent, credit, buffer, more, pushed, tail, last_data, below,
     below_blocked,
 });
 
@@ -415,12 +419,16 @@ impl Connection {
         if length == 0 || self.send.fin_wanted || self.state.peer_closed() && !self.state.can_send() {
             return;
         }
-        debug_assert!(length <= self.send.credit, "sent {length} with a credit of {}", self.send.credit);
+        // More than the credit where a buffer that was begun took more ([`Connection::write_room`]).
         self.send.credit = self.send.credit.saturating_sub(length);
         self.check_app_limited();
         let behind = self.queue.end() > self.send.next;
         self.queue.push(bytes, mapping, behind);
+        self.note_written(length);
         self.send.more = flags.more;
+        if !flags.more {
+            self.send.pushed = self.queue.end();
+        }
         if flags.urgent {
             // RFC 6093 §4: "the urgent pointer … points to the octet following the urgent data".
             self.send.urgent = self.queue.end();
@@ -428,6 +436,9 @@ impl Connection {
         if self.state.can_send() || self.is_early() {
             self.transmit(env);
         }
+        // tcp_push: "__tcp_push_pending_frames(sk, mss_now, (flags & MSG_MORE) ? TCP_NAGLE_CORK : nonagle)": what else makes it send, as an
+        // acknowledgment does, does not ask whether more follows.
+        self.send.more = false;
     }
 
     /// Frames with `bytes` have left the node, or were dropped in it.

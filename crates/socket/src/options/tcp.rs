@@ -128,7 +128,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "TCP_WINDOW_CLAMP",
         Stream,
         Set::Int(set_window_clamp),
-        Get::Int(|a| Ok(a.stream()?.transport.window_clamp as i32)),
+        Get::Int(window_clamp),
     ),
     row(
         SOL_TCP,
@@ -255,6 +255,13 @@ fn set_window_clamp(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
         _ => value.max(1152) as u32,
     };
     a.transport(StreamOption::WindowClamp(clamp))
+}
+
+/// Of a connection: as it stands, by its receive buffer.
+fn window_clamp(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+    let set = a.stream()?.transport.window_clamp;
+    let known = a.flow_info()?.window_clamp;
+    Ok(i32::try_from(if known > 0 { known } else { set }).unwrap_or(i32::MAX))
 }
 
 fn names(a: &Access<'_, '_>) -> Vec<String> {

@@ -145,6 +145,7 @@ parameters! {
     "rfc1337" ParameterType::Bool, "false", rfc1337, "ignore RST in TIME-WAIT";
     "invalid_ratelimit" ParameterType::Duration, "\"500ms\"", invalid_ratelimit, "least time between answers to unacceptable segments of a connection";
     "tail_loss_probe" ParameterType::Bool, "true", tail_loss_probe, "send tail loss probes (RFC 8985)";
+    "notsent_lowat" U32, "4294967295", unsent_low_water, "unsent bytes above which a program may not write, of sockets that chose none with TCP_NOTSENT_LOWAT";
     "reordering" number(1, 300), "3", reordering, "duplicates that count as loss until reordering was seen";
     "mss_min" number(48, 1460), "48", mss_min, "least segment size that a peer or a router can force on us, bytes";
     "frto" ParameterType::Bool, "true", frto, "detect spurious timeouts (RFC 5682)";

@@ -328,7 +328,7 @@ weft_core::fields!(struct Record { tuple, flow, wait, until, answered });
 weft_core::fields!(struct Config {
     congestion, mss, sack, dsack, timestamps, window_scaling, ecn, keepalive_time, keepalive_interval, keepalive_probes, fin_timeout, time_wait,
     syn_retries, syn_linear_timeouts, synack_retries, retries1, retries2, orphan_retries, initial_window, receive_buffer, send_buffer, memory,
-    tsq_bytes, pacing, syn_backlog, fastopen, mtu_probing, base_mss, mtu_probe_floor, syncookies, time_wait_max, connections_max,
+    tsq_bytes, pacing, unsent_low_water, syn_backlog, fastopen, mtu_probing, base_mss, mtu_probe_floor, syncookies, time_wait_max, connections_max,
     challenge_ack_limit, reset_limit, rto_min, rto_max, rto_initial, delayed_ack_min, delayed_ack_max, compressed_acks_max,
     compressed_ack_delay_max, slow_start_after_idle, moderate_receive_buffer, rfc1337, invalid_ratelimit, tail_loss_probe, reordering, mss_min,
     burst_segments_min, frto, pacing_slow_start_percent, pacing_avoidance_percent,

@@ -146,18 +146,21 @@ impl TcpBlock {
             if let Some(record) = self.time_waits.get_mut(key).filter(|_| old || is_ack) {
                 record.until = now + time_wait;
             }
-            self.answer_time_wait(key, cx);
+            // tcp_oow_rate_limited: "Data packets without SYNs are not likely part of an ACK loop."
+            self.answer_time_wait(key, length == 0 || segment.flags.contains(Flags::SYN), cx);
         }
         cx.drop(frame, if old { Reason::TcpPaws } else { Reason::TcpUnacceptable });
     }
 
     /// RFC 9293 §3.10.7.4: in TIME-WAIT, "acknowledge it, and restart the 2 MSL timeout".
-    fn answer_time_wait(&mut self, key: u64, cx: &mut Context<'_>) {
+    fn answer_time_wait(&mut self, key: u64, limited: bool, cx: &mut Context<'_>) {
         let Some(record) = self.time_waits.get_mut(key) else { return };
-        if record.answered.is_some_and(|at| cx.now - at < self.settings.invalid_ratelimit) {
-            return;
+        if limited {
+            if record.answered.is_some_and(|at| cx.now - at < self.settings.invalid_ratelimit) {
+                return;
+            }
+            record.answered = Some(cx.now);
         }
-        record.answered = Some(cx.now);
         let wait = record.wait;
         let tuple = record.tuple;
         let mut ack = Segment {

@@ -7,7 +7,7 @@ use crate::extension::Outgoing;
 use crate::outbox::Env;
 use weft_core::stream::SHORT_QUEUE_BYTES_MAX;
 use weft_core::{Duration, Frame, IcmpErrorKind, Instant, StreamError, StreamEvent};
-use weft_wire::tcp::{Flags, Segment, Seq};
+use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 /// What is left of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +133,10 @@ impl Connection {
         let mut segment = Segment { flags: Flags::RST | Flags::ACK, ..self.header() };
         segment.seq = self.send.space.seq(self.send.next);
         segment.ack = self.receive.space.seq(self.receive.next);
+        if self.agreed.timestamps && self.state.is_synchronised() {
+            // RFC 7323 §3.2: "TSopt MUST be sent in every non-<RST> segment", and "SHOULD be sent in a <RST> segment".
+            segment.options.timestamps = Some(Timestamps { value: self.timestamp(env.now), echo: self.receive.timestamp });
+        }
         self.extension.write_options(Outgoing::Reset, &mut segment.options);
         self.emit(env, &segment, Frame::egress(), 0);
         self.extension.on_reset(false);

@@ -16,8 +16,10 @@ pub(super) struct Ecn {
     pub echo: bool,
     /// Our window was reduced: say CWR on the next new data.
     pub reduced: bool,
+    /// A packet came that could have been marked (TCP_ECN_SEEN).
+    pub seen: bool,
 }
-weft_core::fields!(struct Ecn { asked, echo, reduced });
+weft_core::fields!(struct Ecn { asked, echo, reduced, seen });
 
 impl Connection {
     /// RFC 3168 §6.1.3: "When TCP receives a CE data packet …, it sets the ECN-Echo flag in the TCP header of the subsequent ACK packet … until
@@ -29,6 +31,7 @@ impl Connection {
         if segment.flags.contains(Flags::CWR) && !pure_ack {
             self.ecn.echo = false;
         }
+        self.ecn.seen |= mark != ipv4::Ecn::NotCapable;
         if mark == ipv4::Ecn::CongestionExperienced {
             env.count(Counter::InCEPkts);
             if !self.ecn.echo {

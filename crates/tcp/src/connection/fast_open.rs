@@ -49,8 +49,10 @@ pub(super) struct FastOpen {
     pub early: bool,
     /// It was reset in that state.
     pub reset: bool,
+    /// The peer has taken data with the SYN (syn_data_acked).
+    pub acknowledged: bool,
 }
-weft_core::fields!(struct FastOpen { option, asked, requested, in_syn, learned, early, reset });
+weft_core::fields!(struct FastOpen { option, asked, requested, in_syn, learned, early, reset, acknowledged });
 
 impl Connection {
     /// Opens actively with data (RFC 7413 §4.2.1). `start.data` is queued whole, what does not go with the SYN follows it.
@@ -58,6 +60,8 @@ impl Connection {
         let mut connection = Connection::new(env, setup, State::SynSent);
         let held = start.data.len() as u64;
         connection.queue.push(start.data, 0, false);
+        connection.note_written(held);
+        connection.send.pushed = connection.queue.end();
         let requested = start.option.as_ref().is_some_and(|option| option.cookie.is_empty());
         connection.fast_open = FastOpen {
             asked: start.option.is_some() || start.in_syn > 0,
@@ -93,6 +97,7 @@ impl Connection {
             return;
         }
         let in_syn = self.fast_open.in_syn > 0;
+        self.fast_open.acknowledged = in_syn && accepted > 0;
         if in_syn {
             env.count(if accepted > 0 { Counter::TCPFastOpenActive } else { Counter::TCPFastOpenActiveFail });
         }

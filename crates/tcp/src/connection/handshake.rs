@@ -103,20 +103,23 @@ pub(crate) fn syn_options(offer: &Offer) -> Options {
     }
 }
 
+/// The largest window that the program allows: by TCP_WINDOW_CLAMP, and by a buffer that it has fixed (tcp_openreq_init_rwin, tcp_connect_init).
+fn allowed_window(options: &StreamOptions) -> u32 {
+    let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
+    options.receive_buffer.map_or(clamp, |buffer| clamp.min(buffer / 2))
+}
+
 /// The shift that lets a window of the largest buffer be announced (tcp_select_initial_window).
 pub(crate) fn window_shift(config: &Config, options: &StreamOptions) -> u8 {
-    let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
-    let space = options.receive_buffer.unwrap_or(0).max(config.receive_buffer[2]).min(clamp);
+    let space = config.receive_buffer[2].min(allowed_window(options));
     (space.max(1).ilog2() as u8).saturating_sub(15).min(SCALE_MAX)
 }
 
-/// The window of a SYN: half of the buffer, in whole segments, at most what fits the field unscaled (tcp_select_initial_window).
+/// The first window: half of the buffer, in whole segments (tcp_select_initial_window). A SYN says of it what fits its field.
 pub(crate) fn initial_receive_window(config: &Config, options: &StreamOptions, mss: u32) -> u32 {
     let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1]);
-    let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
-    let space = (buffer / 2).min(clamp);
-    let whole = if space > mss { space - space % mss.max(1) } else { space };
-    whole.min(u32::from(u16::MAX))
+    let space = (buffer / 2).min(allowed_window(options));
+    if space > mss { space - space % mss.max(1) } else { space }
 }
 
 /// RFC 9293 §3.7.1 and RFC 6691: the MSS announced counts neither IP nor TCP options.
@@ -136,8 +139,9 @@ pub(crate) fn header_bytes(remote: SocketAddr) -> u32 {
 }
 
 impl Connection {
-    pub(super) fn new(env: &mut Env<'_>, setup: Setup, state: State) -> Connection {
+    pub(super) fn new(env: &mut Env<'_>, mut setup: Setup, state: State) -> Connection {
         let config = env.config;
+        setup.options.unsent_low_water = setup.options.unsent_low_water.min(config.unsent_low_water);
         let announced = announced_mss(config, &setup.options, &setup.path, setup.remote);
         let name = setup.options.congestion.as_deref().unwrap_or(&config.congestion);
         let mut control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
@@ -173,6 +177,8 @@ impl Connection {
                 credit: 0,
                 buffer,
                 more: false,
+                pushed: START,
+                tail: START,
                 last_data: env.now,
                 below: 0,
                 below_blocked: false,
@@ -233,6 +239,10 @@ impl Connection {
         connection.syn_sent_at = handshake.sent_at;
         connection.handshake_measured = handshake.measured;
         connection.syn_retransmitted = handshake.retransmits;
+        // tcp_create_openreq_child: "newtp->total_retrans = req->num_retrans".
+        connection.totals.retransmitted = handshake.retransmits;
+        // The SYN, which the listener took.
+        connection.totals.segments_in = 1;
         connection.agreed = Agreed {
             sack: handshake.sack,
             timestamps: handshake.timestamp.is_some(),
@@ -254,10 +264,12 @@ impl Connection {
         if !answering {
             self.receive.prepare_syn(config, &self.options, self.announced_mss);
         }
-        let timestamps = if answering { self.agreed.timestamps } else { config.timestamps };
+        // Both have sent a SYN: the answer is this side's SYN again, with all that it offers (tcp_send_synack).
+        let repeats = answering && self.flow.0 & FlowId::ACCEPTED == 0;
+        let timestamps = if answering && !repeats { self.agreed.timestamps } else { config.timestamps };
         let offer = Offer {
             mss: self.announced_mss,
-            sack: if answering { self.agreed.sack } else { config.sack },
+            sack: if answering && !repeats { self.agreed.sack } else { config.sack },
             timestamps: timestamps
                 .then(|| Timestamps { value: self.timestamp(env.now), echo: if answering { self.receive.timestamp } else { 0 } }),
             scale: (if answering { self.agreed.scaling } else { config.window_scaling }).then_some(self.receive.scale),
@@ -339,6 +351,14 @@ impl Connection {
             if defer {
                 self.receive.ack.wanted = true;
                 self.timers.set_earlier(timers::Timer::DelayedAck, env.now + env.config.delayed_ack_max);
+            } else if self.unsent() > 0 {
+                // tcp_rcv_fastopen_synack: the data of the SYN that was not taken carries the acknowledgment.
+                self.receive.ack.wanted = true;
+                self.transmit(env);
+                if self.receive.ack.wanted {
+                    self.send_ack(env);
+                }
+                return;
             } else {
                 self.send_ack(env);
             }
@@ -424,6 +444,7 @@ impl Connection {
         self.usage = CwndUsage::new(env.now);
         self.delivery.begin(env.now);
         self.send.last_data = env.now;
+        self.receive.reserve_segment(self.announced_mss);
         self.receive.start_tuning(env.now, self.announced_mss);
         self.receive.enter_quick_ack(env.config);
         self.grow_send_buffer(env, true);

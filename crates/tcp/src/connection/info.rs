@@ -4,13 +4,15 @@ use super::handshake::header_bytes;
 use super::timers::Timer;
 use super::{Connection, Limit, State};
 use weft_core::table::FlowTimer;
-use weft_core::{Duration, Instant, StreamInfo};
+use weft_core::{Duration, FlowId, Instant, StreamInfo};
 
 /// TCPI_OPT_*
 const OPTION_TIMESTAMPS: u8 = 1;
 const OPTION_SACK: u8 = 2;
 const OPTION_SCALING: u8 = 4;
 const OPTION_ECN: u8 = 8;
+const OPTION_ECN_SEEN: u8 = 16;
+const OPTION_SYN_DATA: u8 = 32;
 
 fn micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
@@ -42,7 +44,8 @@ impl Connection {
             ato_us: micros(self.receive.ack.timeout),
             snd_mss: self.mss,
             rcv_mss: self.receive.mss,
-            unacked: self.outstanding.len() as u32,
+            // A SYN is in flight, too (tcp_connect_queue_skb).
+            unacked: if opened { self.outstanding.len() as u32 } else { 1 },
             sacked: self.outstanding.sacked,
             lost: self.outstanding.lost,
             retrans: self.outstanding.retransmitted,
@@ -55,7 +58,7 @@ impl Connection {
             rttvar_us: micros(self.rtt.mean_deviation()),
             // Linux's TCP_INFINITE_SSTHRESH.
             snd_ssthresh: if self.window.ssthresh_bytes == u32::MAX { 0x7fff_ffff } else { segments(self.window.ssthresh_bytes) },
-            snd_cwnd: if self.state.is_synchronised() { segments(self.window.cwnd_bytes) } else { 1 },
+            snd_cwnd: self.shown_window(),
             advmss: self.announced_mss.saturating_sub(if self.agreed.timestamps { 12 } else { 0 }),
             reordering: self.recovery.reordering,
             rcv_rtt_us: micros(self.receive.rtt.unwrap_or_default()),
@@ -63,7 +66,7 @@ impl Connection {
             total_retrans: totals.retransmitted,
             pacing_rate: self.control.pacing_rate_bytes_per_s(&self.window, srtt).unwrap_or(default_rate),
             max_pacing_rate: self.options.pacing_rate_max,
-            bytes_acked: totals.bytes_acked,
+            bytes_acked: totals.bytes_acked + u64::from(self.state.is_synchronised() && self.flow.0 & FlowId::ACCEPTED == 0),
             bytes_received: totals.bytes_received,
             segs_out: totals.segments_out,
             segs_in: totals.segments_in,
@@ -75,7 +78,8 @@ impl Connection {
             busy_time_us: (totals.busy + totals.busy_since.map_or(Duration::ZERO, |since| now - since)).as_micros() as u64,
             rwnd_limited_us: self.limited_for(Limit::Window, totals.window_limited, now).as_micros() as u64,
             sndbuf_limited_us: self.limited_for(Limit::Buffer, totals.buffer_limited, now).as_micros() as u64,
-            delivered: self.delivery.segments,
+            // The SYN counts (tcp_init_transfer, tcp_rate_skb_delivered).
+            delivered: self.delivery.segments + u32::from(self.state.is_synchronised()),
             delivered_ce: totals.delivered_ce,
             bytes_sent: totals.bytes_sent + totals.bytes_retransmitted,
             bytes_retrans: totals.bytes_retransmitted,
@@ -90,10 +94,23 @@ impl Connection {
             receive_queue_bytes: ((self.receive.delivered - self.receive.taken) + self.receive.queue.bytes()).min(u64::from(u32::MAX))
                 as u32,
             send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
+            write_room_bytes: self.write_room(),
+            window_clamp: self.receive.clamp,
             receive_buffer_bytes: self.receive.buffer,
             congestion: self.control.name().to_owned(),
             cc_info: self.control.cc_info(),
             user_mss: self.send.peer_mss,
+        }
+    }
+
+    /// tcpi_snd_cwnd: in a reduction the window is what is in flight and what may follow at once (tcp_cwnd_reduction).
+    fn shown_window(&self) -> u32 {
+        let segments = |bytes: u32| bytes / self.mss.max(1);
+        match self.state.is_synchronised() {
+            true if self.prr.is_active() => segments(self.outstanding.in_flight() + self.recovery.prr_allowed).max(1),
+            true => segments(self.window.cwnd_bytes),
+            false if self.syn_retransmitted > 0 => 1,
+            false => crate::congestion::INITIAL_WINDOW_SEGMENTS,
         }
     }
 
@@ -128,6 +145,8 @@ impl Connection {
             (agreed.sack, OPTION_SACK),
             (agreed.scaling, OPTION_SCALING),
             (agreed.ecn, OPTION_ECN),
+            (self.ecn.seen, OPTION_ECN_SEEN),
+            (self.fast_open.acknowledged, OPTION_SYN_DATA),
         ];
         rows.iter().map(|(on, bit)| if *on { *bit } else { 0 }).sum()
     }

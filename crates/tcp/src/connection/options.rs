@@ -18,6 +18,11 @@ impl Connection {
         if let StreamOption::Congestion(Some(name)) = &option {
             self.change_control(env, name)?;
         }
+        if matches!(option, StreamOption::MssMax(_)) {
+            // do_tcp_setsockopt: "Values greater than interface MTU won't take effect. However at the point when this call is done we typically don't
+            // yet know which interface is going to be used": user_mss is looked at when a connection opens, and not again.
+            return Ok(());
+        }
         self.options.apply(option.clone());
         match option {
             // Both let go what was held back.
@@ -33,9 +38,10 @@ impl Connection {
             }
             StreamOption::Quickack(_) => self.receive.ack.interactive = true,
             StreamOption::Keepalive(_) | StreamOption::KeepaliveIdle(_) | StreamOption::KeepaliveInterval(_) => self.arm_keepalive(env),
-            StreamOption::SendBuffer(_) | StreamOption::ReceiveBuffer(_) | StreamOption::WindowClamp(_) => self.apply_buffers(env),
+            StreamOption::SendBuffer(_) | StreamOption::ReceiveBuffer(_) => self.apply_buffers(env),
+            StreamOption::WindowClamp(_) => self.apply_window_clamp(),
             StreamOption::UnsentLowWater(_) => self.return_credit(env),
-            StreamOption::MssMax(_) | StreamOption::IpOptions(_) => self.update_mss(env),
+            StreamOption::IpOptions(_) => self.update_mss(env),
             StreamOption::Attached(_) => {
                 // Whether large frames may leave whole is asked for again.
                 self.path.epoch = 0;

@@ -25,6 +25,8 @@ pub(crate) struct Sent {
     pub ever_retransmitted: bool,
     /// Carries FIN as its last number.
     pub fin: bool,
+    /// Carries PSH, as the end of a write.
+    pub pushed: bool,
     /// Last transmission.
     pub sent_at: Instant,
     /// Extension's mapping of its bytes.

@@ -44,6 +44,15 @@ impl Ranges {
         let next = self.0.range(at..end).next().map_or(end, |(start, _)| *start);
         Some((at, next))
     }
+    /// The first part of `start..end` that some range covers.
+    pub(crate) fn overlap(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+        if start >= end {
+            return None;
+        }
+        let before = self.0.range(..=start).next_back().filter(|(_, its_end)| **its_end > start);
+        let (&from, &to) = before.or_else(|| self.0.range(start..end).next())?;
+        Some((from.max(start), to.min(end))).filter(|(from, to)| from < to)
+    }
     /// The range that holds `position`.
     pub(crate) fn covering(&self, position: u64) -> Option<(u64, u64)> {
         self.0.range(..=position).next_back().map(|(start, end)| (*start, *end)).filter(|(_, end)| *end > position)
@@ -89,6 +98,8 @@ mod tests {
             let (from, to) = (rng.below(300), rng.below(320));
             let expected = (from..to).find(|at| !model.contains(at)).map(|at| (at, (at..to).find(|at| model.contains(at)).unwrap_or(to)));
             assert_eq!(ranges.gap(from, to), expected, "{from}..{to}");
+            let known = (from..to).find(|at| model.contains(at)).map(|at| (at, (at..to).find(|at| !model.contains(at)).unwrap_or(to)));
+            assert_eq!(ranges.overlap(from, to), known, "{from}..{to}");
             assert_eq!(ranges.covering(from).is_some(), model.contains(&from));
             assert_eq!(ranges.last_end(), model.last().map(|at| at + 1));
         }

@@ -30,11 +30,19 @@ impl Reassembly {
     pub(crate) fn cost(&self) -> u64 {
         self.bytes + self.pieces.len() as u64 * ENTRY_BYTES
     }
-    /// Keeps what of a frame is not there yet. Returns the range that it belongs to now, and whether all of it was there before.
-    pub(crate) fn insert(&mut self, start: u64, frame: &Frame) -> ((u64, u64), bool) {
+    /// A FIN behind `at`, which counts as one number (RFC 9293 §3.4). Returns the range that it belongs to now.
+    pub(crate) fn keep_fin(&mut self, at: u64) -> (u64, u64) {
+        self.fin = Some(at);
+        self.ranges.add(at, at + 1)
+    }
+    /// What of `start..end` is there already: the first stretch of it.
+    pub(crate) fn known(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+        self.ranges.overlap(start, end)
+    }
+    /// Keeps what of a frame is not there yet. Returns the range that it belongs to now.
+    pub(crate) fn insert(&mut self, start: u64, frame: &Frame) -> (u64, u64) {
         let end = start + frame.len() as u64;
         let mut at = start;
-        let mut fresh = false;
         while let Some((from, to)) = self.ranges.gap(at, end) {
             let mut position = from;
             for slice in frame.slices((from - start) as usize, (to - from) as usize) {
@@ -43,10 +51,9 @@ impl Reassembly {
                 self.pieces.insert(position, (slice, next));
                 position = next;
             }
-            fresh = true;
             at = to;
         }
-        (self.ranges.add(start, end), !fresh)
+        self.ranges.add(start, end)
     }
     /// Takes out everything that follows `next` without a gap. Pieces that lie before it are cut or thrown away.
     pub(crate) fn take(&mut self, next: &mut u64) -> Tail {

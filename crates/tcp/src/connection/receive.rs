@@ -102,7 +102,8 @@ weft_core::fields!(struct Receive {
 
 impl Receive {
     pub(super) fn new(config: &Config, options: &StreamOptions, mss: u32) -> Receive {
-        let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1]).max(config.receive_buffer[0]);
+        // A program may have less than tcp_rmem[0] (sock_setsockopt: SOCK_MIN_RCVBUF is the floor).
+        let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1].max(config.receive_buffer[0]));
         let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
         Receive {
             space: Space::default(),
@@ -280,6 +281,10 @@ impl Connection {
         }
         self.measure(env, &frame, flags.contains(Flags::PSH));
         self.deliver(env, frame, end);
+        if let Some((first, last)) = self.receive.queue.known(next, end) {
+            // tcp_ofo_queue: "tcp_dsack_extend(sk, TCP_SKB_CB(skb)->seq, dsack)", of what the gap's filling brought once more.
+            self.report_duplicate(env, first, last, Counter::TCPDSACKOfoSent);
+        }
         let more = self.receive.queue.take(&mut self.receive.next);
         for bytes in more {
             env.count(Counter::TCPRcvCoalesce);
@@ -329,19 +334,26 @@ impl Connection {
             return;
         }
         self.totals.out_of_order = self.totals.out_of_order.wrapping_add(1);
-        if fin {
-            self.receive.queue.fin = Some(end);
-        }
-        if start == end {
-            return;
-        }
         env.count(Counter::TCPOFOQueue);
-        if self.receive.place_among_reported(start, end) >= super::compress::BLOCKS_EXPECTED {
+        let last = end + u64::from(fin);
+        if self.receive.place_among_reported(start, last) >= super::compress::BLOCKS_EXPECTED {
             self.send_compressed_now(env);
         }
-        let (range, known) = self.receive.queue.insert(start, frame);
-        if known {
-            self.note_duplicate(env, start, end, Counter::TCPDSACKOfoSent);
+        match self.receive.queue.known(start, last) {
+            // tcp_data_queue_ofo: "All the bits are present."
+            Some((first, known)) if (first, known) == (start, last) => {
+                self.note_duplicate(env, start, last, Counter::TCPDSACKOfoSent);
+            }
+            // "Partial overlap."
+            Some((first, known)) => self.report_duplicate(env, first, known, Counter::TCPDSACKOfoSent),
+            None => {}
+        }
+        let mut range = (start, last);
+        if start < end {
+            range = self.receive.queue.insert(start, frame);
+        }
+        if fin {
+            range = self.receive.queue.keep_fin(end);
         }
         self.receive.remember_range(range);
     }
@@ -350,6 +362,11 @@ impl Connection {
     pub(super) fn note_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, counter: Counter) {
         self.receive.ack.now = true;
         self.receive.enter_quick_ack(env.config);
+        self.report_duplicate(env, start, end, counter);
+    }
+
+    /// The next acknowledgment says which data came twice.
+    fn report_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, counter: Counter) {
         if self.agreed.sack && env.config.dsack && start < end {
             env.count(counter);
             self.receive.duplicate = Some((start, end));

@@ -17,8 +17,7 @@ const PAWS_STALE: weft_core::Duration = weft_core::Duration::from_secs(24 * 24 *
 impl Connection {
     /// A segment of this connection. `frame` begins with the payload; its checksum was verified.
     pub fn on_segment(&mut self, env: &mut Env<'_>, segment: &Segment, frame: Frame) {
-        let segments = segments_of(&frame, self.receive.mss);
-        self.totals.segments_in = self.totals.segments_in.wrapping_add(segments);
+        self.totals.segments_in = self.totals.segments_in.wrapping_add(segments_in(&frame));
         if self.state == State::SynSent {
             return self.on_segment_syn_sent(env, segment, frame);
         }
@@ -198,6 +197,10 @@ impl Connection {
 
     /// Text, URG, FIN, and then what the segment allows to be sent.
     fn finish_segment(&mut self, env: &mut Env<'_>, frame: Frame, start: u64, segment: &Segment) {
+        if segment.flags.contains(Flags::SYN) && start < self.receive.next {
+            // The SYN|ACK of a simultaneous open: its number is known already (tcp_data_queue).
+            self.note_duplicate(env, start, start + 1, Counter::TCPDSACKOldSent);
+        }
         self.take_urgent(env, segment, start);
         if !frame.is_empty() || segment.flags.contains(Flags::FIN) {
             let start = if segment.flags.contains(Flags::SYN) { start + 1 } else { start };
@@ -219,17 +222,23 @@ impl Connection {
         let length = frame.len() as u64;
         if self.state.peer_closed() {
             // "This should not occur since a FIN has been received from the remote side. Ignore the segment text." Linux acknowledges.
-            if start + length > self.receive.next || start < self.receive.next {
+            let end = start + u64::from(segment.sequence_len(length as u32));
+            if start < self.receive.next {
+                self.note_duplicate(env, start, end.min(self.receive.next), Counter::TCPDSACKOldSent);
+            } else if end > self.receive.next {
                 self.receive.ack.now = true;
             }
             return;
         }
         if length > 0 {
-            self.totals.data_segments_in = self.totals.data_segments_in.wrapping_add(segments_of(&frame, self.receive.mss));
+            self.totals.data_segments_in = self.totals.data_segments_in.wrapping_add(segments_in(&frame));
             if self.orphan && start + length > self.receive.next {
                 // RFC 9293 §3.6.1: "if … data is received … after CLOSE is called, its TCP … SHOULD send a RST to show that data was lost."
+                // tcp_rcv_state_process: "return SKB_DROP_REASON_TCP_ABORT_ON_DATA", whose answer is that to a segment of no connection.
                 env.count(Counter::TCPAbortOnData);
-                self.reset(env, StreamError::Reset);
+                self.send_reset_for(env, segment.ack);
+                self.extension.on_reset(false);
+                self.fail(env, StreamError::Reset);
                 return;
             }
         }
@@ -241,14 +250,19 @@ impl Connection {
 
     /// The peer's FIN is next in order and was taken.
     fn on_fin(&mut self, env: &mut Env<'_>) {
-        self.receive.ack.now = true;
         match self.state {
             State::SynReceived | State::Established => {
+                // tcp_fin: "inet_csk_schedule_ack(sk); … inet_csk_enter_pingpong_mode(sk);": the program is likely to answer by its own FIN. Where no
+                // data has come the delay is nothing, yet.
+                self.receive.ack.wanted = true;
+                self.receive.ack.interactive = true;
+                self.receive.ack.now |= self.receive.ack.last_data.is_none();
                 self.change_state(env, State::CloseWait);
                 self.event(env, StreamEvent::HalfClosed);
             }
             // Simultaneous close: our FIN is not acknowledged yet.
             State::FinWait1 => {
+                self.receive.ack.now = true;
                 self.change_state(env, State::Closing);
                 self.event(env, StreamEvent::HalfClosed);
             }
@@ -332,6 +346,11 @@ impl Connection {
             _ => {}
         }
     }
+}
+
+/// How many segments came as this frame (tcp_segs_in: gso_segs).
+fn segments_in(frame: &Frame) -> u32 {
+    frame.meta().gso.map_or(1, |gso| (frame.len() as u32).div_ceil(u32::from(gso.segment_bytes).max(1)).max(1))
 }
 
 /// How many segments a (large) frame stands for.

@@ -57,7 +57,7 @@ impl Connection {
     fn check(&self) -> Result<(), Damage> {
         let (send, receive) = (&self.send, &self.receive);
         let positions =
-            [send.una, send.next, send.window_seq, send.urgent, send.small, self.queue.end(), receive.next, receive.window_base];
+            [send.una, send.next, send.window_seq, send.urgent, send.small, send.pushed, send.tail, self.queue.end(), receive.next, receive.window_base];
         let more = [receive.last_ack_sent, receive.urgent.unwrap_or(0), self.recovery.high, self.recovery.tlp_high.unwrap_or(0)];
         let counts = [send.credit, send.below, receive.delivered, self.delivery.bytes, self.delivery.round_end, self.delivery.app_limited];
         let sizes = [send.window, send.window_max, send.buffer, receive.window, receive.buffer, self.announced_mss, self.path.mtu];
@@ -193,7 +193,7 @@ impl Field for Outstanding {
         out.number(self.front().map_or(0, |first| first.start));
         for sent in self.iter() {
             out.number(sent.len.into());
-            let flags = [sent.sacked, sent.lost, sent.retransmitted, sent.ever_retransmitted, sent.fin, sent.app_limited];
+            let flags = [sent.sacked, sent.lost, sent.retransmitted, sent.ever_retransmitted, sent.fin, sent.app_limited, sent.pushed];
             out.byte(flags.iter().enumerate().fold(0, |bits, (at, flag)| bits | u8::from(*flag) << at));
             out.put(&sent.sent_at);
             out.number(sent.mapping);
@@ -226,13 +226,14 @@ impl Field for Outstanding {
                 ever_retransmitted: flag(3),
                 fin: flag(4),
                 app_limited: flag(5),
+                pushed: flag(6),
                 sent_at: from.take()?,
                 mapping: from.take()?,
                 delivered: from.take()?,
                 delivered_at: from.take()?,
                 first_sent_at: from.take()?,
             };
-            if len == 0 || len > BYTES_MAX || start > POSITION_MAX || flags >= 1 << 6 || sent.sacked && (sent.lost || sent.retransmitted) {
+            if len == 0 || len > BYTES_MAX || start > POSITION_MAX || flags >= 1 << 7 || sent.sacked && (sent.lost || sent.retransmitted) {
                 return Err(Damage::new("a segment in flight that cannot be"));
             }
             start = sent.end();
@@ -264,6 +265,9 @@ impl Field for Reassembly {
             }
         }
         queue.fin = from.take()?;
+        if let Some(at) = queue.fin {
+            queue.keep_fin(at.min(POSITION_MAX));
+        }
         Ok(queue)
     }
 }

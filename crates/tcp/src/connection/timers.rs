@@ -32,8 +32,9 @@ pub(super) enum Timer {
 
 const TIMERS: usize = 10;
 const ALL: [Timer; TIMERS] = [
-    Timer::Retransmit,
+    // Linux has one timer for both: where a probe is due, the timeout is not, yet.
     Timer::Probe,
+    Timer::Retransmit,
     Timer::Reorder,
     Timer::Persist,
     Timer::DelayedAck,
@@ -119,7 +120,11 @@ impl Connection {
                 Timer::Pacing => self.transmit(env),
                 Timer::Cork => {
                     self.timers.cork_fired = true;
+                    // tcp_write_wakeup: "TCP_SKB_CB(skb)->tcp_flags |= TCPHDR_PSH".
+                    self.send.pushed = self.queue.end();
                     self.transmit(env);
+                    // Nothing schedules a tail probe for what a probe of the window has sent.
+                    self.timers.cancel(Timer::Probe);
                 }
             }
         }
@@ -163,8 +168,8 @@ impl Connection {
             None => env.config.rto_initial,
         };
         let at = env.now + timeout;
-        // "If Now() + PTO > TCP_RTO_expiration(): PTO = TCP_RTO_expiration() - Now()": the timeout does the work then.
-        if at < self.timers.at(Timer::Retransmit) { self.timers.set(Timer::Probe, at) } else { self.timers.cancel(Timer::Probe) }
+        // "If Now() + PTO > TCP_RTO_expiration(): PTO = TCP_RTO_expiration() - Now()": the timeout comes after the probe.
+        self.timers.set(Timer::Probe, at.min(self.timers.at(Timer::Retransmit)));
     }
 
     /// RFC 8985 §7.3: TLP_send_probe().
@@ -232,11 +237,12 @@ impl Connection {
             State::Closed | State::TimeWait => return,
             _ => {}
         }
-        let Some(first) = self.outstanding.front().copied() else { return };
+        if self.outstanding.is_empty() {
+            return;
+        }
         if self.is_too_costly(env) {
             return self.reset_for_memory(env);
         }
-        self.recovery.timeouts_since = self.recovery.timeouts_since.or(Some(first.sent_at));
         if self.has_timed_out(env) {
             env.count(Counter::TCPAbortOnTimeout);
             let error = self.soft_error.unwrap_or(StreamError::TimedOut);
@@ -245,6 +251,8 @@ impl Connection {
         }
         env.count(Counter::TCPTimeouts);
         self.totals.timeouts = self.totals.timeouts.wrapping_add(1);
+        // tcp_retransmit_skb: "Save stamp of the first (attempted) retransmit."
+        self.recovery.timeouts_since.get_or_insert(env.now);
         self.enter_loss(env);
         self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
         // RFC 9293 §3.8.3 R1: "pass negative advice … to the IP layer": the way to the peer is asked for again.
@@ -298,8 +306,9 @@ impl Connection {
             State::SynSent => (self.options.syn_retries.unwrap_or(config.syn_retries), config.syn_linear_timeouts),
             _ => (config.synack_retries, 0),
         };
-        let timed_out =
-            self.options.user_timeout.filter(|timeout| !timeout.is_zero()).is_some_and(|timeout| env.now - self.syn_sent_at >= timeout);
+        let first = self.recovery.timeouts_since;
+        let user = self.options.user_timeout.filter(|timeout| !timeout.is_zero());
+        let timed_out = user.zip(first).is_some_and(|(timeout, first)| env.now - first >= timeout);
         if self.syn_retransmitted >= retries + linear || timed_out {
             env.count(Counter::TCPAbortOnTimeout);
             env.count(Counter::AttemptFails);
@@ -307,6 +316,7 @@ impl Connection {
             return self.fail(env, error);
         }
         self.syn_retransmitted += 1;
+        self.recovery.timeouts_since.get_or_insert(env.now);
         env.count(Counter::TCPSynRetrans);
         env.count(Counter::RetransSegs);
         env.count(Counter::TCPTimeouts);
@@ -315,7 +325,8 @@ impl Connection {
         if self.syn_retransmitted > linear {
             self.rtt.back_off();
         }
-        self.timers.set(Timer::Retransmit, env.now + self.rtt.rto());
+        let rto = self.clamp_to_user_timeout(env, self.rtt.rto());
+        self.timers.set(Timer::Retransmit, env.now + rto);
     }
 
     /// The window is closed, or too small for what waits: probes, with the retransmission timer's intervals.

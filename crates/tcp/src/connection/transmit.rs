@@ -20,8 +20,6 @@ use weft_wire::{Protocol, checksum};
 
 /// Largest payload of one frame, bytes: IP's total length less the largest headers.
 const FRAME_PAYLOAD_MAX: u32 = 65_535 - 60 - 60;
-/// How long a partial segment is held back by cork, at most (tcp(7)).
-const CORK_TIME: Duration = Duration::from_millis(200);
 
 /// Where a segment goes, beside its TCP header.
 #[derive(Clone, Debug)]
@@ -213,8 +211,14 @@ impl Connection {
         }
     }
 
+    /// The largest frame. What the way cannot take whole is cut here, into what would have left a device that cuts (sk_can_gso: "GSO is always
+    /// possible, in software").
     fn gso_bytes(&self) -> u32 {
-        self.path.gso_max_bytes.min(FRAME_PAYLOAD_MAX)
+        if self.takes_whole(2 * self.mss) { self.path.gso_max_bytes.min(FRAME_PAYLOAD_MAX) } else { FRAME_PAYLOAD_MAX }
+    }
+
+    fn takes_whole(&self, payload: u32) -> bool {
+        payload <= self.path.gso_max_bytes
     }
 
     /// Bytes of one frame.
@@ -321,7 +325,8 @@ impl Connection {
         if self.outstanding.is_empty() && (self.unsent() > 0 || self.fin_due()) {
             if self.next_fits() {
                 if self.send.more || self.options.cork {
-                    self.timers.set_if_unset(Timer::Cork, env.now + CORK_TIME);
+                    // tcp_check_probe_timer: "if (!tp->packets_out && !inet_csk(sk)->icsk_pending)", with tcp_probe0_base.
+                    self.timers.set_if_unset(Timer::Cork, env.now + self.rtt.rto().max(env.config.rto_min));
                 }
             } else {
                 self.arm_persist(env);
@@ -359,7 +364,7 @@ impl Connection {
     /// Sends a segment of the retransmission queue again.
     pub(super) fn retransmit(&mut self, env: &mut Env<'_>, sent: &Sent) {
         self.forget_mtu_probe(sent.start);
-        self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, true);
+        self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, Some(sent.pushed));
         let (now, delivery) = (env.now, &self.delivery);
         let (bytes, at, first, app_limited) = (delivery.bytes, delivery.at, delivery.first_sent_at, delivery.app_limited > 0);
         self.outstanding.retransmit(sent.start, |entry| {
@@ -412,14 +417,18 @@ impl Connection {
         let bounded_by_mapping = mapped < length;
         length = mapped;
         if length > mss && !length.is_multiple_of(mss) {
-            // The rest goes as a segment of its own, if it may.
-            length -= length % mss;
+            // tcp_mss_split_point: what is left of a segment goes along where the data or the peer's window ends, "if Nagle rules allow us to include
+            // this last segment in this skb".
+            let ends = u64::from(length) == unsent || length == window;
+            if !ends || self.holds_back() {
+                length -= length % mss;
+            }
         }
         let last = u64::from(length) == unsent;
         if length < mss && !bounded_by_mapping && last && self.holds_back() {
             return None;
         }
-        let fin = last && self.fin_due() && self.window_room() > length && length <= mss;
+        let fin = last && self.fin_due() && self.window_room() > length;
         self.send_new(env, length, fin, mapping);
         Some(length)
     }
@@ -476,7 +485,7 @@ impl Connection {
             let app_limited = self.delivery.app_limited > 0;
             self.control.on_event(env.now, CongestionEvent::Restart { app_limited }, 0, &mut self.window);
         }
-        self.send_segment(env, start, length, fin, mapping, false);
+        self.send_segment(env, start, length, fin, mapping, None);
         if self.outstanding.is_empty() {
             self.delivery.first_sent_at = env.now;
             self.delivery.at = env.now;
@@ -496,6 +505,7 @@ impl Connection {
                 retransmitted: false,
                 ever_retransmitted: false,
                 fin: fin && left == 0,
+                pushed: left == 0 && self.is_pushed(start + u64::from(length)),
                 sent_at: env.now,
                 mapping,
                 delivered: self.delivery.bytes,
@@ -510,7 +520,7 @@ impl Connection {
         self.send.fin_sent |= fin;
         self.send.last_data = env.now;
         self.totals.bytes_sent += u64::from(length);
-        if length < self.mss && length > 0 {
+        if !length.is_multiple_of(self.mss.max(1)) {
             self.send.small = self.send.next;
         }
         let total = length + u32::from(fin);
@@ -525,16 +535,20 @@ impl Connection {
         self.arm_retransmission(env, false);
     }
 
-    /// The frame of a data segment, new or again.
-    fn send_segment(&mut self, env: &mut Env<'_>, start: u64, length: u32, fin: bool, mapping: u64, again: bool) {
-        let mut frame = Frame::egress();
-        self.queue.append_to(&mut frame, start, length);
+    /// Did the program end a write here, without saying that more follows (tcp_mark_push)?
+    fn is_pushed(&self, end: u64) -> bool {
+        end == self.queue.end() && end == self.send.pushed
+    }
+
+    /// The frame of a data segment, new or (`again`: whether it carried PSH) once more.
+    fn send_segment(&mut self, env: &mut Env<'_>, start: u64, length: u32, fin: bool, mapping: u64, again: Option<bool>) {
         let mut segment = self.full_header(env, start, Outgoing::Data { mapping, offset: start - (START + 1), bytes: length });
-        let (flags, ecn) = self.ecn_flags(!again && length > 0);
+        let (flags, ecn) = self.ecn_flags(again.is_none() && length > 0);
         segment.flags |= flags;
-        // RFC 9293 §3.9.1: PSH where the queue ends. Linux has it at the end of every large frame, too ("tcp_skb_pcount(skb) > 1" in __tcp_transmit_skb, so that
-        // the receiver's GRO hands it on), and its receivers acknowledge at once what a program has read up to a PSH.
-        if length > 0 && (start + u64::from(length) >= self.queue.end() || length > self.mss) {
+        // RFC 9293 §3.9.1: PSH where a write ends and nothing follows. Linux has it at the end of every large frame, too ("tcp_skb_pcount(skb) > 1"
+        // in __tcp_transmit_skb, so that the receiver's GRO hands it on), and its receivers acknowledge at once what a program has read up to a PSH.
+        let pushed = again.unwrap_or_else(|| self.is_pushed(start + u64::from(length)));
+        if length > 0 && (pushed || length > self.mss) {
             segment.flags |= Flags::PSH;
         }
         if fin {
@@ -548,13 +562,35 @@ impl Connection {
         let options = segment.options.wire_len() as u32;
         let usual = u32::from(self.agreed.timestamps) * 12 + self.extension.option_bytes();
         let each = self.mss.saturating_sub(options.saturating_sub(usual)).max(1);
-        if length > each {
-            frame.meta_mut().gso = Some(Gso { segment_bytes: each.min(u32::from(u16::MAX)) as u16, kind: GsoKind::Tcp });
-        }
         if length > 0 {
             let segments = length.div_ceil(each);
             self.totals.data_segments_out = self.totals.data_segments_out.wrapping_add(segments);
         }
+        if length > each && !self.takes_whole(length) {
+            return self.emit_in_pieces(env, &segment, start, length, each, ecn);
+        }
+        let mut frame = Frame::egress();
+        self.queue.append_to(&mut frame, start, length);
+        if length > each {
+            frame.meta_mut().gso = Some(Gso { segment_bytes: each.min(u32::from(u16::MAX)) as u16, kind: GsoKind::Tcp });
+        }
         self.emit(env, &segment, frame, ecn);
+    }
+
+    /// A large frame as the segments that it stands for (tcp_gso_segment): FIN and PSH are the last one's, CWR is the first one's.
+    fn emit_in_pieces(&mut self, env: &mut Env<'_>, whole: &Segment, start: u64, length: u32, each: u32, ecn: u8) {
+        for at in (0..length).step_by(each.max(1) as usize) {
+            let bytes = each.min(length - at);
+            let mut segment = Segment { seq: whole.seq + at, ..whole.clone() };
+            if at > 0 {
+                segment.flags &= !Flags::CWR;
+            }
+            if at + bytes < length {
+                segment.flags &= !(Flags::FIN | Flags::PSH);
+            }
+            let mut frame = Frame::egress();
+            self.queue.append_to(&mut frame, start + u64::from(at), bytes);
+            self.emit(env, &segment, frame, ecn);
+        }
     }
 }

@@ -6,6 +6,13 @@ use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_core::{Duration, Instant, StreamMessage};
 
+/// sk_gso_max_size of a device without a limit of its own, less 1 and MAX_TCP_HEADER.
+const BUFFER_BYTES_MAX: u32 = 65_536 - 1 - 320;
+/// What a buffer of the write queue costs beside its bytes (truesize of an skb without data), bytes.
+const BUFFER_OVERHEAD: u64 = 1280;
+/// TCP_MSS_DEFAULT
+const MSS_DEFAULT: u32 = 536;
+
 impl Receive {
     /// Window that the buffer gives when nothing waits in it.
     fn full_space(&self) -> u32 {
@@ -38,6 +45,15 @@ impl Receive {
             return free.saturating_add(unit - 1) & !(unit - 1);
         }
         if left <= free.saturating_sub(mss) || left > free { free - free % mss } else { left }
+    }
+
+    /// tcp_init_buffer_space: "Force reservation of one segment."
+    pub(super) fn reserve_segment(&mut self, advertised_mss: u32) {
+        let most = self.buffer / 2;
+        if self.clamp > 2 * advertised_mss && self.clamp.saturating_add(advertised_mss) > most {
+            self.clamp = (2 * advertised_mss).max(most.saturating_sub(advertised_mss));
+        }
+        self.slow_start = self.slow_start.min(self.clamp);
     }
 
     /// Sets up dynamic right-sizing as the connection opens.
@@ -192,8 +208,8 @@ impl Connection {
             return;
         }
         let segments = u64::from(self.window.cwnd_bytes / self.mss.max(1)).max(10).max(u64::from(self.recovery.reordering) + 1);
-        // Linux counts a segment with its overhead (SKB_TRUESIZE of MSS and headers).
-        let each = u64::from(self.mss) + 832;
+        // tcp_sndbuf_expand: "per_mss = roundup_pow_of_two(per_mss) + SKB_DATA_ALIGN(sizeof(struct sk_buff))", with MAX_TCP_HEADER and the shared info.
+        let each = (u64::from(self.mss) + 640).next_power_of_two() + 256;
         let wanted = (2 * segments * each).min(u64::from(env.config.send_buffer[2])) as u32;
         if wanted > self.send.buffer {
             self.send.buffer = wanted;
@@ -206,18 +222,86 @@ impl Connection {
     /// TCP_NODELAY and the others, while the connection lives.
     pub(super) fn apply_buffers(&mut self, env: &mut Env<'_>) {
         if let Some(buffer) = self.options.send_buffer {
-            self.send.buffer = buffer.max(env.config.send_buffer[0]);
+            self.send.buffer = buffer;
             // "Wake up sending tasks if we upped the value."
             self.return_credit(env);
         }
         if let Some(buffer) = self.options.receive_buffer {
-            self.receive.buffer = buffer.max(env.config.receive_buffer[0]);
+            self.receive.buffer = buffer;
             self.receive.buffer_fixed = true;
         }
         let clamp = if self.options.window_clamp > 0 { self.options.window_clamp } else { u32::MAX };
-        let field = if self.agreed.scaling { u32::MAX } else { u32::from(u16::MAX) };
+        let field = self.largest_field();
         self.receive.clamp = (self.receive.buffer / 2).min(clamp).min(field);
         self.receive.slow_start = self.receive.slow_start.min(self.receive.clamp).max(self.receive.mss);
+    }
+
+    /// TCP_WINDOW_CLAMP of a connection that lives (tcp_set_window_clamp): what was promised already stays.
+    pub(super) fn apply_window_clamp(&mut self) {
+        let receive = &mut self.receive;
+        let (old, new) = (receive.clamp, self.options.window_clamp);
+        if new == 0 {
+            return;
+        }
+        receive.clamp = new;
+        receive.slow_start = if new < old { receive.slow_start.min(new) } else { receive.slow_start.max(receive.window_left().min(new)) };
+    }
+
+    /// What the field of a header can say, bytes.
+    fn largest_field(&self) -> u32 {
+        if self.agreed.scaling { u32::MAX } else { u32::from(u16::MAX) }
+    }
+
+    /// Bytes that one buffer of the write queue takes (tcp_send_mss, tcp_xmit_size_goal).
+    fn write_goal(&self) -> u64 {
+        let largest = self.send.window_max;
+        let half = if largest > MSS_DEFAULT { largest / 2 } else { largest };
+        let most = if half > 0 { BUFFER_BYTES_MAX.min(half) } else { BUFFER_BYTES_MAX };
+        let mss = self.mss.max(1);
+        u64::from((most - most % mss).max(mss))
+    }
+
+    /// How much of the last buffer is filled with what was not sent.
+    fn tail_bytes(&self) -> u64 {
+        self.queue.end() - self.send.tail.max(self.send.next).min(self.queue.end())
+    }
+
+    /// A write has added `length` bytes: in which buffer does the queue end?
+    pub(super) fn note_written(&mut self, length: u64) {
+        let goal = self.write_goal();
+        if self.unsent() == length {
+            self.send.tail = self.send.next;
+        }
+        // What leaves on the way makes room in the buffer that it leaves.
+        let leaves = self.leaves_at_once().min(goal);
+        while self.tail_bytes() > goal + leaves {
+            self.send.tail = self.send.tail.max(self.send.next) + goal;
+        }
+    }
+
+    /// What one write may add now (tcp_sendmsg_locked). A buffer that was begun is filled; "if (!sk_stream_memory_free(sk)) goto wait_for_space;" is
+    /// asked before a new one is begun, only.
+    pub(super) fn write_room(&self) -> u64 {
+        let goal = self.write_goal();
+        let (unsent, low_water) = (self.unsent(), u64::from(self.options.unsent_low_water));
+        let mut room = if unsent == 0 { 0 } else { goal.saturating_sub(self.tail_bytes()) };
+        // SKB_TRUESIZE: what each costs beside its bytes. What was sent lies in buffers of about two segments.
+        let mut used = self.queue.len() + room + BUFFER_OVERHEAD * (self.outstanding.len() as u64 / 2 + self.unsent().div_ceil(goal));
+        while used < u64::from(self.send.buffer) && unsent + room < low_water {
+            room += goal;
+            used += goal + BUFFER_OVERHEAD;
+        }
+        if room > 0 {
+            // What the write lets out on its way makes room in the last one.
+            room += self.leaves_at_once().min(unsent + room).min(goal);
+        }
+        room
+    }
+
+    /// What both windows let out, in whole segments.
+    fn leaves_at_once(&self) -> u64 {
+        let (room, mss) = (self.send_room().min(self.window_room()), self.mss.max(1));
+        u64::from(room - room % mss)
     }
 
     /// Acknowledged bytes are credit again.

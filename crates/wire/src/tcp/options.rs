@@ -168,10 +168,12 @@ impl Options {
                 let field = u16::from_be_bytes([high, low]);
                 self.user_timeout = Some(UserTimeout { minutes: field & 0x8000 != 0, value: field & 0x7fff });
             }
-            (kind::FAST_OPEN, cookie) if cookie.len() <= 16 => {
+            // tcp_parse_fastopen_option: "if (… len >= TCP_FASTOPEN_COOKIE_MIN && len <= TCP_FASTOPEN_COOKIE_MAX) … else if (len != 0) foc->len = -1",
+            // and cookies of odd length are none.
+            (kind::FAST_OPEN, cookie) if is_cookie(cookie) => {
                 self.fast_open = Some(FastOpen::new(cookie, false));
             }
-            (kind::EXPERIMENTAL, &[0xf9, 0x89, ref cookie @ ..]) if cookie.len() <= 16 => {
+            (kind::EXPERIMENTAL, &[0xf9, 0x89, ref cookie @ ..]) if is_cookie(cookie) => {
                 self.fast_open = Some(FastOpen::new(cookie, true));
             }
             // Also a known kind with a length that is not its own: Linux ignores it.
@@ -353,6 +355,11 @@ impl Timestamps {
         let [a, b, c, d, e, f, g, h] = self.to_bytes();
         [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10, a, b, c, d, e, f, g, h]
     }
+}
+
+/// A cookie of Fast Open (RFC 7413 §4.1.1: "4 to 16 bytes", an even number), or nothing, which asks for one.
+fn is_cookie(bytes: &[u8]) -> bool {
+    bytes.is_empty() || (4..=16).contains(&bytes.len()) && bytes.len().is_multiple_of(2)
 }
 
 impl FastOpen {
