@@ -154,6 +154,7 @@ fn simultaneous_open() {
         -> SYN seq 0 win 1000 mss 1000
         <- SYN|ACK seq 0 ack 1
         -> SYN|ACK seq 0 ack 1 win 1000
+        <- ACK seq 1 ack 1
         event established
         write 10
         <- PSH|ACK seq 1 ack 1 len 10",
@@ -214,7 +215,7 @@ fn data_after_close_is_answered_by_reset() {
         "close
         <- FIN|ACK seq 1 ack 1
         -> PSH|ACK seq 1 ack 2 len 10
-        <- RST|ACK seq 2 ack 1
+        <- RST seq 2
         event sendqueueempty
         event released
         counter TCPAbortOnData 1",
@@ -451,5 +452,20 @@ fn mss_parameter_shows_in_the_syn_and_limits_segments_live() {
         write 600
         <- ACK seq 1001 len 300
         <- PSH|ACK seq 1301 len 300",
+    );
+}
+
+#[test]
+fn the_reset_of_a_close_carries_timestamps() {
+    run(
+        &[],
+        "listen
+        -> SYN seq 0 win 65535 mss 1000 ts 100
+        <- SYN|ACK seq 0 ack 1
+        -> ACK seq 1 ack 1 ts 101
+        -> PSH|ACK seq 1 ack 1 len 10 ts 102
+        <- ACK ack 11
+        close unread
+        <- RST|ACK seq 1 ack 11 ts ecr 102",
     );
 }

@@ -22,7 +22,7 @@ fn data_is_cut_at_the_segment_size_and_the_last_is_pushed() {
     accepted(
         "write 2500
         <- ACK seq 1 ack 1 len 1000
-        <- ACK seq 1001 len 1000
+        <- PSH|ACK seq 1001 len 1000
         <- PSH|ACK seq 2001 len 500
         -> ACK seq 1 ack 2501",
     );
@@ -33,15 +33,15 @@ fn the_initial_window_is_ten_segments() {
     accepted(
         "write 12000
         <- ACK seq 1 len 1000
-        <- ACK seq 1001 len 1000
+        <- PSH|ACK seq 1001 len 1000
         <- ACK seq 2001 len 1000
-        <- ACK seq 3001 len 1000
+        <- PSH|ACK seq 3001 len 1000
         <- ACK seq 4001 len 1000
-        <- ACK seq 5001 len 1000
+        <- PSH|ACK seq 5001 len 1000
         <- ACK seq 6001 len 1000
-        <- ACK seq 7001 len 1000
+        <- PSH|ACK seq 7001 len 1000
         <- ACK seq 8001 len 1000
-        <- ACK seq 9001 len 1000
+        <- PSH|ACK seq 9001 len 1000
         info snd_cwnd 10
         -> ACK seq 1 ack 1001
         <- ACK seq 10001 len 1000
@@ -74,7 +74,7 @@ fn nagle_holds_back_the_second_small_segment_only() {
 }
 
 #[test]
-fn cork_and_more_hold_back_for_200_ms() {
+fn cork_holds_back_for_a_timeout_and_more_for_a_write() {
     accepted(
         "set cork
         write 300
@@ -83,6 +83,8 @@ fn cork_and_more_hold_back_for_200_ms() {
         <- ACK seq 1 len 1000
         -> ACK seq 1 ack 1001
         wait 200ms
+        <- none
+        wait 93750us
         <- PSH|ACK seq 1001 len 200
         -> ACK seq 1 ack 1201
         write 100
@@ -108,7 +110,7 @@ fn the_peers_window_bounds_and_silly_pieces_are_not_sent() {
         -> ACK seq 1 ack 1 win 2500
         write 5000
         <- ACK seq 1 len 1000
-        <- ACK seq 1001 len 1000
+        <- PSH|ACK seq 1001 len 1000
         # 500 would fit.
         -> ACK seq 1 ack 2001 win 600
         <- none
@@ -228,9 +230,9 @@ fn three_segments_sacked_above_a_gap_make_it_lost() {
     accepted(
         "write 6000
         <- ACK seq 1 len 1000
-        <- ACK seq 1001 len 1000
+        <- PSH|ACK seq 1001 len 1000
         <- ACK seq 2001 len 1000
-        <- ACK seq 3001 len 1000
+        <- PSH|ACK seq 3001 len 1000
         <- ACK seq 4001 len 1000
         <- PSH|ACK seq 5001 len 1000
         wait 100ms
@@ -257,9 +259,9 @@ fn three_segments_sacked_above_a_gap_make_it_lost() {
 fn a_delayed_acknowledgment_of_both_sides_of_a_hole_is_no_reordering() {
     let six = "write 6000
         <- ACK seq 1 len 1000
-        <- ACK seq 1001 len 1000
+        <- PSH|ACK seq 1001 len 1000
         <- ACK seq 2001 len 1000
-        <- ACK seq 3001 len 1000
+        <- PSH|ACK seq 3001 len 1000
         <- ACK seq 4001 len 1000
         <- PSH|ACK seq 5001 len 1000
         wait 100ms
@@ -284,7 +286,7 @@ fn rack_waits_a_quarter_of_the_round_trip_for_fewer() {
     accepted(
         "write 3000
         <- ACK seq 1 len 1000
-        <- ACK seq 1001 len 1000
+        <- PSH|ACK seq 1001 len 1000
         <- PSH|ACK seq 2001 len 1000
         wait 100ms
         -> ACK seq 1 ack 1 sack 1001-2001
@@ -307,9 +309,9 @@ fn without_sack_three_duplicates_start_newreno() {
         -> ACK seq 1 ack 1
         write 6000
         <- ACK seq 1 len 1000
-        <- ACK seq 1001 len 1000
+        <- PSH|ACK seq 1001 len 1000
         <- ACK seq 2001 len 1000
-        <- ACK seq 3001 len 1000
+        <- PSH|ACK seq 3001 len 1000
         <- ACK seq 4001 len 1000
         <- PSH|ACK seq 5001 len 1000
         wait 100ms
@@ -376,14 +378,14 @@ fn frto_sends_new_data_and_finds_the_timeout_spurious() {
             "{ACCEPTED}
             write 3000
             <- ACK seq 1 len 1000
-            <- ACK seq 1001 len 1000
+            <- PSH|ACK seq 1001 len 1000
             <- PSH|ACK seq 2001 len 1000
             wait 300ms
             <- ACK seq 1 len 1000
             write 4000
             -> ACK seq 1 ack 1001
             <- ACK seq 3001 len 1000
-            <- ACK seq 4001 len 1000
+            <- PSH|ACK seq 4001 len 1000
             # Never retransmitted, and acknowledged.
             -> ACK seq 1 ack 2001
             <- any
@@ -455,7 +457,7 @@ fn the_user_timeout_ends_a_connection_early() {
         <- PSH|ACK seq 1 len 10
         wait 600ms
         <- PSH|ACK seq 1 len 10
-        wait 100ms
+        wait 400ms
         event failed timedout",
     );
 }
@@ -527,14 +529,12 @@ fn pacing_spreads_a_window() {
         wait 100ms
         -> ACK seq 1 ack 10001
         <- ACK seq 10001 len 1000
-        # Who comes late gets half a segment's time back.
-        wait 5ms
-        <- ACK seq 11001 len 1000
+        <- PSH|ACK seq 11001 len 1000
+        # Who comes late gets half a frame's time back.
         wait 10ms
         <- ACK seq 12001 len 1000
-        wait 10ms
-        <- ACK seq 13001 len 1000
-        wait 10ms
+        <- PSH|ACK seq 13001 len 1000
+        wait 20ms
         <- PSH|ACK seq 14001 len 1000",
     );
 }
@@ -640,7 +640,7 @@ fn a_lost_retransmission_is_sent_again_without_a_timeout() {
         wait 1ms
         write 3000
         <- ACK seq 9001 len 1000
-        <- ACK seq 10001 len 1000
+        <- PSH|ACK seq 10001 len 1000
         <- PSH|ACK seq 11001 len 1000
         wait 110ms
         <- none
@@ -672,9 +672,10 @@ fn in_a_reduction_with_nothing_out_a_segment_may_go() {
     );
 }
 
-/// So many full segments from this number on.
-fn segments(from: u32, count: u32) -> String {
-    (0..count).map(|index| format!("<- ACK seq {} len 1000\n", from + 1000 * index)).collect()
+/// So many full segments from this number on, in large frames of `each`, which end with PSH.
+fn segments(from: u32, count: u32, each: u32) -> String {
+    let flags = |index: u32| if index % each == each - 1 { "PSH|ACK" } else { "ACK" };
+    (0..count).map(|index| format!("<- {} seq {} len 1000\n", flags(index), from + 1000 * index)).collect()
 }
 
 #[test]
@@ -685,7 +686,7 @@ fn a_writer_goes_on_when_a_third_of_the_buffer_is_free() {
         wait 100ms
         -> ACK seq 1 ack 1
         write 20000";
-    let first = segments(1, 8);
+    let first = segments(1, 8, 2);
     run(
         &[],
         &format!(
@@ -715,7 +716,7 @@ fn a_writer_goes_on_when_a_third_of_the_buffer_is_free() {
 
 #[test]
 fn a_writer_goes_on_when_half_of_what_may_wait_unsent_does() {
-    let (first, second) = (segments(1, 10), segments(10_001, 17));
+    let (first, second) = (segments(1, 10, 2), segments(10_001, 17, 17));
     run(
         &[],
         &format!(
@@ -736,5 +737,54 @@ fn a_writer_goes_on_when_half_of_what_may_wait_unsent_does() {
             <- ACK seq 28001 len 1000
             info notsent_bytes 4000"
         ),
+    );
+}
+
+#[test]
+fn what_more_held_back_leaves_with_an_acknowledgment() {
+    // tcp_push_pending_frames knows nothing of MSG_MORE, and PSH is for whoever writes without it.
+    accepted(
+        "write 1000
+        <- PSH|ACK seq 1 len 1000
+        write 500 more
+        <- none
+        -> ACK seq 1 ack 1001
+        <- ACK seq 1001 len 500",
+    );
+}
+
+#[test]
+fn a_flight_of_one_segment_is_probed_when_its_timeout_is_due() {
+    // tcp_schedule_loss_probe: "If the RTO formula yields an earlier time, then use that time."
+    run(
+        &[],
+        "listen
+        -> SYN seq 0 win 65535 mss 1000 sackok
+        <- SYN|ACK seq 0 ack 1
+        wait 100ms
+        -> ACK seq 1 ack 1
+        write 1000
+        <- PSH|ACK seq 1 len 1000
+        wait 300ms
+        <- PSH|ACK seq 1 len 1000
+        counter TCPLossProbes 1
+        counter TCPTimeouts 0
+        wait 300ms
+        <- PSH|ACK seq 1 len 1000
+        counter TCPTimeouts 1",
+    );
+}
+
+#[test]
+fn one_write_fills_the_buffer_that_it_begins() {
+    // tcp_sendmsg_locked asks sk_stream_memory_free before a buffer is begun, only: 32 segments, half of the peer's window, and what leaves.
+    run(
+        &[],
+        "listen sndbuf 4608
+        -> SYN seq 0 win 65535 mss 1000 sackok
+        <- SYN|ACK seq 0 ack 1
+        wait 100ms
+        -> ACK seq 1 ack 1 win 65535
+        info write_room_bytes 42000",
     );
 }

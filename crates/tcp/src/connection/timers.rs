@@ -316,7 +316,9 @@ impl Connection {
             return self.fail(env, error);
         }
         self.syn_retransmitted += 1;
-        self.recovery.timeouts_since.get_or_insert(env.now);
+        if self.state == State::SynSent {
+            self.recovery.timeouts_since.get_or_insert(env.now);
+        }
         env.count(Counter::TCPSynRetrans);
         env.count(Counter::RetransSegs);
         env.count(Counter::TCPTimeouts);
