@@ -97,10 +97,10 @@ async def check(env: Environment, hosts: list[str], scripts: list[Script], recor
 
 
 def hurry() -> None:
-    """All of this computes for seconds, and much of it is about milliseconds: it goes before what has the processors for minutes. Root may say so;
-    others have more scripts played twice."""
+    """The far end computes for seconds, and much of it is about milliseconds: it goes before what has the processors for minutes. Root may say so;
+    others have more scripts played twice. Stacks and programs stay as they are: some wait for each other without sleeping."""
     with contextlib.suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
 def main() -> int:

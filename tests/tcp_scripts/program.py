@@ -109,7 +109,7 @@ class Play:
         self.sent += taken
         return taken
 
-    def call_fill(self, name, piece="1000000", *flags):
+    def call_fill(self, name, piece="100000", *flags):
         """Writes until the socket takes no more."""
         taken = 0
         try:
