@@ -55,7 +55,8 @@ pub(crate) fn send(
     let Some(stream) = socket.stream() else { return Err(Errno::EPIPE) };
     let (Some(flow), credit) = (stream.flow, stream.credit) else { return Err(Errno::EPIPE) };
     // A write that is larger than what is free may still end in a buffer that has been begun (tcp_sendmsg_locked).
-    let room = if data.len() > credit { usize::try_from(info(socket, cx).write_room_bytes).unwrap_or(usize::MAX).max(credit) } else { credit };
+    let room =
+        if data.len() > credit { usize::try_from(info(socket, cx).write_room_bytes).unwrap_or(usize::MAX).max(credit) } else { credit };
     let taken = data.len().min(room).min(room_while_short(streams, socket, cx));
     let Some(stream) = sockets.get_mut(s)?.stream_mut() else { return Err(Errno::EPIPE) };
     if taken == 0 {

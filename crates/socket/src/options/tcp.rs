@@ -122,14 +122,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
         Get::Int(|a| Ok(a.stream()?.transport.defer_accept.as_secs() as i32)),
     ),
-    row(
-        SOL_TCP,
-        TCP_WINDOW_CLAMP,
-        "TCP_WINDOW_CLAMP",
-        Stream,
-        Set::Int(set_window_clamp),
-        Get::Int(window_clamp),
-    ),
+    row(SOL_TCP, TCP_WINDOW_CLAMP, "TCP_WINDOW_CLAMP", Stream, Set::Int(set_window_clamp), Get::Int(window_clamp)),
     row(
         SOL_TCP,
         TCP_INFO,

@@ -56,8 +56,18 @@ impl Connection {
 
     fn check(&self) -> Result<(), Damage> {
         let (send, receive) = (&self.send, &self.receive);
-        let positions =
-            [send.una, send.next, send.window_seq, send.urgent, send.small, send.pushed, send.tail, self.queue.end(), receive.next, receive.window_base];
+        let positions = [
+            send.una,
+            send.next,
+            send.window_seq,
+            send.urgent,
+            send.small,
+            send.pushed,
+            send.tail,
+            self.queue.end(),
+            receive.next,
+            receive.window_base,
+        ];
         let more = [receive.last_ack_sent, receive.urgent.unwrap_or(0), self.recovery.high, self.recovery.tlp_high.unwrap_or(0)];
         let counts = [send.credit, send.below, receive.delivered, self.delivery.bytes, self.delivery.round_end, self.delivery.app_limited];
         let sizes = [send.window, send.window_max, send.buffer, receive.window, receive.buffer, self.announced_mss, self.path.mtu];
