@@ -151,7 +151,10 @@ class Place:
 
     def _native(self) -> None:
         with inside(self.namespace):
-            self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            try:
+                self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            except PermissionError:
+                raise Failure("/dev/net/tun is not for this user: run it as root") from None
             fcntl.ioctl(self.fd, TUNSETIFF, struct.pack("16sH14x", b"script", IFF_TUN | IFF_NO_PI))
         self.namespace.enable_ipv6()
         for name, value in self.settings.items():
