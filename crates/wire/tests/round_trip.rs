@@ -139,7 +139,10 @@ fn tcp_options() -> impl Strategy<Value = Options> {
                 sack_permitted,
                 timestamps: times.map(|(value, echo)| Timestamps { value, echo }),
                 sack: sack.into_iter().map(|(start, end)| (Seq(start), Seq(end))).collect(),
-                fast_open: fast_open.map(|(cookie, experimental)| FastOpen { cookie, experimental }),
+                // Others are no cookies, and are not read as such.
+                fast_open: fast_open
+                    .filter(|(cookie, _)| cookie.is_empty() || cookie.len() >= 4 && cookie.len() % 2 == 0)
+                    .map(|(cookie, experimental)| FastOpen { cookie, experimental }),
                 user_timeout: timeout.map(|(minutes, value)| UserTimeout { minutes, value }),
                 ..Options::default()
             };
