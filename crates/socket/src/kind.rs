@@ -97,6 +97,6 @@ pub static KIND: Kind = Kind {
     counters: COUNTERS,
     owns: &[Table::Sockets],
     asks: Table::ALL,
-    state_version: 1,
+    state_version: 2,
     ..Kind::EMPTY
 };
