@@ -9,7 +9,7 @@ import time
 LIMIT = 0.033
 # Limits of sockets count in ticks, of which the first may be a part (sock_sndtimeo, schedule_timeout): a kernel has 100 to 1000 in a second.
 TICK = 0.01
-ROUNDS = 25
+ROUNDS = 12
 END = threading.Event()
 
 
