@@ -21,6 +21,9 @@ BESIDE_SECONDS_MAX = 2.0 * PATIENCE
 OPTIONS, WINDOW = "<mss 1000,sackok,nop,wscale 8>", 1000
 # The round trip: every acknowledgment of something new comes so late. Longer than what delays an acknowledgment (40 ms), and than what a busy machine adds.
 ROUND_TRIP_SECONDS = 0.08
+# The same after blocks: most of what is acknowledged then went out twice. A retransmission acknowledged sooner than the shortest round trip ever seen
+# counts as superfluous for RACK: were all trips equal, a millisecond of noise would decide.
+REPAIR_SECONDS = 0.1
 BEHIND_SECONDS = 0.01
 # What is recorded may come a tick of the kernel's later.
 TICK_SECONDS = 0.006
@@ -155,7 +158,8 @@ class Play:
         if advances or any(word.startswith("sack ") for word in words.options):
             self.acknowledged = max(acknowledged, self.acknowledged)
             # Blocks about one flight come close behind each other: a tail probe is due after two round trips.
-            await asyncio.sleep(ROUND_TRIP_SECONDS if advances or not self.reported else BEHIND_SECONDS)
+            seconds = BEHIND_SECONDS if self.reported else ROUND_TRIP_SECONDS
+            await asyncio.sleep(REPAIR_SECONDS if self.reported and advances else seconds)
             self.reported = not advances
 
     def put(self, text: str) -> None:
