@@ -1,5 +1,6 @@
 //! The settings that a node's connections share, with Linux's defaults (net.ipv4.tcp_*, Documentation/networking/ip-sysctl.rst, 6.18).
 
+use crate::congestion::hystart;
 use weft_core::Duration;
 
 /// Settings of all connections of a node. Durations that Linux fixes in its headers are here too, so that an experiment can vary them.
@@ -7,6 +8,8 @@ use weft_core::Duration;
 pub struct Config {
     /// Congestion control of sockets that chose none.
     pub congestion: String,
+    /// How cubic leaves slow start.
+    pub hystart: hystart::Kind,
     /// Largest segment to announce and to send, bytes of payload without options; 0: what the path allows.
     pub mss: u32,
     /// Offer and accept selective acknowledgments (tcp_sack).
@@ -118,6 +121,7 @@ impl Default for Config {
         let (millis, secs) = (Duration::from_millis, Duration::from_secs);
         Config {
             congestion: "cubic".to_owned(),
+            hystart: hystart::Kind::default(),
             mss: 0,
             sack: true,
             dsack: true,

@@ -84,6 +84,10 @@ pub struct AckSample {
     pub sample_app_limited: bool,
     /// The ACK may have waited for the peer's delayed-ACK timer.
     pub maybe_delayed: bool,
+    /// The rate that sizes frames, bytes per second.
+    pub pacing_rate_bytes_per_s: u64,
+    /// What is sent is spread by that rate.
+    pub paced: bool,
     /// When pacing lets the next frame leave; in the past when it may now.
     pub next_departure: Instant,
     /// The ACK carried ECN-Echo.
@@ -224,6 +228,14 @@ pub trait CongestionControl: Send + Debug {
     /// A random number of this connection's own, before `init`: for controls that must not act in step with others.
     fn seed(&mut self, seed: u64) {
         let _ = seed;
+    }
+    /// How slow start is left, before `init`: for controls that use HyStart.
+    fn set_hystart(&mut self, kind: hystart::Kind) {
+        let _ = kind;
+    }
+    /// By what the last ACK ended slow start.
+    fn detected(&self) -> Option<hystart::Detected> {
+        None
     }
     /// The smallest round-trip time that the connection has measured by now, after `init`: for controls that go by it.
     fn learn_min_rtt(&mut self, min_rtt: Duration) {

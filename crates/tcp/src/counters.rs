@@ -110,6 +110,10 @@ counters! {
     TCPSynRetrans "SYNs and SYN|ACKs sent again",
     TCPOrigDataSent "data segments sent for the first time",
     TCPDelivered "data segments delivered to peers",
+    TCPHystartTrainDetect "slow starts ended by a train of acknowledgments",
+    TCPHystartTrainCwnd "their windows, segments",
+    TCPHystartDelayDetect "slow starts ended by round trips that took longer",
+    TCPHystartDelayCwnd "their windows, segments",
     TCPAutoTuned "receive buffers grown",
     TCPUrgentReceived "urgent pointers received",
 }

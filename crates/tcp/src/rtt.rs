@@ -104,15 +104,22 @@ impl RttEstimator {
     pub fn on_sample(&mut self, now: Instant, rtt: Duration, snd_una: Seq, snd_nxt: Seq, maybe_delayed: bool) {
         let sample_ns = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX).clamp(1, SAMPLE_NS_MAX);
         self.latest_ns = sample_ns;
-        if !(maybe_delayed && self.min_rtt.get().is_some_and(|minimum_ns| sample_ns > minimum_ns)) {
-            self.min_rtt.update(now, sample_ns);
-        }
+        self.on_delay(now, rtt, maybe_delayed);
         if self.srtt_x8_ns == 0 {
             self.first_sample(sample_ns, snd_nxt);
         } else {
             self.next_sample(sample_ns, snd_una, snd_nxt);
         }
         self.backoffs = 0;
+    }
+
+    /// A round trip that is for the minimum only: an ACK of many segments measures the first one for the timeout, and the last one for this
+    /// (tcp_update_rtt_min).
+    pub fn on_delay(&mut self, now: Instant, rtt: Duration, maybe_delayed: bool) {
+        let sample_ns = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX).clamp(1, SAMPLE_NS_MAX);
+        if !(maybe_delayed && self.min_rtt.get().is_some_and(|minimum_ns| sample_ns > minimum_ns)) {
+            self.min_rtt.update(now, sample_ns);
+        }
     }
 
     /// RFC 6298 §2.2: "SRTT <- R, RTTVAR <- R/2, RTO <- SRTT + max (G, K*RTTVAR)".

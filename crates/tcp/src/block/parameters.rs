@@ -1,6 +1,7 @@
 //! The block's parameters: one list from which the rows, reading and writing are made.
 
 use crate::config::Config;
+use crate::congestion::hystart::Kind;
 use weft_core::control::{ControlError, Value};
 use weft_core::{Duration, Parameter, ParameterType};
 
@@ -61,6 +62,15 @@ impl Setting for String {
     }
 }
 
+impl Setting for Kind {
+    fn read(&self) -> Value {
+        self.name().into()
+    }
+    fn write(&mut self, value: &Value) {
+        *self = value.as_str().and_then(Kind::named).unwrap_or(*self);
+    }
+}
+
 const fn number(min: u64, max: u64) -> ParameterType {
     ParameterType::Unsigned { min, max }
 }
@@ -94,6 +104,7 @@ const MEMORY: ParameterType = number(4096, 1 << 40);
 
 parameters! {
     "congestion" ParameterType::Choice(crate::congestion::NAMES), "\"cubic\"", congestion, "congestion control of sockets that chose none";
+    "hystart" ParameterType::Choice(Kind::NAMES), "\"hystart\"", hystart, "how cubic leaves slow start before a loss: as Linux, by RFC 9406, or not";
     "mss" number(0, 65_535), "0", mss, "largest segment to announce in SYN and to send, bytes without options; 0: what the path allows";
     "sack" ParameterType::Bool, "true", sack, "offer and accept selective acknowledgments (RFC 2018)";
     "dsack" ParameterType::Bool, "true", dsack, "report duplicates by SACK (RFC 2883)";

@@ -326,7 +326,7 @@ impl Field for crate::connection::TimeWait {
 weft_core::fields!(struct Record { tuple, flow, wait, until, answered });
 
 weft_core::fields!(struct Config {
-    congestion, mss, sack, dsack, timestamps, window_scaling, ecn, keepalive_time, keepalive_interval, keepalive_probes, fin_timeout, time_wait,
+    congestion, hystart, mss, sack, dsack, timestamps, window_scaling, ecn, keepalive_time, keepalive_interval, keepalive_probes, fin_timeout, time_wait,
     syn_retries, syn_linear_timeouts, synack_retries, retries1, retries2, orphan_retries, initial_window, receive_buffer, send_buffer, memory,
     tsq_bytes, pacing, unsent_low_water, syn_backlog, fastopen, mtu_probing, base_mss, mtu_probe_floor, syncookies, time_wait_max, connections_max,
     challenge_ack_limit, reset_limit, rto_min, rto_max, rto_initial, delayed_ack_min, delayed_ack_max, compressed_acks_max,

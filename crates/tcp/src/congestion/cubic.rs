@@ -13,7 +13,7 @@
 //! In congestion avoidance the window grows by whole segments, as in Linux, so that the sender never has a fraction of one to spend.
 
 use super::episode::Episode;
-use super::hystart::{self, HyStart};
+use super::hystart::{self, Classic, Detected, HystartPlusPlus, Kind};
 use super::{AckSample, CWND_BYTES_MAX, CongestionControl, CongestionEvent, SEGMENT_BYTES_MAX, Window, initial_window_bytes};
 use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant};
@@ -36,6 +36,8 @@ const SAME_WINDOW_JIFFIES: u64 = 7;
 /// Without a known plateau the window grows by 1/20 per round trip at least (Linux): after the end of slow start without a loss, and after
 /// a timeout.
 const UNKNOWN_PLATEAU_DIVISOR: u64 = 20;
+/// "Discard delay samples right after fast recovery" (cubictcp_acked).
+const UNSAMPLED: Duration = Duration::from_secs(1);
 
 /// A stretch of congestion avoidance: RFC 9438's `t_epoch` and what is fixed with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +75,10 @@ weft_core::fields!(struct Before { epoch, w_max_bytes });
 #[derive(Clone, Debug, Default)]
 pub struct Cubic {
     episode: Episode,
-    hystart: HyStart,
+    /// Which of the two ends slow start.
+    kind: Kind,
+    hystart: Classic,
+    hystart_plus_plus: HystartPlusPlus,
     epoch: Option<Epoch>,
     /// RFC 9438's `W_max`, whole segments; 0: unknown.
     w_max_bytes: u32,
@@ -81,11 +86,13 @@ pub struct Cubic {
     acked_bytes: u64,
     /// Smallest round-trip time since the start or the last timeout; zero: none.
     delay_min: Duration,
+    /// What the last ACK ended slow start by.
+    detected: Option<Detected>,
     /// The last ACK or pause, to leave out time in which the window was not used.
     last_at: Instant,
     before: Before,
 }
-weft_core::fields!(struct Cubic { episode, hystart, epoch, w_max_bytes, acked_bytes, delay_min, last_at, before });
+weft_core::fields!(struct Cubic { episode, kind, hystart, hystart_plus_plus, epoch, w_max_bytes, acked_bytes, delay_min, detected, last_at, before });
 
 impl Cubic {
     /// A fresh instance.
@@ -175,16 +182,17 @@ impl Cubic {
             w.cwnd_bytes
         };
         self.acked_bytes = 0;
-        self.hystart.congestion();
+        self.hystart_plus_plus.congestion();
         // "ssthresh = max(ssthresh, 2)": in set_ssthresh.
         w.set_ssthresh(u64::from(w.cwnd_bytes) * BETA.0 / BETA.1);
     }
 
-    fn timeout(&mut self, w: &mut Window) {
+    fn timeout(&mut self, now: Instant, w: &mut Window) {
         if self.episode.timeout(w) {
             self.reduce(w);
         }
-        self.hystart.congestion();
+        self.hystart.timeout(now);
+        self.hystart_plus_plus.congestion();
         // RFC 9438 §4.8: "During the first congestion avoidance stage after a timeout, CUBIC increases its congestion window size using
         // Figure 1, where t is the elapsed time since the beginning of the current congestion avoidance stage, K is set to 0, and W_max is
         // set to the congestion window size at the beginning of the current congestion avoidance stage."
@@ -204,6 +212,20 @@ impl Cubic {
         self.last_at = now;
     }
 
+    /// What an acknowledgment says of the delay, whatever else it says (cubictcp_acked).
+    fn sample_delay(&mut self, ack: &AckSample, w: &mut Window) {
+        let young = self.epoch.is_some_and(|epoch| ack.now.since(epoch.start) < UNSAMPLED);
+        let Some(rtt) = ack.rtt.filter(|_| !young) else { return };
+        self.delay_min = if self.delay_min.is_zero() { rtt } else { self.delay_min.min(rtt) };
+        if self.kind == Kind::Classic && w.in_slow_start() {
+            let segments = w.cwnd_bytes / w.segment_bytes();
+            self.detected = self.hystart.on_ack(ack, rtt, self.delay_min, segments);
+            if self.detected.is_some() {
+                w.set_ssthresh(w.cwnd_bytes.into());
+            }
+        }
+    }
+
     /// RFC 9438 §4.2: "The elapsed time t in Figure 1 MUST NOT include periods during which cwnd has not been updated due to
     /// application-limited behavior".
     fn leave_out(&mut self, pause: Duration, now: Instant) {
@@ -219,7 +241,7 @@ impl CongestionControl for Cubic {
     }
 
     fn init(&mut self, w: &mut Window, now: Instant) {
-        *self = Cubic { last_at: now, ..Cubic::new() };
+        *self = Cubic { last_at: now, kind: self.kind, ..Cubic::new() };
         w.ssthresh_bytes = u32::MAX;
         w.set_cwnd(u64::from(initial_window_bytes(w.mss, 0)));
     }
@@ -228,9 +250,8 @@ impl CongestionControl for Cubic {
         self.episode.on_ack(ack);
         let passed = ack.now.since(self.last_at);
         self.last_at = ack.now;
-        if let Some(rtt) = ack.rtt {
-            self.delay_min = if self.delay_min.is_zero() { rtt } else { self.delay_min.min(rtt) };
-        }
+        self.detected = None;
+        self.sample_delay(ack, w);
         if ack.in_recovery || ack.newly_acked_bytes == 0 {
             return;
         }
@@ -244,11 +265,12 @@ impl CongestionControl for Cubic {
             // RFC 9406 §4.3: "An implementation SHOULD use HyStart++ only for the initial slow start (when the ssthresh is at its initial
             // value of arbitrarily high per [RFC5681]) and fall back to using standard slow start for the remainder of the connection
             // lifetime."
-            if w.ssthresh_bytes == u32::MAX {
-                acked_bytes = self.hystart.on_ack(ack);
-                if self.hystart.phase() == hystart::Phase::Done {
+            if w.ssthresh_bytes == u32::MAX && self.kind == Kind::PlusPlus {
+                acked_bytes = self.hystart_plus_plus.on_ack(ack);
+                if self.hystart_plus_plus.phase() == hystart::Phase::Done {
                     w.slow_start(acked_bytes);
                     w.set_ssthresh(w.cwnd_bytes.into());
+                    self.detected = Some(Detected::Delay);
                     return;
                 }
             }
@@ -272,7 +294,7 @@ impl CongestionControl for Cubic {
                 self.reduce(w);
                 w.set_cwnd(w.ssthresh_bytes.into());
             }
-            CongestionEvent::Timeout => self.timeout(w),
+            CongestionEvent::Timeout => self.timeout(now, w),
             CongestionEvent::Restart { .. } => {}
             CongestionEvent::Idle(idle) => {
                 self.leave_out(now.since(self.last_at).min(idle), now);
@@ -284,6 +306,14 @@ impl CongestionControl for Cubic {
         }
     }
 
+    fn set_hystart(&mut self, kind: Kind) {
+        self.kind = kind;
+    }
+
+    fn detected(&self) -> Option<Detected> {
+        self.detected
+    }
+
     fn pacing_rate_bytes_per_s(&self, _w: &Window, _srtt: Duration) -> Option<u64> {
         None
     }
@@ -292,7 +322,8 @@ impl CongestionControl for Cubic {
         let mut rows = vec![
             ("w_max_bytes", self.w_max_bytes.into()),
             ("delay_min_us", u64::try_from(self.delay_min.as_micros()).unwrap_or(u64::MAX)),
-            ("hystart_phase", self.hystart.phase() as u64),
+            ("hystart_phase", self.hystart_plus_plus.phase() as u64),
+            ("hystart_found", self.hystart.found().into()),
         ];
         if let Some(epoch) = &self.epoch {
             rows.extend([("k_us", epoch.k_us), ("origin_bytes", epoch.origin_bytes.into()), ("reno_bytes", epoch.reno_bytes)]);

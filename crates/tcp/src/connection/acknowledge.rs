@@ -7,6 +7,7 @@ use super::outstanding::Sent;
 use super::timers::Timer;
 use super::{Connection, Phase};
 use crate::congestion::AckSample;
+use crate::congestion::hystart::Detected;
 use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_core::{Duration, Instant, Reason};
@@ -340,9 +341,17 @@ impl Connection {
         };
         let sample = acked.or(sacked).or_else(stamped)?;
         let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
-        let delayed = ack.segments <= 1 && ack.sacked == 0;
+        let delayed = self.may_be_delayed(ack);
         self.rtt.on_sample(now, sample, una, next, delayed);
-        last.or(ack.last_sacked.map(|at| (now - at).max(floor))).or(Some(sample))
+        // tcp_clean_rtx_queue: `ca_rtt_us` is of what was sent last, and of what was reported before what was acknowledged.
+        let latest = ack.last_sacked.map(|at| (now - at).max(floor)).or(last).unwrap_or(sample);
+        self.rtt.on_delay(now, latest, delayed);
+        Some(latest)
+    }
+
+    /// One segment that was no full one: the peer may have waited for more (FLAG_ACK_MAYBE_DELAYED).
+    fn may_be_delayed(&self, ack: &Ack) -> bool {
+        ack.segments == 1 && ack.sacked == 0 && ack.acked < self.mss && !ack.retransmitted
     }
 
     /// tcp_check_sack_reordering: something arrived that was sent before what arrived earlier.
@@ -371,6 +380,7 @@ impl Connection {
         if ack.acked == 0 && ack.sacked == 0 && ack.lost == 0 {
             return;
         }
+        let (pacing_rate_bytes_per_s, paced) = self.rate();
         let sample = AckSample {
             now: env.now,
             newly_acked_bytes: ack.acked,
@@ -389,8 +399,9 @@ impl Connection {
             delivery_rate_bytes_per_s: rate,
             prior_delivered_bytes: ack.rate.prior_delivered,
             sample_app_limited: ack.rate.app_limited,
-            // One segment that was no full one (FLAG_ACK_MAYBE_DELAYED).
-            maybe_delayed: ack.segments == 1 && ack.sacked == 0 && ack.acked < self.mss && !ack.retransmitted,
+            maybe_delayed: self.may_be_delayed(ack),
+            pacing_rate_bytes_per_s,
+            paced: paced || env.config.pacing,
             next_departure: self.pacer.next_send_at(),
             ece: ack.ece,
             round_start,
@@ -398,9 +409,24 @@ impl Connection {
             snd_nxt: self.send.space.seq(self.send.next),
             in_recovery: reducing,
         };
+        let threshold = self.window.ssthresh_bytes;
         self.control.on_ack(&sample, &mut self.window);
+        if self.window.ssthresh_bytes != threshold {
+            self.count_hystart(env);
+        }
         if self.control.limits_itself() {
             self.note_app_limited();
         }
+    }
+
+    /// Slow start ended by itself: how, and with which window.
+    fn count_hystart(&self, env: &mut Env<'_>) {
+        let (times, windows) = match self.control.detected() {
+            Some(Detected::Train) => (Counter::TCPHystartTrainDetect, Counter::TCPHystartTrainCwnd),
+            Some(Detected::Delay) => (Counter::TCPHystartDelayDetect, Counter::TCPHystartDelayCwnd),
+            None => return,
+        };
+        env.count(times);
+        env.out.counters.add(windows, u64::from(self.window.cwnd_bytes / self.mss.max(1)));
     }
 }

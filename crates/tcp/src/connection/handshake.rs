@@ -146,6 +146,7 @@ impl Connection {
         let name = setup.options.congestion.as_deref().unwrap_or(&config.congestion);
         let mut control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
         control.seed(setup.control_seed);
+        control.set_hystart(config.hystart);
         let buffer = setup.options.send_buffer.unwrap_or(config.send_buffer[1]);
         let bounds = RtoBounds { min: config.rto_min, max: config.rto_max, initial: config.rto_initial };
         Connection {

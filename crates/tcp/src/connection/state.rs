@@ -43,6 +43,7 @@ impl Connection {
     pub(super) fn change_control(&mut self, env: &mut Env<'_>, name: &str) -> Result<(), StreamError> {
         let mut control = congestion::by_name(name).ok_or(StreamError::NoEntry)?;
         control.seed(self.control_seed);
+        control.set_hystart(env.config.hystart);
         if self.state.is_synchronised() && control.name() != self.control.name() {
             // The window goes on; only what is learned about it starts afresh.
             let before = self.window;

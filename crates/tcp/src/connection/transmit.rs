@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// The rate that paces this connection and sizes its frames, bytes per second.
-    fn rate(&self) -> (u64, bool) {
+    pub(super) fn rate(&self) -> (u64, bool) {
         let srtt = self.rtt.srtt().unwrap_or_default();
         let most = self.options.pacing_rate_max;
         match self.control.pacing_rate_bytes_per_s(&self.window, srtt) {

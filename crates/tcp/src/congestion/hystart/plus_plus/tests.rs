@@ -2,14 +2,14 @@ use super::*;
 
 /// A sender in slow start: rounds of ACKs with given round-trip times.
 struct Sender {
-    hystart: HyStart,
+    hystart: HystartPlusPlus,
     una: u32,
     nxt: u32,
 }
 
 impl Sender {
     fn new() -> Sender {
-        Sender { hystart: HyStart::new(), una: 0, nxt: 10_000 }
+        Sender { hystart: HystartPlusPlus::new(), una: 0, nxt: 10_000 }
     }
 
     /// One round of `count` ACKs of 1000 bytes, all with this round-trip time; the last one ends it. Returns by how much the window may
@@ -107,7 +107,7 @@ fn a_round_trip_below_the_baseline_resumes_slow_start() {
 /// The quarter is exact over many small ACKs.
 #[test]
 fn no_byte_is_lost_in_the_division() {
-    let mut hystart = HyStart { phase: Phase::Conservative, ..HyStart::new() };
+    let mut hystart = HystartPlusPlus { phase: Phase::Conservative, ..HystartPlusPlus::new() };
     let one = AckSample { newly_acked_bytes: 1, snd_nxt: Seq(1 << 20), ..AckSample::default() };
     assert_eq!((0..999).map(|_| hystart.on_ack(&one)).sum::<u32>(), 249);
 }
@@ -124,7 +124,7 @@ fn congestion_ends_it_for_good() {
 /// Rounds are bounded by sequence numbers, around the wrap too.
 #[test]
 fn rounds_go_around_the_sequence_wrap() {
-    let mut sender = Sender { hystart: HyStart::new(), una: u32::MAX - 5_000, nxt: u32::MAX - 4_000 };
+    let mut sender = Sender { hystart: HystartPlusPlus::new(), una: u32::MAX - 5_000, nxt: u32::MAX - 4_000 };
     let end = Seq(sender.nxt);
     let at = |una: Seq, nxt: Seq| AckSample {
         newly_acked_bytes: 1,
