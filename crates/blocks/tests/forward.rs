@@ -88,7 +88,11 @@ fn weft_forwards_as_linux_does() {
             case[key].as_array().unwrap().iter().map(|frame| normalised(&hex(frame.as_str().unwrap()))).collect()
         };
         let expected = [expected("near"), expected("far")];
-        let ours = through(&mut router(), Frame::ingress(&hex(case["sent"].as_str().unwrap())));
+        let mut router = router();
+        if let Some(mode) = name.strip_prefix("rp_filter ").and_then(|rest| rest.get(..1)) {
+            router.set("ip4", "rp_filter", mode.parse::<u64>().unwrap().into());
+        }
+        let ours = through(&mut router, Frame::ingress(&hex(case["sent"].as_str().unwrap())));
         let ours = ours.map(|frames| frames.iter().map(|frame| normalised(frame)).collect::<Vec<_>>());
         forwarded += ours[1].len();
         told += ours[0].len();

@@ -53,6 +53,7 @@ reasons! {
     NeighbourPendingFull "neighbour-pending-full" "too many packets wait for this neighbour's address",
     NeighbourFailed "neighbour-failed" "the neighbour did not answer address resolution",
     MartianSource "martian-source" "source address that no host may have",
+    ReversePath "reverse-path" "rp_filter: the source is reached another way, or not at all",
     RateLimited "rate-limited" "over the rate limit for such answers",
     SocketBufferFull "socket-buffer-full" "the socket's receive buffer is full",
     ListenOverflow "listen-overflow" "the listener's accept queue is full",

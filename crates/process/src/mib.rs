@@ -96,7 +96,10 @@ pub(crate) fn file(name: &str, all: &Counters, forwards: bool, ttl: u64) -> Opti
             group(&mut text, "UdpLite", UDP, |_| "0".to_owned());
         }
         "netstat" => {
-            group(&mut text, "TcpExt", TCP_EXT, |name| count(all, "tcp", name).to_string());
+            group(&mut text, "TcpExt", TCP_EXT, |name| match name {
+                "IPReversePathFilter" => count(all, "ip4", name).to_string(),
+                _ => count(all, "tcp", name).to_string(),
+            });
             group(&mut text, "IpExt", IP_EXT, |name| count(all, "ip4", name).to_string());
         }
         "snmp6" => {

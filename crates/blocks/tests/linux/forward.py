@@ -2,7 +2,8 @@
 """Asks this machine's Linux how it forwards, and writes forward.json.
 
 Needs root, `ip` and Python 3.9. The kernel is a router: eth0 is 10.0.0.1/24, eth1 10.1.0.1/24 with an MTU of 1400; a packet socket is at the other
-end of each, 10.0.0.2 and 10.1.0.2. What is sent comes in on eth0. `send_redirects` is off: weft sends none (docs/linux-notes/ip.md).
+end of each, 10.0.0.2 and 10.1.0.2. What is sent comes in on eth0. `send_redirects` is off: weft sends none (docs/linux-notes/ip.md). Cases named
+"rp_filter N, …" are asked with that setting.
 """
 
 import json
@@ -20,6 +21,8 @@ from make import ALL, OUR_IP, OUR_MAC, PEER_IP, PEER_MAC, ethernet, icmp, ip, ru
 KERNEL, PEER = f"weft-forw-k{os.getpid()}", f"weft-forw-p{os.getpid()}"
 FAR = "10.1.0.2"
 ROUTES = ["172.16.0.0/12 via 10.1.0.2", "unreachable 198.51.100.0/24", "prohibit 203.0.113.0/24", "blackhole 192.88.99.0/24"]
+# Reached through eth0, as they should be, on the network and through a gateway; through eth1; not at all, for four reasons.
+SOURCES = ["10.0.0.2", "9.9.9.9", "10.1.0.2", "172.16.0.9", "8.8.8.8", "198.51.100.1", "203.0.113.1", "192.88.99.1"]
 DONT, MORE = 0x4000, 0x2000
 
 
@@ -109,7 +112,15 @@ def cases() -> list[tuple[str, bytes]]:
         ("strict source route", via(b"\x89\x07\x04" + socket.inet_aton("10.1.0.2"))),
         ("loose source route, ttl 1", via(b"\x83\x07\x04" + socket.inet_aton("10.1.0.2"), ttl=1)),
         ("malformed option, no route", ethernet(ip(data, 17, dst="8.8.8.8", options=b"\x01\x07\x2c"))),
+        *((f"rp_filter {mode}, {way}, from {source}", frame) for mode in (1, 2) for source in SOURCES for way, frame in (
+            ("on", to("172.16.5.5", src=source)),
+            ("to the router", ethernet(ip(icmp(8, 0), 1, src=source, dst=OUR_IP))),
+        )),
     ]
+
+
+def set_filter(mode: int) -> None:
+    run("ip", "netns", "exec", sys.argv[2], "sh", "-c", f"echo {mode} > /proc/sys/net/ipv4/conf/all/rp_filter")
 
 
 def inside() -> None:
@@ -122,6 +133,7 @@ def inside() -> None:
     for name, frame in cases():
         # ip_error takes a second's worth of tokens of the source for each "unreachable", and icmp_ratelimit 0 keeps none of them longer.
         time.sleep(1.1)
+        set_filter(int(name.split()[1].rstrip(",")) if name.startswith("rp_filter") else 0)
         wires[0].send(frame)
         out, end = [[], []], time.monotonic() + 0.06
         while (left := end - time.monotonic()) > 0:
@@ -161,7 +173,7 @@ def main() -> None:
             ip neighbour replace {PEER_IP} lladdr {PEER_MAC.hex(':')} dev eth0 nud permanent
             ip neighbour replace {FAR} lladdr 02:00:00:00:01:02 dev eth1 nud permanent""")
         time.sleep(1)
-        output = subprocess.run(["ip", "netns", "exec", PEER, sys.executable, __file__, "inside"],
+        output = subprocess.run(["ip", "netns", "exec", PEER, sys.executable, __file__, "inside", KERNEL],
                                 check=True, stdout=subprocess.PIPE, text=True).stdout
     finally:
         for name in (KERNEL, PEER):

@@ -3,7 +3,7 @@
 use super::options::{Found, Problem, Stamp, check, record};
 use super::*;
 use std::net::Ipv4Addr;
-use weft_core::table::{AddressKind, Traffic};
+use weft_core::table::{AddressKind, RouteKind, Traffic};
 use weft_wire::ipv4::{self, HEADER_LEN, Header};
 use weft_wire::{Error, Protocol};
 
@@ -167,7 +167,17 @@ impl Ip4 {
             // So that `forwards` knows its name.
             self.facts.get(interface, cx);
         }
-        let verdict = match self.destination(interface, src, dst, cx) {
+        let destination = self.destination(interface, src, dst, cx);
+        let taken = match destination {
+            Destination::Here | Destination::Broadcast | Destination::Group => true,
+            Destination::Elsewhere => self.forwards(interface),
+            Destination::Nowhere | Destination::Martian => false,
+        };
+        if taken && !self.comes_the_right_way(interface, src, dst, meta.tos) {
+            self.counters[count::REVERSE_PATH] += 1;
+            return Err(Verdict::Drop(Reason::ReversePath));
+        }
+        let verdict = match destination {
             Destination::Here => {
                 *self.accepted.place(src) = (src, dst, interface, generation);
                 return Ok(true);
@@ -220,6 +230,20 @@ impl Ip4 {
             AddressKind::Multicast | AddressKind::Unspecified => Destination::Nowhere,
             AddressKind::Other => Destination::Elsewhere,
         }
+    }
+
+    /// RFC 3704 §2.2 and §2.3 (Linux __fib_validate_source): would an answer leave where the packet came in? With 2 it is enough that it would leave.
+    fn comes_the_right_way(&self, interface: InterfaceIndex, src: Ipv4Addr, dst: Ipv4Addr, tos: u8) -> bool {
+        // ip_route_input_slow: "if (!ipv4_is_zeronet(saddr))".
+        if self.rp_filter == 0 || interface == InterfaceIndex::LOOPBACK || src.octets()[0] == 0 {
+            return true;
+        }
+        let back = self.followed(src, Some(dst), None, Traffic { tos, ..Traffic::default() });
+        let Some(back) = back.filter(|route| route.kind == RouteKind::Unicast) else { return false };
+        // fib_info_nh_uses_dev: any of its next hops.
+        let same = back.row().each().any(|route| route.interface == interface);
+        // "if (no_addr) goto last_resort;"
+        same || (self.rp_filter == 2 && self.addresses.of_interface(interface).next().is_some())
     }
 
     /// Is anybody here in this group? RFC 1112 §7.2: every host is in 224.0.0.1; the owner of Groups knows of others.

@@ -139,6 +139,13 @@ const PARAMETERS: &[Parameter] = &[
         doc: "tell hosts of a better first hop on their own link, where this node sends on (Linux send_redirects)",
     },
     Parameter {
+        name: "rp_filter",
+        value: ParameterType::Unsigned { min: 0, max: 2 },
+        default: "0",
+        live: true,
+        doc: "packets are refused whose source is not reached through the interface they came in by: 0: none, 1: those, 2: whose source is not reached at all (RFC 3704; Linux rp_filter, of the whole node)",
+    },
+    Parameter {
         name: "promote_secondaries",
         value: ParameterType::Bool,
         default: "false",
@@ -236,6 +243,7 @@ const COUNTERS: &[Counter] = &[
         name: "RoutesRefused",
         text: "routes that were not taken because there were as many as a node may have, or next hops as a route may",
     },
+    Counter { name: "IPReversePathFilter", text: "received packets that rp_filter refused" },
 ];
 
 /// Positions in [`KIND`]'s counters.
@@ -276,5 +284,6 @@ pub(super) mod count {
     pub const OUT_REDIRECTS: usize = 33;
     pub const RULES_REFUSED: usize = 34;
     pub const ROUTES_REFUSED: usize = 35;
-    pub const ALL: usize = 36;
+    pub const REVERSE_PATH: usize = 36;
+    pub const ALL: usize = 37;
 }
