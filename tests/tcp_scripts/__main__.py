@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import sys
 import time
@@ -26,27 +27,21 @@ from .play import Play
 
 # Plays beside each other: they sleep more than they compute.
 AT_ONCE = 48
-# What differs this often differs; once may be chance, on a machine that has other work.
-TRIES = 3
+# What differs may be chance, on a machine that has other work: it is played so often again, alone. Where so many differ nobody waits for that.
+TRIES_ALONE, AGAIN_MAX = 4, 60
 FAMILIES = {"IPv4": False, "IPv6": True}
 
 
 async def played(place: Place, script: Script, six: bool) -> str:
     """What differs from the script; nothing: all is as it says."""
-    said = ""
-    for _ in range(TRIES):
-        try:
-            done = await Play(place, script, six).run()
-        except (BadScript, asyncio.TimeoutError) as error:
-            said = str(error) or "no answer in time"
-            continue
-        if os.environ.get("SHOW"):
-            print(f"{place.host}, {script.name}:\n  " + "\n  ".join(line for one in done for line in one.lines()), flush=True)
-        first = next((at for at, one in enumerate(done) if one.differs(six)), None)
-        if first is None:
-            return ""
-        said = differing(done, first, six)
-    return said
+    try:
+        done = await Play(place, script, six).run()
+    except (BadScript, asyncio.TimeoutError) as error:
+        return str(error) or "no answer in time"
+    if os.environ.get("SHOW"):
+        print(f"{place.host}, {script.name}:\n  " + "\n  ".join(line for one in done for line in one.lines()), flush=True)
+    first = next((at for at, one in enumerate(done) if one.differs(six)), None)
+    return "" if first is None else differing(done, first, six)
 
 
 def differing(done: list, first: int, six: bool) -> str:
@@ -60,26 +55,63 @@ def differing(done: list, first: int, six: bool) -> str:
     return "\n".join(lines)
 
 
-async def one_place(env: Environment, host: str, number: int, scripts: list[Script], recorder: results.Recorder, room: asyncio.Semaphore) -> None:
-    place = Place(env, host, scripts[0].settings)
+@dataclasses.dataclass
+class Turn:
+    """A script over one family, and how it went."""
+
+    place: Place
+    script: Script
+    family: str
+    wrong: str = ""
+    seconds: float = 0.0
+
+    async def play(self) -> None:
+        started = time.monotonic()
+        said = await played(self.place, self.script, FAMILIES[self.family])
+        self.wrong = differences.judged(self.script.name, self.family, self.place.host, said)
+        self.seconds += time.monotonic() - started
+
+
+async def begun(place: Place, tag: str) -> str:
+    """Starts a place; says why not."""
     try:
-        await place.start(f"{host}{number}")
+        await place.start(tag)
     except Failure as failure:
-        for script in scripts:
-            recorder.add(results.Row(f"{script.name}/{host}", results.FAILED, 0, str(failure)))
-        return
+        return str(failure) or "it did not start"
+    return ""
 
-    async def one(script: Script, family: str) -> None:
+
+async def on_host(env: Environment, host: str, groups: list[list[Script]], recorder: results.Recorder) -> None:
+    """Plays all scripts beside each other; what differs then is played again with nothing beside it."""
+    room = asyncio.Semaphore(AT_ONCE)
+    places_of = [(Place(env, host, scripts[0].settings), scripts) for scripts in groups]
+    failures = await asyncio.gather(*(begun(place, f"{host}{number}") for number, (place, _) in enumerate(places_of)))
+    turns = []
+    for (place, scripts), failure in zip(places_of, failures, strict=True):
+        if failure:
+            for script in scripts:
+                recorder.add(results.Row(f"{script.name}/{host}", results.FAILED, 0, failure))
+        else:
+            turns += [Turn(place, script, family) for script in scripts for family in script.families]
+
+    async def one(turn: Turn) -> None:
         async with room:
-            started = time.monotonic()
-            wrong = differences.judged(script.name, family, host, await played(place, script, FAMILIES[family]))
-            outcome = results.FAILED if wrong else results.PASSED
-            recorder.add(results.Row(f"{script.name}/{family}/{host}", outcome, time.monotonic() - started, wrong))
+            await turn.play()
 
     try:
-        await asyncio.gather(*(one(script, family) for script in scripts for family in script.families))
+        await asyncio.gather(*map(one, turns))
+        again = [turn for turn in turns if turn.wrong]
+        for _ in range(TRIES_ALONE if len(again) <= AGAIN_MAX else 0):
+            for turn in again:
+                if turn.wrong:
+                    await turn.play()
     finally:
-        await place.stop()
+        for (place, _), failure in zip(places_of, failures, strict=True):
+            if not failure:
+                await place.stop()
+    for turn in turns:
+        outcome = results.FAILED if turn.wrong else results.PASSED
+        recorder.add(results.Row(f"{turn.script.name}/{turn.family}/{host}", outcome, turn.seconds, turn.wrong))
 
 
 def places(scripts: list[Script]) -> list[list[Script]]:
@@ -91,14 +123,12 @@ def places(scripts: list[Script]) -> list[list[Script]]:
 
 
 async def check(env: Environment, hosts: list[str], scripts: list[Script], recorder: results.Recorder) -> None:
-    room = asyncio.Semaphore(AT_ONCE)
     for host in hosts:
-        await asyncio.gather(*(one_place(env, host, number, group, recorder, room) for number, group in enumerate(places(scripts))))
+        await on_host(env, host, places(scripts), recorder)
 
 
 def hurry() -> None:
-    """The far end computes for seconds, and much of it is about milliseconds: it goes before what has the processors for minutes. Root may say so;
-    others have more scripts played twice. Stacks and programs stay as they are: some wait for each other without sleeping."""
+    """The far end goes before everything else that computes, as stacks and programs nearly do. Root may say so; others have more scripts played twice."""
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 

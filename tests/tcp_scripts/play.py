@@ -27,6 +27,8 @@ REPAIR_SECONDS = 0.1
 BEHIND_SECONDS = 0.01
 # What is recorded may come a tick of the kernel's later.
 TICK_SECONDS = 0.006
+# What else comes of the last step: as long as a delayed acknowledgment takes.
+END_SECONDS = 0.06
 # Frames later than this carry their time when they are recorded.
 SHOWN_MS = 25
 MTU = 1500
@@ -80,7 +82,9 @@ class Play:
             for step in self.script.steps:
                 await self.step(step)
             # What comes unasked at the end belongs to the last step.
-            self.done[-1].frames += self.arrived(time.monotonic())
+            ended = time.monotonic()
+            await asyncio.sleep(END_SECONDS)
+            self.done[-1].frames += self.arrived(ended)
             return self.done
         finally:
             await self.call("end", "", [])
@@ -94,6 +98,10 @@ class Play:
         match step.kind:
             case "passive" | "active":
                 await self.opened(step)
+                self.done.append(Done(step, None, []))
+                return
+            case "anew":
+                self.side.stack_isn = None
                 self.done.append(Done(step, None, []))
                 return
             case "wait":
