@@ -69,6 +69,8 @@ pub enum StreamMessage {
         flow: FlowId,
         /// Bytes.
         bytes: u32,
+        /// Downward: with so many bytes of credit at most a program may be told that it can write (half of TCP_NOTSENT_LOWAT). Upward: 0.
+        enough: u32,
     },
     /// Something happened to a flow.
     Event {

@@ -60,7 +60,7 @@ pub(crate) fn is_writable(stream: &Stream) -> bool {
         _ => {
             !stream.refused
                 && stream.credit > 0
-                && stream.credit >= (stream.capacity / 3).min(stream.transport.unsent_low_water as usize / 2)
+                && stream.credit >= (stream.capacity / 3).min(stream.transport.unsent_low_water as usize / 2).min(stream.enough)
         }
     }
 }

@@ -172,6 +172,8 @@ pub(crate) struct Stream {
     pub refused: bool,
     /// The most credit there ever was: the size of the send buffer.
     pub capacity: usize,
+    /// So much credit is enough to write (TCP_NOTSENT_LOWAT of the node), as the transport said last.
+    pub enough: usize,
     /// Established connections that wait for accept.
     pub accept_queue: VecDeque<SocketId>,
     /// `sk_max_ack_backlog`.
@@ -190,7 +192,7 @@ pub(crate) struct Stream {
     pub deferred: bool,
 }
 weft_core::fields!(struct Stream {
-    phase, state, flow, done, queue, left, arrived, copied, urgent, credit, refused, capacity, accept_queue, backlog, parent, transport, soft_error,
+    phase, state, flow, done, queue, left, arrived, copied, urgent, credit, refused, capacity, enough, accept_queue, backlog, parent, transport, soft_error,
     saved_syn, fast_open_connect, deferred,
 });
 
@@ -209,6 +211,7 @@ impl Stream {
             credit: 0,
             refused: false,
             capacity: 0,
+            enough: usize::MAX,
             accept_queue: VecDeque::new(),
             backlog: 0,
             parent: None,

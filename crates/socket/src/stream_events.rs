@@ -21,7 +21,7 @@ pub(crate) fn message(streams: &mut Streams, sockets: &mut Registry, message: St
                 streams.call(flow, StreamCall::Abort, cx);
             }
         }
-        StreamMessage::Credit { flow, bytes } => credit(streams, sockets, flow, bytes),
+        StreamMessage::Credit { flow, bytes, enough } => credit(streams, sockets, flow, bytes, enough),
         StreamMessage::Short(short) => streams.memory_is_short(sockets, short),
         StreamMessage::Event { flow, event } => flow_event(streams, sockets, flow, *event, cx),
         // Only a refused opening matters: everything that Set can refuse was checked before it was sent.
@@ -42,13 +42,14 @@ fn refused(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, error: S
 }
 
 /// There is room to send again.
-fn credit(streams: &Streams, sockets: &mut Registry, flow: FlowId, bytes: u32) {
+fn credit(streams: &Streams, sockets: &mut Registry, flow: FlowId, bytes: u32, enough: u32) {
     let Some(s) = streams.owner(flow) else { return };
     let Some(stream) = sockets.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
     let before = readiness::is_writable(stream);
     let starved = stream.credit == 0 || std::mem::take(&mut stream.refused);
     stream.credit = stream.credit.saturating_add(bytes as usize);
     stream.capacity = stream.capacity.max(stream.credit);
+    stream.enough = enough as usize;
     if starved || before != readiness::is_writable(stream) {
         sockets.touch(s);
     }

@@ -56,7 +56,7 @@ fn credit_back(flow: Option<FlowId>, bytes: u64, cx: &mut Context<'_>) {
     if let Some(flow) = flow
         && bytes > 0
     {
-        cx.send(TCP, StreamMessage::Credit { flow, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) });
+        cx.send(TCP, StreamMessage::Credit { flow, bytes: u32::try_from(bytes).unwrap_or(u32::MAX), enough: 0 });
     }
 }
 

@@ -214,7 +214,7 @@ proptest! {
                 5 => event(StreamEvent::Urgent { ahead: number }),
                 6 => event(StreamEvent::TimeWait),
                 7 => event(StreamEvent::Released),
-                8 => StreamMessage::Credit { flow: id, bytes: number },
+                8 => StreamMessage::Credit { flow: id, bytes: number, enough: number },
                 9 => StreamMessage::Reply { id: weft_core::CallId(0), flow: id, result: Err(StreamError::Invalid) },
                 _ => StreamMessage::Data { flow: id, bytes: Bytes::from(vec![1; number as usize % 50]), flags: DataFlags { urgent: number % 3 == 0, more: false } },
             };

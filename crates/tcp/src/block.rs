@@ -476,7 +476,7 @@ impl Block for TcpBlock {
         match query {
             Query::FlowInfo(flow) => match self.flows.get(flow) {
                 Some(FlowOwner::Connection(key)) => {
-                    self.connections.get(*key).map_or(Answer::None, |slot| Answer::FlowInfo(Box::new(slot.connection.info(now))))
+                    self.connections.get(*key).map_or(Answer::None, |slot| Answer::FlowInfo(Box::new(slot.connection.info(&self.settings, now))))
                 }
                 Some(FlowOwner::Listener(key)) => self.listener_info(*key),
                 Some(FlowOwner::TimeWait(_)) | None => Answer::None,

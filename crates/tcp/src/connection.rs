@@ -258,7 +258,7 @@ struct Recovery {
     reordering_seen: u32,
     /// Consecutive retransmission timeouts.
     timeouts: u32,
-    /// When the first of them would have been answered.
+    /// When the first of them sent something again (retrans_stamp).
     timeouts_since: Option<Instant>,
 }
 weft_core::fields!(struct Recovery {
@@ -439,6 +439,10 @@ impl Connection {
         // tcp_push: "__tcp_push_pending_frames(sk, mss_now, (flags & MSG_MORE) ? TCP_NAGLE_CORK : nonagle)": what else makes it send, as an
         // acknowledgment does, does not ask whether more follows.
         self.send.more = false;
+        if self.low_water(env.config) != u32::MAX {
+            // What has left does not wait unsent any more.
+            self.return_credit(env);
+        }
     }
 
     /// Frames with `bytes` have left the node, or were dropped in it.

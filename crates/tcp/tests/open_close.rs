@@ -247,7 +247,7 @@ fn a_negative_linger2_ends_in_fin_wait_2() {
         <- FIN|ACK seq 1 ack 1
         -> ACK seq 1 ack 2
         event sendqueueempty
-        <- RST|ACK seq 2 ack 1
+        <- RST seq 2
         event released
         counter TCPAbortOnData 1",
     );

@@ -384,8 +384,9 @@ fn frto_sends_new_data_and_finds_the_timeout_spurious() {
             <- ACK seq 1 len 1000
             write 4000
             -> ACK seq 1 ack 1001
+            # Half of the window is a frame.
             <- ACK seq 3001 len 1000
-            <- PSH|ACK seq 4001 len 1000
+            <- ACK seq 4001 len 1000
             # Never retransmitted, and acknowledged.
             -> ACK seq 1 ack 2001
             <- any
@@ -716,7 +717,8 @@ fn a_writer_goes_on_when_a_third_of_the_buffer_is_free() {
 
 #[test]
 fn a_writer_goes_on_when_half_of_what_may_wait_unsent_does() {
-    let (first, second) = (segments(1, 10, 2), segments(10_001, 17, 17));
+    // Four thousand at a time, of which the next may be written when two thousand have left.
+    let (first, second, third) = (segments(1, 8, 2), segments(8_001, 12, 4), segments(20_001, 2, 2));
     run(
         &[],
         &format!(
@@ -727,14 +729,21 @@ fn a_writer_goes_on_when_half_of_what_may_wait_unsent_does() {
             -> ACK seq 1 ack 1
             write 60000
             {first}
-            -> ACK seq 1 ack 10001 win 17000
+            -> ACK seq 1 ack 8001 win 14000
             {second}
-            info notsent_bytes 3000
-            -> ACK seq 1 ack 11001 win 17000
-            <- ACK seq 27001 len 1000
+            {third}
             info notsent_bytes 2000
-            -> ACK seq 1 ack 12001 win 17000
-            <- ACK seq 28001 len 1000
+            -> ACK seq 1 ack 9001 win 14000
+            <- ACK seq 22001 len 1000
+            info notsent_bytes 4000
+            -> ACK seq 1 ack 10001 win 14000
+            <- ACK seq 23001 len 1000
+            info notsent_bytes 3000
+            -> ACK seq 1 ack 11001 win 14000
+            <- ACK seq 24001 len 1000
+            info notsent_bytes 2000
+            -> ACK seq 1 ack 12001 win 14000
+            <- ACK seq 25001 len 1000
             info notsent_bytes 4000"
         ),
     );

@@ -244,7 +244,10 @@ impl Icmp6 {
             self.counters[count::IN_ERRORS] += 1;
             return Verdict::Drop(Reason::NotForUs);
         }
-        if let IcmpErrorKind::TooBig { mtu } = kind {
+        // Anybody can make such a message: TCP tells itself, when the quoted segment is on its way (Linux tcp_v6_err).
+        if let IcmpErrorKind::TooBig { mtu } = kind
+            && !(chain.protocol == Protocol::TCP && chain.has_upper_layer() && self.is_bound(OUT_TCP))
+        {
             cx.tell(Table::Routes(Family::V6), Change::PathMtu { destination: chain.header.dst.into(), mtu });
         }
         if chain.protocol == Protocol::TCP && chain.has_upper_layer() && self.is_bound(OUT_OTHER) {

@@ -165,7 +165,7 @@ impl Block for Flood {
     fn process(&mut self, _port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         for (_, frame) in vector.iter() {
             let many = u32::from_be_bytes(bytes_of(frame).try_into().unwrap());
-            (0..many).for_each(|_| cx.send(OutPort(0), StreamMessage::Credit { flow: FlowId(1), bytes: 1 }));
+            (0..many).for_each(|_| cx.send(OutPort(0), StreamMessage::Credit { flow: FlowId(1), bytes: 1, enough: 0 }));
             if many == 0 && self.0.inside.load(Ordering::SeqCst) == 1 {
                 // A frame behind the one that floods has been seen: what that sent is in the queue.
                 self.0.flooded.store(1, Ordering::SeqCst);

@@ -78,7 +78,7 @@ impl Below {
     }
 
     fn connect(&mut self, flow: FlowId, local: SocketAddr, remote: SocketAddr, cx: &mut Context<'_>) {
-        let credit = |cx: &mut Context<'_>, flow| cx.send(TCP, StreamMessage::Credit { flow, bytes: SEND_BUFFER });
+        let credit = |cx: &mut Context<'_>, flow| cx.send(TCP, StreamMessage::Credit { flow, bytes: SEND_BUFFER, enough: u32::MAX });
         if local == remote {
             self.open(flow, local, flow);
             Self::event(cx, flow, StreamEvent::Established { local, remote });
@@ -160,7 +160,7 @@ impl Below {
                 Self::event(cx, peer, StreamEvent::Urgent { ahead: taken as u32 - 1 });
             }
             cx.send(TCP, StreamMessage::Data { flow: peer, bytes: piece, flags: DataFlags::default() });
-            cx.send(TCP, StreamMessage::Credit { flow, bytes: taken as u32 });
+            cx.send(TCP, StreamMessage::Credit { flow, bytes: taken as u32, enough: u32::MAX });
             if let Some(end) = self.ends.get_mut(&peer) {
                 end.room -= taken;
             }
@@ -245,7 +245,7 @@ impl Block for Below {
                 }
                 self.pump(flow, cx);
             }
-            StreamMessage::Credit { flow, bytes } => {
+            StreamMessage::Credit { flow, bytes, .. } => {
                 let Some(end) = self.ends.get_mut(&flow) else { return };
                 end.room += bytes as usize;
                 if let Some(peer) = end.peer {

@@ -176,7 +176,7 @@ impl TcpBlock {
         let listening = self.listeners.iter().map(|(_, listener)| listener.row());
         let connections = self.connections.iter().map(|(_, slot)| {
             let connection = &slot.connection;
-            let mut row = serde_json::to_value(connection.info(now)).unwrap_or(Value::Null);
+            let mut row = serde_json::to_value(connection.info(&self.settings, now)).unwrap_or(Value::Null);
             if let Some(fields) = row.as_object_mut() {
                 fields.insert("flow".to_owned(), connection.flow().0.into());
                 fields.insert("local".to_owned(), connection.local().to_string().into());

@@ -256,7 +256,7 @@ impl TcpBlock {
         let settings = &self.settings;
         let options = &segment.options;
         let scaling = settings.window_scaling && options.window_scale.is_some();
-        let announced_mss = crate::connection::announced(settings, &listener.options, path, tuple.remote);
+        let announced_mss = crate::connection::announced(settings, &listener.options, path.mtu, tuple.remote);
         let timestamp = options.timestamps.filter(|_| settings.timestamps).map(|stamp| stamp.value);
         // Whole segments as they will come: with timestamps (tcp_openreq_init_rwin).
         let each = announced_mss.saturating_sub(if timestamp.is_some() { 12 } else { 0 });
@@ -451,7 +451,8 @@ impl TcpBlock {
             seq: request.initial + 1,
             ack: request.handshake.peer_initial + 1,
             flags: Flags::ACK,
-            window: (request.handshake.window >> request.handshake.scale) as u16,
+            // tcp_synack_window: "min(req->rsk_rcv_wnd, 65535U)".
+            window: (request.handshake.window.min(u16::MAX.into()) >> request.handshake.scale) as u16,
             ..Segment::default()
         };
         if let Some(echo) = request.handshake.timestamp {

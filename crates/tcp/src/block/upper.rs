@@ -28,7 +28,7 @@ impl TcpBlock {
                     cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::Released) });
                 }
             },
-            StreamMessage::Credit { flow, bytes } => {
+            StreamMessage::Credit { flow, bytes, .. } => {
                 if let Some(FlowOwner::Connection(key)) = self.flows.get(&flow).copied() {
                     self.with_connection(key, cx, |connection, env| connection.on_credit(env, bytes));
                 } else {

@@ -31,6 +31,14 @@ impl Connection {
         if segment.flags.contains(Flags::CWR) && !pure_ack {
             self.ecn.echo = false;
         }
+        if pure_ack {
+            return;
+        }
+        // tcp_data_ecn_check: "Funny extension: if ECT is not set on a segment, and we already seen ECT on a previous segment, it is probably a
+        // retransmit."
+        if mark == ipv4::Ecn::NotCapable && self.ecn.seen {
+            self.receive.enter_quick_ack(env.config);
+        }
         self.ecn.seen |= mark != ipv4::Ecn::NotCapable;
         if mark == ipv4::Ecn::CongestionExperienced {
             env.count(Counter::InCEPkts);

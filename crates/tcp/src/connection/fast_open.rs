@@ -51,8 +51,10 @@ pub(super) struct FastOpen {
     pub reset: bool,
     /// The peer has taken data with the SYN (syn_data_acked).
     pub acknowledged: bool,
+    /// A router did not let the SYN pass with its data: it goes without, and without a cookie.
+    pub bare: bool,
 }
-weft_core::fields!(struct FastOpen { option, asked, requested, in_syn, learned, early, reset, acknowledged });
+weft_core::fields!(struct FastOpen { option, asked, requested, in_syn, learned, early, reset, acknowledged, bare });
 
 impl Connection {
     /// Opens actively with data (RFC 7413 §4.2.1). `start.data` is queued whole, what does not go with the SYN follows it.
@@ -77,13 +79,29 @@ impl Connection {
     /// The payload of the first SYN.
     pub(super) fn syn_frame(&mut self) -> Frame {
         let mut frame = Frame::egress();
-        if self.state == State::SynSent && self.syn_retransmitted == 0 && self.fast_open.in_syn > 0 {
+        if self.state == State::SynSent && self.syn_retransmitted == 0 && self.has_syn_data() && !self.fast_open.bare {
             self.queue.append_to(&mut frame, START + 1, self.fast_open.in_syn);
             self.send.next = START + 1 + u64::from(self.fast_open.in_syn);
             self.totals.bytes_sent += u64::from(self.fast_open.in_syn);
             self.totals.data_segments_out = self.totals.data_segments_out.wrapping_add(1);
         }
         frame
+    }
+
+    /// Some of the stream went with the SYN.
+    pub(super) fn has_syn_data(&self) -> bool {
+        self.fast_open.in_syn > 0
+    }
+
+    /// A router says that the SYN was too long (tcp_simple_retransmit, "if (tp->syn_data && sk->sk_state == TCP_SYN_SENT)").
+    pub(super) fn resend_bare_syn(&mut self, env: &mut Env<'_>) {
+        self.fast_open.bare = true;
+        // RFC 6298 §3: which of them is answered nobody knows.
+        self.handshake_measured = false;
+        env.count(Counter::TCPSynRetrans);
+        env.count(Counter::RetransSegs);
+        self.totals.retransmitted = self.totals.retransmitted.wrapping_add(1);
+        self.send_syn(env);
     }
 
     /// The SYN|ACK acknowledges up to `ack`: the SYN, and of its data all, some or nothing. What is left is sent again, as new.
@@ -128,7 +146,8 @@ impl Connection {
 
     /// A passive connection whose SYN brought a valid cookie (tcp_fastopen_create_child): it takes the SYN's data and may answer at once.
     pub fn begin_early(&mut self, env: &mut Env<'_>, syn: &Segment, frame: Frame, option: Option<tcp::FastOpen>) {
-        self.fast_open = FastOpen { early: true, option, ..FastOpen::default() };
+        // tcp_fastopen_add_skb: "tp->syn_data_acked = 1;"
+        self.fast_open = FastOpen { early: true, option, acknowledged: !frame.is_empty(), ..FastOpen::default() };
         self.send.una = START + 1;
         self.send.window = u32::from(syn.window);
         self.send.window_max = self.send.window;

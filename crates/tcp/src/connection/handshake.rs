@@ -15,7 +15,7 @@ use crate::position::{START, Space};
 use crate::prr::Prr;
 use crate::rtt::{RtoBounds, RttEstimator};
 use std::net::SocketAddr;
-use weft_core::{Duration, FlowId, Frame, Instant, Reason, StreamError, StreamEvent, StreamMessage, StreamOptions};
+use weft_core::{Duration, FlowId, Frame, Instant, Reason, StreamError, StreamEvent, StreamOptions};
 use weft_wire::tcp::{Flags, Options, Segment, Seq, Timestamps};
 
 /// RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default send MSS of 536".
@@ -82,6 +82,9 @@ weft_core::fields!(struct Handshake {
     peer_initial, peer_mss, peer_scale, scale, window, sack, timestamp, ecn, announced_mss, sent_at, measured, retransmits,
 });
 
+/// TCP_TIMEOUT_MIN: two jiffies with HZ=250.
+const SYN_AGAIN: Duration = Duration::from_millis(8);
+
 /// What a SYN or SYN|ACK offers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offer {
@@ -103,15 +106,21 @@ pub(crate) fn syn_options(offer: &Offer) -> Options {
     }
 }
 
+/// TCP_WINDOW_CLAMP; `u32::MAX`: none.
+pub(super) fn wanted_clamp(options: &StreamOptions) -> u32 {
+    if options.window_clamp > 0 { options.window_clamp } else { u32::MAX }
+}
+
 /// The largest window that the program allows: by TCP_WINDOW_CLAMP, and by a buffer that it has fixed (tcp_openreq_init_rwin, tcp_connect_init).
 fn allowed_window(options: &StreamOptions) -> u32 {
-    let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
+    let clamp = wanted_clamp(options);
     options.receive_buffer.map_or(clamp, |buffer| clamp.min(buffer / 2))
 }
 
 /// The shift that lets a window of the largest buffer be announced (tcp_select_initial_window).
 pub(crate) fn window_shift(config: &Config, options: &StreamOptions) -> u8 {
-    let space = config.receive_buffer[2].min(allowed_window(options));
+    let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1]);
+    let space = (buffer / 2).max(config.receive_buffer[2]).min(allowed_window(options));
     (space.max(1).ilog2() as u8).saturating_sub(15).min(SCALE_MAX)
 }
 
@@ -123,8 +132,8 @@ pub(crate) fn initial_receive_window(config: &Config, options: &StreamOptions, m
 }
 
 /// RFC 9293 §3.7.1 and RFC 6691: the MSS announced counts neither IP nor TCP options.
-pub(crate) fn announced_mss(config: &Config, options: &StreamOptions, path: &Path, remote: SocketAddr) -> u32 {
-    let mut mss = path.mtu.saturating_sub(header_bytes(remote)).max(config.mss_min);
+pub(crate) fn announced_mss(config: &Config, options: &StreamOptions, mtu: u32, remote: SocketAddr) -> u32 {
+    let mut mss = mtu.saturating_sub(header_bytes(remote)).max(config.mss_min);
     for limit in [config.mss, options.mss_max] {
         if limit > 0 {
             mss = mss.min(limit.max(config.mss_min));
@@ -139,10 +148,9 @@ pub(crate) fn header_bytes(remote: SocketAddr) -> u32 {
 }
 
 impl Connection {
-    pub(super) fn new(env: &mut Env<'_>, mut setup: Setup, state: State) -> Connection {
+    pub(super) fn new(env: &mut Env<'_>, setup: Setup, state: State) -> Connection {
         let config = env.config;
-        setup.options.unsent_low_water = setup.options.unsent_low_water.min(config.unsent_low_water);
-        let announced = announced_mss(config, &setup.options, &setup.path, setup.remote);
+        let announced = announced_mss(config, &setup.options, setup.path.mtu, setup.remote);
         let name = setup.options.congestion.as_deref().unwrap_or(&config.congestion);
         let mut control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
         control.seed(setup.control_seed);
@@ -254,6 +262,7 @@ impl Connection {
         connection.send.peer_mss = u32::from(handshake.peer_mss);
         connection.send.window_seq = START;
         connection.receive.begin(handshake.peer_initial, handshake.window, handshake.scale, handshake.timestamp, env.now);
+        connection.receive.clamp = connection.receive.clamp.min(connection.largest_field());
         connection
     }
 
@@ -261,19 +270,25 @@ impl Connection {
     pub(super) fn send_syn(&mut self, env: &mut Env<'_>) {
         let config = env.config;
         let answering = self.state == State::SynReceived;
-        self.announced_mss = announced_mss(config, &self.options, &self.path, self.remote);
-        if !answering {
+        // What a router has told is the path's by now (ip_rt_update_pmtu).
+        let mtu = self.learned_mtu().map_or(self.path.mtu, |told| told.min(self.path.mtu));
+        self.announced_mss = announced_mss(config, &self.options, mtu, self.remote);
+        // What the first one says of the window, all say.
+        if !answering && self.syn_retransmitted == 0 && !self.fast_open.bare {
             self.receive.prepare_syn(config, &self.options, self.announced_mss);
         }
         // Both have sent a SYN: the answer is this side's SYN again, with all that it offers (tcp_send_synack).
         let repeats = answering && self.flow.0 & FlowId::ACCEPTED == 0;
-        let timestamps = if answering && !repeats { self.agreed.timestamps } else { config.timestamps };
+        let negotiated = answering && !repeats;
+        let timestamps = if negotiated { self.agreed.timestamps } else { config.timestamps };
+        // Whether the peer has a scale or not, what was offered is offered again ("opts->ws = tp->rx_opt.rcv_wscale" of tcp_syn_options).
+        let scale = if repeats { window_shift(config, &self.options) } else { self.receive.scale };
         let offer = Offer {
             mss: self.announced_mss,
-            sack: if answering && !repeats { self.agreed.sack } else { config.sack },
+            sack: if negotiated { self.agreed.sack } else { config.sack },
             timestamps: timestamps
                 .then(|| Timestamps { value: self.timestamp(env.now), echo: if answering { self.receive.timestamp } else { 0 } }),
-            scale: (if answering { self.agreed.scaling } else { config.window_scaling }).then_some(self.receive.scale),
+            scale: (if negotiated { self.agreed.scaling } else { config.window_scaling }).then_some(scale),
         };
         let mut flags = Flags::SYN;
         if answering {
@@ -286,7 +301,7 @@ impl Connection {
             flags |= Flags::ECE | Flags::CWR;
         }
         let mut options = syn_options(&offer);
-        if self.syn_retransmitted == 0 {
+        if self.syn_retransmitted == 0 && !self.fast_open.bare {
             options.fast_open = self.fast_open.option.clone();
         }
         let kind = if answering { Outgoing::SynAck } else { Outgoing::Syn };
@@ -305,6 +320,10 @@ impl Connection {
             // "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set …) and discard the segment."
             if ack <= self.send.una || ack > self.send.next {
                 env.refuse(Reason::TcpOldAck);
+                if self.syn_retransmitted == 0 {
+                    // "Previous FIN/ACK or RST/ACK might be ignored.": the SYN goes again soon.
+                    self.timers.set(timers::Timer::Retransmit, env.now + SYN_AGAIN);
+                }
                 if !segment.flags.contains(Flags::RST) {
                     self.send_reset_for(env, segment.ack);
                 }
@@ -445,8 +464,9 @@ impl Connection {
         self.usage = CwndUsage::new(env.now);
         self.delivery.begin(env.now);
         self.send.last_data = env.now;
-        self.receive.reserve_segment(self.announced_mss);
-        self.receive.start_tuning(env.now, self.announced_mss);
+        let advertised = self.advertised_mss();
+        self.receive.reserve_segment(advertised);
+        self.receive.start_tuning(env.now, advertised);
         self.receive.enter_quick_ack(env.config);
         self.grow_send_buffer(env, true);
     }
@@ -473,10 +493,9 @@ impl Connection {
     /// How much the sockets may hand down, told when it changed.
     pub(super) fn grant_credit(&mut self, env: &mut Env<'_>) {
         let used = self.queue.len() + self.send.credit;
-        let free = u64::from(self.send.buffer).saturating_sub(used);
+        let free = u64::from(self.send.buffer).saturating_sub(used).min(self.allowed_unsent(env.config));
         if free > 0 && !self.orphan && !self.send.fin_wanted {
-            self.send.credit += free;
-            env.out.messages.push(StreamMessage::Credit { flow: self.flow, bytes: free as u32 });
+            self.give_credit(env, free);
         }
     }
 }

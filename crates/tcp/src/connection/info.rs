@@ -1,5 +1,6 @@
 //! TCP_INFO (tcp_get_info).
 
+use crate::config::Config;
 use super::handshake::header_bytes;
 use super::timers::Timer;
 use super::{Connection, Limit, State};
@@ -23,7 +24,7 @@ fn millis(span: Duration) -> u32 {
 
 impl Connection {
     /// What TCP_INFO and `ss -i` report.
-    pub fn info(&self, now: Instant) -> StreamInfo {
+    pub fn info(&self, config: &Config, now: Instant) -> StreamInfo {
         let segments = |bytes: u32| bytes / self.mss.max(1);
         let totals = &self.totals;
         let srtt = self.rtt.srtt().unwrap_or_default();
@@ -59,7 +60,7 @@ impl Connection {
             // Linux's TCP_INFINITE_SSTHRESH.
             snd_ssthresh: if self.window.ssthresh_bytes == u32::MAX { 0x7fff_ffff } else { segments(self.window.ssthresh_bytes) },
             snd_cwnd: self.shown_window(),
-            advmss: self.announced_mss.saturating_sub(if self.agreed.timestamps { 12 } else { 0 }),
+            advmss: self.advertised_mss(),
             reordering: self.recovery.reordering,
             rcv_rtt_us: micros(self.receive.rtt.unwrap_or_default()),
             rcv_space: self.receive.tuning_space,
@@ -79,7 +80,7 @@ impl Connection {
             rwnd_limited_us: self.limited_for(Limit::Window, totals.window_limited, now).as_micros() as u64,
             sndbuf_limited_us: self.limited_for(Limit::Buffer, totals.buffer_limited, now).as_micros() as u64,
             // The SYN counts (tcp_init_transfer, tcp_rate_skb_delivered).
-            delivered: self.delivery.segments + u32::from(self.state.is_synchronised()),
+            delivered: self.delivery.segments.wrapping_add(u32::from(self.state.is_synchronised())),
             delivered_ce: totals.delivered_ce,
             bytes_sent: totals.bytes_sent + totals.bytes_retransmitted,
             bytes_retrans: totals.bytes_retransmitted,
@@ -94,7 +95,7 @@ impl Connection {
             receive_queue_bytes: ((self.receive.delivered - self.receive.taken) + self.receive.queue.bytes()).min(u64::from(u32::MAX))
                 as u32,
             send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
-            write_room_bytes: self.write_room(),
+            write_room_bytes: self.write_room(config),
             window_clamp: self.receive.clamp,
             receive_buffer_bytes: self.receive.buffer,
             congestion: self.control.name().to_owned(),

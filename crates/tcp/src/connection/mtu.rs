@@ -2,7 +2,7 @@
 //! tcp_mtu_probing): a path that swallows large segments is noticed by timeouts, segments become small, and probes look for the size that fits.
 
 use super::options::TIMESTAMPS_BYTES;
-use super::{Connection, Phase};
+use super::{Connection, Phase, State};
 use crate::config::Config;
 use crate::counters::Counter;
 use crate::outbox::Env;
@@ -75,6 +75,10 @@ impl Connection {
         if self.options.mtu_discover == 0 {
             return;
         }
+        // tcp_v6_mtu_reduced: "if (tcp_mtu_to_mss(sk, mtu) >= tp->mss_cache) return;", which before the handshake is the least of all segments.
+        if self.state == State::SynSent && self.remote.is_ipv6() && !self.has_syn_data() {
+            return;
+        }
         let mtu = mtu.max(least);
         if mtu >= self.path_mtu.usable(self.path.mtu) {
             return;
@@ -85,6 +89,8 @@ impl Connection {
         self.update_mss(env);
         if self.state.is_synchronised() {
             self.retransmit_narrower(env);
+        } else if self.state == State::SynSent && self.has_syn_data() {
+            self.resend_bare_syn(env);
         }
     }
 
@@ -151,6 +157,10 @@ impl Connection {
     pub(super) fn send_mtu_probe(&mut self, env: &mut Env<'_>) -> Option<u32> {
         let mtu = &self.path_mtu;
         if !mtu.searching || mtu.probe.is_some() || self.recovery.phase != Phase::Open || self.outstanding.sacked > 0 {
+            return None;
+        }
+        // "tp->rx_opt.num_sacks || tp->rx_opt.dsack": with blocks it would be cut in two.
+        if self.agreed.sack && self.receive.has_sack_blocks() {
             return None;
         }
         if self.window.cwnd_bytes < WINDOW_SEGMENTS_MIN * self.mss {

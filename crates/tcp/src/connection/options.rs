@@ -25,11 +25,13 @@ impl Connection {
         }
         self.options.apply(option.clone());
         match option {
-            // Both let go what was held back.
-            StreamOption::Nodelay(true) | StreamOption::Cork(false) => {
-                self.send.more = false;
+            StreamOption::Nodelay(true) => {
+                // __tcp_sock_set_nodelay: "tp->nonagle |= TCP_NAGLE_OFF|TCP_NAGLE_PUSH; tcp_push_pending_frames(sk);": a cork holds what comes later.
+                let corked = std::mem::replace(&mut self.options.cork, false);
                 self.transmit(env);
+                self.options.cork = corked;
             }
+            StreamOption::Cork(false) => self.transmit(env),
             StreamOption::Quickack(Some(true)) => {
                 self.receive.ack.interactive = false;
                 if self.receive.ack.wanted {
@@ -38,7 +40,8 @@ impl Connection {
             }
             StreamOption::Quickack(_) => self.receive.ack.interactive = true,
             StreamOption::Keepalive(_) | StreamOption::KeepaliveIdle(_) | StreamOption::KeepaliveInterval(_) => self.arm_keepalive(env),
-            StreamOption::SendBuffer(_) | StreamOption::ReceiveBuffer(_) => self.apply_buffers(env),
+            StreamOption::SendBuffer(_) => self.apply_send_buffer(env),
+            StreamOption::ReceiveBuffer(_) => self.apply_receive_buffer(),
             StreamOption::WindowClamp(_) => self.apply_window_clamp(),
             StreamOption::UnsentLowWater(_) => self.return_credit(env),
             StreamOption::IpOptions(_) => self.update_mss(env),
@@ -90,6 +93,11 @@ impl Connection {
             self.window.cwnd_bytes = segments.saturating_mul(mss);
         }
         self.mss = mss;
+    }
+
+    /// The segment size that was announced, without what timestamps take of each (advmss).
+    pub(super) fn advertised_mss(&self) -> u32 {
+        self.announced_mss.saturating_sub(if self.agreed.timestamps { TIMESTAMPS_BYTES } else { 0 })
     }
 
     /// The clock of timestamps: milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick"), moved by an offset of the connection.

@@ -28,7 +28,7 @@ impl Reassembly {
     }
     /// Memory held, by estimate.
     pub(crate) fn cost(&self) -> u64 {
-        self.bytes + self.pieces.len() as u64 * ENTRY_BYTES
+        self.bytes + (self.pieces.len() as u64 + u64::from(self.fin.is_some())) * ENTRY_BYTES
     }
     /// A FIN behind `at`, which counts as one number (RFC 9293 §3.4). Returns the range that it belongs to now.
     pub(crate) fn keep_fin(&mut self, at: u64) -> (u64, u64) {
@@ -73,6 +73,8 @@ impl Reassembly {
             *next = end;
         }
         self.ranges.remove_until(*next);
+        // tcp_ofo_queue drops what was passed: data came behind it, against the rules.
+        self.fin = self.fin.filter(|at| at >= next);
         out
     }
     /// What there is, by position.

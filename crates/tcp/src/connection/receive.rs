@@ -283,8 +283,9 @@ impl Connection {
         self.deliver(env, frame, end);
         if let Some((first, last)) = self.receive.queue.known(next, end) {
             // tcp_ofo_queue: "tcp_dsack_extend(sk, TCP_SKB_CB(skb)->seq, dsack)", of what the gap's filling brought once more.
-            self.report_duplicate(env, first, last, Counter::TCPDSACKOfoSent);
+            self.extend_duplicate(env, first, last);
         }
+        let gap = !self.receive.queue.is_empty();
         let more = self.receive.queue.take(&mut self.receive.next);
         for bytes in more {
             env.count(Counter::TCPRcvCoalesce);
@@ -297,7 +298,9 @@ impl Connection {
             self.receive.next += 1;
             self.receive.fin_taken = true;
         }
-        // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap".
+        // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap". tcp_data_queue: "If gap is
+        // filled, an immediate ACK is to be sent.", though all that waited behind it came once more.
+        self.receive.ack.now |= gap && self.receive.queue.is_empty();
         self.receive.ack.gap |= !self.receive.queue.is_empty();
     }
 
@@ -326,6 +329,11 @@ impl Connection {
     fn keep_out_of_order(&mut self, env: &mut Env<'_>, start: u64, end: u64, frame: &Frame, fin: bool) {
         // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives."
         self.receive.ack.gap = true;
+        if self.receive.queue.fin.is_some_and(|known| end > known || fin && end != known) {
+            // A stream ends once, and nothing follows (row `tcp-behind-fin`).
+            self.receive.ack.now = true;
+            return env.refuse(Reason::TcpUnacceptable);
+        }
         let own_room = self.receive.queue.cost() + frame.len() as u64 <= u64::from(self.receive.buffer);
         if !own_room || !self.has_memory(env, frame.len() as u64) {
             env.count(Counter::TCPOFODrop);
@@ -370,6 +378,15 @@ impl Connection {
         if self.agreed.sack && env.config.dsack && start < end {
             env.count(counter);
             self.receive.duplicate = Some((start, end));
+        }
+    }
+
+    /// tcp_dsack_extend, of what is below RCV.NXT by now: what is reported already goes before, and becomes longer where they touch.
+    fn extend_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64) {
+        match &mut self.receive.duplicate {
+            Some((from, to)) if start <= *to && *from <= end => (*from, *to) = (start.min(*from), end.max(*to)),
+            Some(_) => {}
+            None => self.report_duplicate(env, start, end, Counter::TCPDSACKOldSent),
         }
     }
 

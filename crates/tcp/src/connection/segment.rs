@@ -167,7 +167,7 @@ impl Connection {
         }
         if self.send.fin_sent && self.send.una == self.send.next && matches!(self.state, State::FinWait1 | State::Closing | State::LastAck)
         {
-            self.fin_acknowledged(env);
+            self.fin_acknowledged(env, segment.ack);
         }
         self.finished == Finished::No
     }
@@ -210,7 +210,7 @@ impl Connection {
             return;
         }
         self.transmit(env);
-        if self.options.unsent_low_water != u32::MAX {
+        if self.low_water(env.config) != u32::MAX {
             // tcp_data_snd_check: tcp_check_space comes after what could be sent was.
             self.return_credit(env);
         }
@@ -235,11 +235,7 @@ impl Connection {
             if self.orphan && start + length > self.receive.next {
                 // RFC 9293 §3.6.1: "if … data is received … after CLOSE is called, its TCP … SHOULD send a RST to show that data was lost."
                 // tcp_rcv_state_process: "return SKB_DROP_REASON_TCP_ABORT_ON_DATA", whose answer is that to a segment of no connection.
-                env.count(Counter::TCPAbortOnData);
-                self.send_reset_for(env, segment.ack);
-                self.extension.on_reset(false);
-                self.fail(env, StreamError::Reset);
-                return;
+                return self.abort_on_data(env, segment.ack);
             }
         }
         self.receive_text(env, start, frame, segment.flags);
@@ -318,6 +314,14 @@ impl Connection {
         self.send_ack(env);
     }
 
+    /// What came finds no program any more.
+    fn abort_on_data(&mut self, env: &mut Env<'_>, ack: Seq) {
+        env.count(Counter::TCPAbortOnData);
+        self.send_reset_for(env, ack);
+        self.extension.on_reset(false);
+        self.fail(env, StreamError::Reset);
+    }
+
     /// `<SEQ=SEG.ACK><CTL=RST>`, without a change of this connection.
     pub(super) fn send_reset_for(&mut self, env: &mut Env<'_>, seq: Seq) {
         env.count(Counter::OutRsts);
@@ -326,16 +330,16 @@ impl Connection {
     }
 
     /// Everything we sent is acknowledged, the FIN too.
-    fn fin_acknowledged(&mut self, env: &mut Env<'_>) {
+    fn fin_acknowledged(&mut self, env: &mut Env<'_>, ack: Seq) {
         self.event(env, StreamEvent::SendQueueEmpty);
         match self.state {
             State::FinWait1 => {
                 self.change_state(env, State::FinWait2);
                 if self.orphan {
                     if self.options.fin_wait_2 == Some(Duration::ZERO) {
-                        // tcp_rcv_state_process: "if (READ_ONCE(tp->linger2) < 0) { tcp_done(sk); … TCPABORTONDATA); return 1; }"
-                        env.count(Counter::TCPAbortOnData);
-                        return self.reset(env, StreamError::Reset);
+                        // tcp_rcv_state_process: "if (READ_ONCE(tp->linger2) < 0) { tcp_done(sk); … TCPABORTONDATA); return
+                        // SKB_DROP_REASON_TCP_ABORT_ON_DATA; }", whose answer is that to a segment of no connection.
+                        return self.abort_on_data(env, ack);
                     }
                     let timeout = self.options.fin_wait_2.unwrap_or(env.config.fin_timeout);
                     self.timers.set(Timer::FinWait2, env.now + timeout);

@@ -412,7 +412,7 @@ impl Connection {
             *stopped_by_cwnd |= room < window;
             return None;
         }
-        let mut length = unsent.min(u64::from(room.min(window).min(burst.max(mss)))) as u32;
+        let mut length = unsent.min(u64::from(room.min(window).min(self.frame_bytes_max(burst, room)))) as u32;
         let (mapped, mapping) = self.queue.mapped(self.send.next, length);
         let bounded_by_mapping = mapped < length;
         length = mapped;
@@ -433,6 +433,23 @@ impl Connection {
         Some(length)
     }
 
+    /// tcp_urg_mode: urgent data is not acknowledged yet.
+    fn is_urgent(&self) -> bool {
+        self.send.urgent > self.send.una
+    }
+
+    /// The largest frame of new data now, with `room` left by congestion control.
+    fn frame_bytes_max(&self, burst: u32, room: u32) -> u32 {
+        let mss = self.mss.max(1);
+        // tcp_write_xmit: "if (tso_segs > 1 && !tcp_urg_mode(tp)) limit = tcp_mss_split_point(…)".
+        if self.is_urgent() {
+            return mss;
+        }
+        // tcp_cwnd_test: "For better scheduling, ensure we have at least 2 GSO packets in flight."
+        let half = self.outstanding.in_flight().saturating_add(room) / mss / 2;
+        burst.min(half.saturating_mul(mss)).max(mss)
+    }
+
     /// Is it better to wait for the next acknowledgment and send a larger frame then (tcp_tso_should_defer)? Never for long: something is out
     /// for at least half of a round trip, so its acknowledgment is due.
     fn waits_for_larger_frame(&self, now: Instant, limit: u32, burst: u32, unsent: u64) -> bool {
@@ -448,7 +465,8 @@ impl Connection {
 
     /// Nagle (RFC 9293 §3.7.4) in Minshall's variant as Linux has it, cork, and MSG_MORE.
     fn holds_back(&self) -> bool {
-        if self.fin_due() || self.send.urgent > self.send.next {
+        // tcp_nagle_test: "Don't use the nagle rule for urgent data (or for the final FIN)."
+        if self.fin_due() || self.is_urgent() {
             return false;
         }
         if self.options.cork || self.send.more {
@@ -581,7 +599,9 @@ impl Connection {
     fn emit_in_pieces(&mut self, env: &mut Env<'_>, whole: &Segment, start: u64, length: u32, each: u32, ecn: u8) {
         for at in (0..length).step_by(each.max(1) as usize) {
             let bytes = each.min(length - at);
-            let mut segment = Segment { seq: whole.seq + at, ..whole.clone() };
+            let urgent = self.urgent_pointer(start + u64::from(at));
+            let mut segment = Segment { seq: whole.seq + at, urgent: urgent.unwrap_or(0), ..whole.clone() };
+            segment.flags.set(Flags::URG, urgent.is_some());
             if at > 0 {
                 segment.flags &= !Flags::CWR;
             }

@@ -2,6 +2,7 @@
 
 use super::Connection;
 use super::receive::Receive;
+use crate::config::Config;
 use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_core::{Duration, Instant, StreamMessage};
@@ -106,11 +107,12 @@ impl Connection {
         let receive = &mut self.receive;
         receive.taken = (receive.taken + u64::from(bytes)).min(receive.delivered);
         self.tune_receive_buffer(env);
+        // tcp_cleanup_rbuf: what was read up to a PSH is acknowledged after the peer's FIN, too.
+        if bytes > 0 && self.state.is_synchronised() && self.is_ack_due_after_read() {
+            return self.send_ack(env);
+        }
         if self.state.peer_closed() || !self.state.is_synchronised() || self.read_closed {
             return;
-        }
-        if bytes > 0 && self.is_ack_due_after_read() {
-            return self.send_ack(env);
         }
         // tcp_cleanup_rbuf: tell the peer when the window has become much larger than it knows.
         let left = self.receive.window_left();
@@ -193,8 +195,7 @@ impl Connection {
         let buffer = (2 * window).min(u64::from(most)) as u32;
         if buffer > receive.buffer {
             receive.buffer = buffer;
-            let clamp = if self.options.window_clamp > 0 { self.options.window_clamp } else { u32::MAX };
-            receive.clamp = (buffer / 2).min(clamp);
+            receive.clamp = (buffer / 2).min(super::handshake::wanted_clamp(&self.options));
             if !self.agreed.scaling {
                 receive.clamp = receive.clamp.min(u32::from(u16::MAX));
             }
@@ -219,21 +220,20 @@ impl Connection {
         }
     }
 
-    /// TCP_NODELAY and the others, while the connection lives.
-    pub(super) fn apply_buffers(&mut self, env: &mut Env<'_>) {
-        if let Some(buffer) = self.options.send_buffer {
-            self.send.buffer = buffer;
-            // "Wake up sending tasks if we upped the value."
-            self.return_credit(env);
-        }
-        if let Some(buffer) = self.options.receive_buffer {
-            self.receive.buffer = buffer;
-            self.receive.buffer_fixed = true;
-        }
-        let clamp = if self.options.window_clamp > 0 { self.options.window_clamp } else { u32::MAX };
-        let field = self.largest_field();
-        self.receive.clamp = (self.receive.buffer / 2).min(clamp).min(field);
-        self.receive.slow_start = self.receive.slow_start.min(self.receive.clamp).max(self.receive.mss);
+    /// SO_SNDBUF of a connection that lives.
+    pub(super) fn apply_send_buffer(&mut self, env: &mut Env<'_>) {
+        let Some(buffer) = self.options.send_buffer else { return };
+        self.send.buffer = buffer;
+        // "Wake up sending tasks if we upped the value."
+        self.return_credit(env);
+    }
+
+    /// SO_RCVBUF of a connection that lives.
+    pub(super) fn apply_receive_buffer(&mut self) {
+        let Some(buffer) = self.options.receive_buffer else { return };
+        // sock_setsockopt knows nothing of the clamp.
+        self.receive.buffer = buffer;
+        self.receive.buffer_fixed = true;
     }
 
     /// TCP_WINDOW_CLAMP of a connection that lives (tcp_set_window_clamp): what was promised already stays.
@@ -248,7 +248,7 @@ impl Connection {
     }
 
     /// What the field of a header can say, bytes.
-    fn largest_field(&self) -> u32 {
+    pub(super) fn largest_field(&self) -> u32 {
         if self.agreed.scaling { u32::MAX } else { u32::from(u16::MAX) }
     }
 
@@ -281,9 +281,9 @@ impl Connection {
 
     /// What one write may add now (tcp_sendmsg_locked). A buffer that was begun is filled; "if (!sk_stream_memory_free(sk)) goto wait_for_space;" is
     /// asked before a new one is begun, only.
-    pub(super) fn write_room(&self) -> u64 {
+    pub(super) fn write_room(&self, config: &Config) -> u64 {
         let goal = self.write_goal();
-        let (unsent, low_water) = (self.unsent(), u64::from(self.options.unsent_low_water));
+        let (unsent, low_water) = (self.unsent(), u64::from(self.low_water(config)));
         let mut room = if unsent == 0 { 0 } else { goal.saturating_sub(self.tail_bytes()) };
         // SKB_TRUESIZE: what each costs beside its bytes. What was sent lies in buffers of about two segments.
         let mut used = self.queue.len() + room + BUFFER_OVERHEAD * (self.outstanding.len() as u64 / 2 + self.unsent().div_ceil(goal));
@@ -304,6 +304,26 @@ impl Connection {
         u64::from(room - room % mss)
     }
 
+    /// TCP_NOTSENT_LOWAT of the socket, else of the node (tcp_notsent_lowat); `u32::MAX`: none.
+    pub(super) fn low_water(&self, config: &Config) -> u32 {
+        if self.options.unsent_low_water == u32::MAX { config.unsent_low_water } else { self.options.unsent_low_water }
+    }
+
+    /// How much more than what is unsent may be written: none while there is so much; less than a segment is not worth the while.
+    pub(super) fn allowed_unsent(&self, config: &Config) -> u64 {
+        match u64::from(self.low_water(config)).saturating_sub(self.unsent() + self.send.credit) {
+            0 => 0,
+            some => some.max(u64::from(self.mss)),
+        }
+    }
+
+    /// Gives the sockets so much more room, and says from how much on a program may be told of it.
+    pub(super) fn give_credit(&mut self, env: &mut Env<'_>, bytes: u64) {
+        self.send.credit += bytes;
+        let enough = self.low_water(env.config) / 2;
+        env.out.messages.push(StreamMessage::Credit { flow: self.flow, bytes: bytes as u32, enough });
+    }
+
     /// Acknowledged bytes are credit again.
     pub(super) fn return_credit(&mut self, env: &mut Env<'_>) {
         if self.orphan || self.send.fin_wanted {
@@ -311,13 +331,8 @@ impl Connection {
         }
         self.grow_send_buffer(env, true);
         let (buffer, queued, credit) = (u64::from(self.send.buffer), self.queue.len(), self.send.credit);
-        let (unsent, low_water) = (self.unsent(), u64::from(self.options.unsent_low_water));
-        // TCP_NOTSENT_LOWAT: no more while so much is unsent; less than a segment is not worth the while.
-        let allowed = match low_water.saturating_sub(unsent + credit) {
-            0 => 0,
-            some => some.max(u64::from(self.mss)),
-        };
-        let grant = buffer.saturating_sub(queued + credit).min(allowed);
+        let (unsent, low_water) = (self.unsent(), u64::from(self.low_water(env.config)));
+        let grant = buffer.saturating_sub(queued + credit).min(self.allowed_unsent(env.config));
         // sk_stream_write_space, as tcp_poll: "sk_stream_wspace(sk) >= sk_stream_min_wspace(sk) && __sk_stream_memory_free(sk, wake)", that is, a third of
         // the buffer is free, and less than half of what may be is unsent. Who waits is let go on by that, not by every acknowledgment.
         let writable = buffer.saturating_sub(queued) >= queued / 2 && unsent * 2 < low_water;
@@ -325,8 +340,7 @@ impl Connection {
         // Whoever has enough is told of a third at a time.
         let worth = writable && (starved || grant * 3 >= buffer) || env.out.memory.is_short();
         if grant > 0 && worth {
-            self.send.credit += grant;
-            env.out.messages.push(StreamMessage::Credit { flow: self.flow, bytes: grant as u32 });
+            self.give_credit(env, grant);
         }
     }
 }

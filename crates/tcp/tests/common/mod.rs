@@ -92,7 +92,7 @@ impl Block for App {
                 let length = bytes.len() as u32;
                 if self.discards {
                     self.discarded += u64::from(length);
-                    return cx.send(OutPort(0), StreamMessage::Credit { flow, bytes: length });
+                    return cx.send(OutPort(0), StreamMessage::Credit { flow, bytes: length, enough: 0 });
                 }
                 assert!(!self.flow(flow).released, "data after Released");
                 self.flow(flow).pointers.push(bytes.as_ptr() as usize);
@@ -104,10 +104,10 @@ impl Block for App {
                 if self.holds {
                     self.flow(flow).unread += length;
                 } else {
-                    cx.send(OutPort(0), StreamMessage::Credit { flow, bytes: length });
+                    cx.send(OutPort(0), StreamMessage::Credit { flow, bytes: length, enough: 0 });
                 }
             }
-            StreamMessage::Credit { flow, bytes } => {
+            StreamMessage::Credit { flow, bytes, .. } => {
                 let entry = self.flow(flow);
                 assert!(!entry.released, "credit after Released");
                 entry.credit += u64::from(bytes);
@@ -306,7 +306,7 @@ impl Node {
         self.app(|app, cx| {
             let entry = app.flow(FlowId(flow));
             entry.unread -= bytes;
-            cx.send(OutPort(0), StreamMessage::Credit { flow: FlowId(flow), bytes });
+            cx.send(OutPort(0), StreamMessage::Credit { flow: FlowId(flow), bytes, enough: 0 });
         });
     }
     pub fn events(&mut self, flow: u64) -> Vec<String> {

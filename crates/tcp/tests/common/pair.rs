@@ -49,7 +49,8 @@ pub struct Pair {
     pub nodes: [Node; 2],
     pub wires: [Wire; 2],
     pub now: Instant,
-    rng: Rng,
+    /// One for each direction: what is drawn for data does not depend on how many acknowledgments there are.
+    rngs: [Rng; 2],
     /// Arrivals: time, order, direction.
     flying: BTreeMap<(Instant, u64), (usize, OnWire)>,
     sent: u64,
@@ -63,8 +64,8 @@ impl Pair {
     pub fn new(seed: u64, wire: Wire, parameters: &[(&str, Value)]) -> Pair {
         let nodes = [Node::new("client", parameters), Node::new("server", parameters)];
         let now = nodes[0].now;
-        let rng = Rng::for_name(seed, "wire");
-        Pair { nodes, wires: [wire.clone(), wire], now, rng, flying: BTreeMap::new(), sent: 0, log: None, filter: None }
+        let rngs = ["there", "back"].map(|way| Rng::for_name(seed, way));
+        Pair { nodes, wires: [wire.clone(), wire], now, rngs, flying: BTreeMap::new(), sent: 0, log: None, filter: None }
     }
     pub fn app<R>(&mut self, node: usize, f: impl FnOnce(&mut App, &mut Context<'_>) -> R) -> R {
         self.nodes[node].app(f)
@@ -83,9 +84,9 @@ impl Pair {
             log.push((self.now, from, on_wire.clone()));
         }
         let kept = self.filter.as_mut().is_none_or(|filter| filter(from, &on_wire));
-        let wire = &mut self.wires[from];
+        let (wire, rng) = (&mut self.wires[from], &mut self.rngs[from]);
         wire.carried += 1;
-        if !kept || self.rng.chance(wire.loss) {
+        if !kept || rng.chance(wire.loss) {
             wire.lost += 1;
             return;
         }
@@ -103,10 +104,10 @@ impl Pair {
             wire.free_at = start + Duration::from_nanos(size * 8 * 1_000_000_000 / wire.rate);
         }
         let mut at = if wire.rate > 0 { wire.free_at } else { self.now } + wire.delay;
-        if self.rng.chance(wire.reorder) {
+        if rng.chance(wire.reorder) {
             at += wire.late;
         }
-        let copies = 1 + usize::from(self.rng.chance(wire.duplicate));
+        let copies = 1 + usize::from(rng.chance(wire.duplicate));
         for _ in 0..copies {
             self.sent += 1;
             self.flying.insert((at, self.sent), (1 - from, on_wire.clone()));
