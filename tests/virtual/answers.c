@@ -374,6 +374,33 @@ static void lines(void)
     close(udp);
     close(fd);
 }
+/* What distributions and guides set, of what a network namespace has of its own. */
+static void guides(void)
+{
+    static const char *const set[][2] = {
+        {"ipv4/tcp_tw_reuse", "1"}, {"ipv4/tcp_tw_reuse", "3"}, {"ipv4/tcp_rto_min_us", "100000"}, {"ipv4/tcp_frto", "0"}, {"ipv4/tcp_frto", "2"},
+        {"ipv4/tcp_early_retrans", "0"}, {"ipv4/tcp_early_retrans", "3"}, {"ipv4/tcp_limit_output_bytes", "1048576"},
+        {"ipv4/tcp_comp_sack_delay_ns", "500000"}, {"ipv4/tcp_autocorking", "0"}, {"ipv4/tcp_no_metrics_save", "1"},
+        {"ipv4/tcp_early_demux", "0"}, {"ipv4/udp_rmem_min", "8192"}, {"ipv4/udp_wmem_min", "8192"},
+        {"ipv4/ipfrag_high_thresh", "8388608"}, {"ipv4/ipfrag_time", "20"}, {"ipv4/ipfrag_max_dist", "0"}, {"ipv4/route/min_pmtu", "1000"},
+        {"ipv4/route/mtu_expires", "300"}, {"ipv4/icmp_ratelimit", "100"}, {"ipv4/icmp_echo_ignore_broadcasts", "1"},
+        {"ipv4/icmp_ignore_bogus_error_responses", "1"}, {"ipv4/igmp_qrv", "3"},
+        {"ipv4/conf/all/rp_filter", "1"}, {"ipv4/conf/default/rp_filter", "1"}, {"ipv4/conf/all/accept_redirects", "0"},
+        {"ipv4/conf/all/send_redirects", "0"}, {"ipv4/conf/all/accept_source_route", "0"}, {"ipv4/conf/all/log_martians", "1"},
+        {"ipv4/conf/default/log_martians", "1"}, {"ipv6/conf/all/accept_ra", "0"}, {"ipv6/conf/all/accept_ra", "1"}, {"ipv6/conf/all/autoconf", "0"}, {"ipv6/conf/all/accept_redirects", "0"},
+        {"ipv6/conf/all/accept_source_route", "0"}, {"ipv6/conf/all/dad_transmits", "0"}, {"ipv6/icmp/ratelimit", "100"},
+        {"ipv6/icmp/echo_ignore_all", "1"}, {"ipv6/ip6frag_time", "30"},
+    };
+    for (unsigned n = 0; n < sizeof set / sizeof *set; n++) {
+        char name[100], data[100] = "";
+        snprintf(name, sizeof name, "/proc/sys/net/%s", set[n][0]);
+        int fd = open(name, O_RDWR);
+        say(set[n][0], write(fd, set[n][1], strlen(set[n][1])));
+        say("it reads", pread(fd, data, sizeof data - 1, 0));
+        printf("%s", data);
+        close(fd);
+    }
+}
 static void settings(void)
 {
     static const char number[] = "/proc/sys/net/ipv4/ip_forward", word[] = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -395,6 +422,7 @@ static void settings(void)
     close(fd);
     show_setting("the first one", number);
     lines();
+    guides();
     fd = open(word, O_RDWR);
     say("a word of nothing", write(fd, "reno\n", 0));
     say("a word", write(fd, "reno\n", 5));

@@ -455,6 +455,14 @@ import socket
 s = socket.create_connection(('b', 80)); print(s.getsockopt(6, 13, 4).decode(), s.getsockname()[1] // 20)"
 echo cubic > tcp_congestion_control; cat tcp_congestion_control; for line in nonsense ''; do echo $line > tcp_congestion_control; echo $?; done; echo 5000 60000 800000 9 > tcp_rmem; echo $?; echo 6000 x > tcp_rmem; echo $?
 echo 7 > tcp_available_congestion_control; echo $?; echo 1 > route/flush; echo $?; cat tcp_rmem; curl -s http://b/hostname
+sysctl -q -w net.core.rmem_max=8388608 net.core.rmem_default=300000 net.core.wmem_max=1048576 net.core.wmem_default=200000 net.core.netdev_max_backlog=5000
+sysctl -q -w net.core.default_qdisc=fq net.ipv4.neigh.default.gc_thresh1=1024 net.ipv4.neigh.default.gc_thresh2=2048 net.ipv4.neigh.default.gc_thresh3=4096
+sysctl -n net.core.rmem_max net.core.netdev_max_backlog net.core.default_qdisc net.ipv4.neigh.default.gc_thresh2 net.ipv4.neigh.default.gc_thresh3
+python3 -c "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for name in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+    before = s.getsockopt(socket.SOL_SOCKET, name); s.setsockopt(socket.SOL_SOCKET, name, 20000000); print(before, s.getsockopt(socket.SOL_SOCKET, name))"
 NSTAT_HISTORY=/tmp/history nstat -az | awk '/^(TcpActiveOpens|IpForwarding|IcmpInErrors|TcpExtTCPTimeouts|Ip6OutNoRoutes) / { print $1, $2 }' | sort
 awk '/^Ip:/ { n++ } /^Ip:/ && n == 2 { print $2, $3, ($4 > 5) }' /proc/net/snmp
 """, start="1s"))
@@ -482,6 +490,13 @@ cubic
 1
 6000 60000 800000
 b
+8388608
+5000
+fq
+2048
+4096
+300000 16777216
+200000 2097152
 IcmpInErrors 0
 Ip6OutNoRoutes 0
 TcpActiveOpens 2

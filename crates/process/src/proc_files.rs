@@ -36,8 +36,8 @@ fn counted(name: &str, outside: &mut dyn Outside) -> Option<String> {
         return None;
     }
     let all = mib::counters(&outside.control(Op::Show(Show::Counters))?);
-    let forwards = settings::read("ipv4/ip_forward", outside).is_some_and(|text| text.trim() == "1");
-    let ttl = settings::read("ipv4/ip_default_ttl", outside).and_then(|text| text.trim().parse().ok()).unwrap_or(64);
+    let forwards = settings::read("ipv4/ip_forward", &Default::default(), outside).is_some_and(|text| text.trim() == "1");
+    let ttl = settings::read("ipv4/ip_default_ttl", &Default::default(), outside).and_then(|text| text.trim().parse().ok()).unwrap_or(64);
     mib::file(name, &all, forwards, ttl)
 }
 
@@ -130,7 +130,7 @@ impl Tree {
             weft_intercept::proc_net::file(name, outside.stack()).or_else(|| counted(name, outside)).or_else(|| there.then(String::new))
         };
         if let Some(name) = whole.strip_prefix("sys/net/") {
-            return settings::read(&settings::known_as(name, outside), outside);
+            return settings::read(&settings::known_as(name, outside), &self.written, outside);
         }
         let machine = || machine::file(whole, &self.moment(), there);
         let Some((first, rest)) = whole.split_once('/') else { return machine() };

@@ -1,12 +1,16 @@
 //! /proc/sys/net: the node's own settings, under the names that Linux gives them (Documentation/networking/ip-sysctl.rst). They are parameters of blocks.
 
+mod table;
+
 use super::caller::{Caller, Posted};
 use super::object::Body;
 use super::outcome::Outcome;
 use super::outside::Outside;
 use super::tree::Tree;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
+use table::{Form, KEPT, Kept, OF_A_BYTE, SETTINGS, Setting};
 use weft_core::parameter::parse_duration;
 use weft_core::{Op, Selector};
 use weft_intercept::memory::Memory as _;
@@ -16,79 +20,12 @@ use weft_intercept::tables;
 /// Longest text that is taken.
 const VALUE_BYTES_MAX: usize = 256;
 const PAGE: u64 = 4096;
+/// IFNAMSIZ, which names of queueing disciplines keep to.
+const NAME_BYTES_MAX: usize = 16;
 /// KMALLOC_MAX_SIZE of x86-64.
 const TOO_LARGE: u64 = 4 << 20;
 /// Addresses of programs end here (TASK_SIZE_MAX of x86-64).
 const ADDRESS_END: u64 = 0x7fff_ffff_f000;
-
-/// How Linux writes a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
-    Word,
-    Number,
-    /// 0 or 1.
-    Flag,
-    /// 1 where the parameter is false.
-    Not,
-    Seconds,
-    Milliseconds,
-    /// Pages where the parameter counts bytes.
-    Pages,
-}
-
-/// Name below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
-type Setting = (&'static str, Form, &'static [(&'static str, &'static str)]);
-
-const SETTINGS: [Setting; 48] = [
-    ("ipv4/tcp_congestion_control", Form::Word, &[("tcp", "congestion")]),
-    ("ipv4/tcp_sack", Form::Flag, &[("tcp", "sack")]),
-    ("ipv4/tcp_dsack", Form::Flag, &[("tcp", "dsack")]),
-    ("ipv4/tcp_timestamps", Form::Flag, &[("tcp", "timestamps")]),
-    ("ipv4/tcp_window_scaling", Form::Flag, &[("tcp", "window_scaling")]),
-    ("ipv4/tcp_ecn", Form::Number, &[("tcp", "ecn")]),
-    ("ipv4/tcp_keepalive_time", Form::Seconds, &[("tcp", "keepalive_time")]),
-    ("ipv4/tcp_keepalive_intvl", Form::Seconds, &[("tcp", "keepalive_interval")]),
-    ("ipv4/tcp_keepalive_probes", Form::Number, &[("tcp", "keepalive_probes")]),
-    ("ipv4/tcp_fin_timeout", Form::Seconds, &[("tcp", "fin_timeout")]),
-    ("ipv4/tcp_syn_retries", Form::Number, &[("tcp", "syn_retries")]),
-    ("ipv4/tcp_syn_linear_timeouts", Form::Number, &[("tcp", "syn_linear_timeouts")]),
-    ("ipv4/tcp_synack_retries", Form::Number, &[("tcp", "synack_retries")]),
-    ("ipv4/tcp_retries1", Form::Number, &[("tcp", "retries1")]),
-    ("ipv4/tcp_retries2", Form::Number, &[("tcp", "retries2")]),
-    ("ipv4/tcp_orphan_retries", Form::Number, &[("tcp", "orphan_retries")]),
-    ("ipv4/tcp_rmem", Form::Number, &[("tcp", "rmem_min"), ("tcp", "rmem_default"), ("tcp", "rmem_max")]),
-    ("ipv4/tcp_wmem", Form::Number, &[("tcp", "wmem_min"), ("tcp", "wmem_default"), ("tcp", "wmem_max")]),
-    ("ipv4/tcp_mem", Form::Pages, &[("tcp", "mem_low"), ("tcp", "mem_pressure"), ("tcp", "mem_max")]),
-    ("ipv4/tcp_max_syn_backlog", Form::Number, &[("tcp", "syn_backlog")]),
-    ("ipv4/tcp_syncookies", Form::Number, &[("tcp", "syncookies")]),
-    ("ipv4/tcp_fastopen", Form::Number, &[("tcp", "fastopen")]),
-    ("ipv4/tcp_mtu_probing", Form::Number, &[("tcp", "mtu_probing")]),
-    ("ipv4/tcp_base_mss", Form::Number, &[("tcp", "base_mss")]),
-    ("ipv4/tcp_mtu_probe_floor", Form::Number, &[("tcp", "mtu_probe_floor")]),
-    ("ipv4/tcp_max_tw_buckets", Form::Number, &[("tcp", "time_wait_max")]),
-    ("ipv4/tcp_challenge_ack_limit", Form::Number, &[("tcp", "challenge_ack_limit")]),
-    ("ipv4/tcp_comp_sack_nr", Form::Number, &[("tcp", "compressed_acks_max")]),
-    ("ipv4/tcp_slow_start_after_idle", Form::Flag, &[("tcp", "slow_start_after_idle")]),
-    ("ipv4/tcp_moderate_rcvbuf", Form::Flag, &[("tcp", "moderate_rcvbuf")]),
-    ("ipv4/tcp_rfc1337", Form::Flag, &[("tcp", "rfc1337")]),
-    ("ipv4/tcp_reordering", Form::Number, &[("tcp", "reordering")]),
-    ("ipv4/tcp_notsent_lowat", Form::Number, &[("tcp", "notsent_lowat")]),
-    ("ipv4/tcp_min_snd_mss", Form::Number, &[("tcp", "mss_min")]),
-    ("ipv4/tcp_invalid_ratelimit", Form::Milliseconds, &[("tcp", "invalid_ratelimit")]),
-    ("ipv4/ip_forward", Form::Flag, &[("ip4", "forward")]),
-    ("ipv4/conf/all/forwarding", Form::Flag, &[("ip4", "forward")]),
-    ("ipv4/conf/all/promote_secondaries", Form::Flag, &[("ip4", "promote_secondaries")]),
-    ("ipv4/ip_default_ttl", Form::Number, &[("ip4", "default_ttl")]),
-    ("ipv4/fib_multipath_hash_policy", Form::Number, &[("ip4", "multipath_hash_policy")]),
-    ("ipv4/ip_local_port_range", Form::Number, &[("sockets", "ephemeral_first"), ("sockets", "ephemeral_last")]),
-    ("ipv4/icmp_echo_ignore_all", Form::Not, &[("icmp4", "echo")]),
-    ("ipv4/icmp_msgs_per_sec", Form::Number, &[("icmp4", "messages_per_second")]),
-    ("ipv4/icmp_msgs_burst", Form::Number, &[("icmp4", "messages_burst")]),
-    ("ipv6/conf/all/forwarding", Form::Flag, &[("ip6", "forward")]),
-    ("ipv6/conf/all/hop_limit", Form::Number, &[("ip6", "default_hop_limit")]),
-    ("ipv6/fib_multipath_hash_policy", Form::Number, &[("ip6", "multipath_hash_policy")]),
-    ("core/somaxconn", Form::Number, &[("sockets", "backlog_max")]),
-];
 
 /// A setting that a scenario gives.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +54,8 @@ impl Row {
                 // What a person writes has a unit.
                 Form::Seconds => format!("{}s", word.parse::<u32>().ok()?),
                 Form::Milliseconds => format!("{}ms", word.parse::<u32>().ok()?),
+                Form::Microseconds => format!("{}us", word.parse::<u32>().ok()?),
+                Form::Nanoseconds => format!("{}ns", word.parse::<u32>().ok()?),
                 _ => meant(*form, word)?.to_string(),
             };
             Some(format!("{block}.{name}={value}"))
@@ -131,8 +70,11 @@ impl Row {
             Form::Word => "a word",
             Form::Number => "a whole number",
             Form::Flag | Form::Not => "0 or 1",
+            Form::On(_) => "0, or what it is by default",
             Form::Seconds => "seconds, a whole number",
             Form::Milliseconds => "milliseconds, a whole number",
+            Form::Microseconds => "microseconds, a whole number",
+            Form::Nanoseconds => "nanoseconds, a whole number",
             Form::Pages => "pages of 4096 bytes, a whole number",
         };
         match parameters.len() {
@@ -141,6 +83,9 @@ impl Row {
         }
     }
 }
+
+/// What was written to settings that change nothing, by their names.
+pub(super) type Written = BTreeMap<&'static str, String>;
 
 /// Every congestion control that there is.
 const CONGESTION_CONTROLS: &str = "reno cubic bbr\n";
@@ -155,7 +100,8 @@ fn of_interface(name: &str) -> Option<(&str, String)> {
     let (family, rest) = name.split_once("/conf/")?;
     let (interface, setting) = rest.split_once('/')?;
     let whole = format!("{family}/conf/all/{setting}");
-    (interface != "all" && matches!(family, "ipv4" | "ipv6") && find(&whole).is_some()).then_some((interface, whole))
+    let known = find(&whole).is_some() || KEPT.iter().any(|(name, _)| *name == whole);
+    (interface != "all" && matches!(family, "ipv4" | "ipv6") && known).then_some((interface, whole))
 }
 
 /// The name under which the node has a setting: a folder below `conf` for each of its interfaces, and `default`, have what `all` has, as far as a parameter
@@ -173,7 +119,10 @@ pub(super) fn is_writable(name: &str, there: bool) -> Option<bool> {
 }
 
 /// The text of a setting by its name below /proc/sys/net; None: it is none of the node's.
-pub(super) fn read(name: &str, outside: &mut dyn Outside) -> Option<String> {
+pub(super) fn read(name: &str, written: &Written, outside: &mut dyn Outside) -> Option<String> {
+    if let Some(line) = written.get(name) {
+        return Some(line.clone() + "\n");
+    }
     if let Some((_, text, _)) = FIXED.iter().find(|(known, ..)| *known == name) {
         return Some((*text).to_owned());
     }
@@ -197,8 +146,11 @@ fn shown(form: Form, value: &Value) -> Option<String> {
         Form::Number => value.as_u64().map(|number| number.to_string()),
         Form::Flag => value.as_bool().map(|is| u8::from(is).to_string()),
         Form::Not => value.as_bool().map(|is| u8::from(!is).to_string()),
+        Form::On(number) => value.as_bool().map(|is| if is { number.to_string() } else { "0".to_owned() }),
         Form::Seconds => span().map(|span| span.as_secs().to_string()),
         Form::Milliseconds => span().map(|span| span.as_millis().to_string()),
+        Form::Microseconds => span().map(|span| span.as_micros().to_string()),
+        Form::Nanoseconds => span().map(|span| span.as_nanos().to_string()),
         Form::Pages => value.as_u64().map(|bytes| (bytes / PAGE).to_string()),
     }
 }
@@ -211,38 +163,30 @@ fn meant(form: Form, text: &str) -> Option<Value> {
     Some(match form {
         Form::Flag => (number != 0).into(),
         Form::Not => (number == 0).into(),
+        Form::On(on) => (number == 0 || number == on).then_some(number == on)?.into(),
         Form::Seconds => number.checked_mul(1_000_000_000)?.into(),
         Form::Milliseconds => number.checked_mul(1_000_000)?.into(),
+        Form::Microseconds => number.checked_mul(1_000)?.into(),
+        Form::Nanoseconds => number.into(),
         Form::Pages => number.checked_mul(PAGE)?.into(),
         Form::Word | Form::Number => number.into(),
     })
 }
 
-/// Settings of one byte (proc_dou8vec_minmax), which take a whole line whatever stands behind the first value; of the others a write ends there.
-const OF_A_BYTE: [&str; 22] = [
-    "ipv4/tcp_sack",
-    "ipv4/tcp_dsack",
-    "ipv4/tcp_timestamps",
-    "ipv4/tcp_window_scaling",
-    "ipv4/tcp_ecn",
-    "ipv4/tcp_keepalive_probes",
-    "ipv4/tcp_syn_retries",
-    "ipv4/tcp_syn_linear_timeouts",
-    "ipv4/tcp_synack_retries",
-    "ipv4/tcp_retries1",
-    "ipv4/tcp_retries2",
-    "ipv4/tcp_orphan_retries",
-    "ipv4/tcp_syncookies",
-    "ipv4/tcp_mtu_probing",
-    "ipv4/tcp_comp_sack_nr",
-    "ipv4/tcp_slow_start_after_idle",
-    "ipv4/tcp_moderate_rcvbuf",
-    "ipv4/tcp_rfc1337",
-    "ipv4/ip_default_ttl",
-    "ipv4/icmp_echo_ignore_all",
-    "ipv4/fib_multipath_hash_policy",
-    "ipv6/fib_multipath_hash_policy",
-];
+/// What is shown of a line that changes nothing.
+fn keep(kind: Kept, line: &[u8]) -> Result<String, Errno> {
+    let invalid = Errno(libc::EINVAL);
+    if kind == Kept::Name {
+        let word: String = line.iter().take_while(|byte| !matches!(byte, 0 | b'\n')).map(|byte| char::from(*byte)).collect();
+        let fits = (1..NAME_BYTES_MAX).contains(&word.len()) && word.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+        // sch_default: "default qdisc not found".
+        return if fits { Ok(word) } else { Err(Errno(libc::ENOENT)) };
+    }
+    let said = parse(Form::Number, line, 1);
+    let number = said.values.first().filter(|_| !said.wrong).ok_or(invalid)?.to_string();
+    if matches!(kind, Kept::Only(value) if value != number) { Err(invalid) } else { Ok(number) }
+}
+
 /// Its two values are taken together (net/ipv4/sysctl_net_ipv4.c, ipv4_local_port_range); of other lines those before a wrong one stay.
 const TOGETHER: &str = "ipv4/ip_local_port_range";
 
@@ -377,7 +321,14 @@ impl Tree {
         }
         let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
         caller.read(address, &mut text)?;
-        let done = write(name, &text, outside);
+        let kept = KEPT.iter().find(|(known, _)| *known == name);
+        let done = match kept {
+            Some((name, kind)) => keep(*kind, &text).map(|line| {
+                self.written.insert(name, line);
+                text.len()
+            }),
+            None => write(name, &text, outside),
+        };
         // What programs were shown of sockets may be another now.
         self.shows.disturbed();
         match done {
@@ -424,7 +375,7 @@ impl Tree {
             }
             libc::SYS_read | libc::SYS_pread64 => {
                 check_end(at, a[2])?;
-                let text = read(name, outside).unwrap_or_default();
+                let text = read(name, &self.written, outside).unwrap_or_default();
                 let rest = left(name, text.as_bytes(), at);
                 let piece = rest.get(..(a[2] as usize).min(rest.len())).unwrap_or_default();
                 caller.write(a[1], piece)?;
@@ -500,7 +451,7 @@ mod tests {
         assert_eq!(whole("ipv6/conf/default/hop_limit").as_deref(), Some("default ipv6/conf/all/hop_limit"));
         for other in [
             "ipv4/conf/all/forwarding",
-            "ipv4/conf/eth0/rp_filter",
+            "ipv4/conf/eth0/arp_ignore",
             "ipv4/conf/eth0",
             "ipv4/conf/a/b/forwarding",
             "core/conf/eth0/forwarding",
@@ -519,6 +470,10 @@ mod tests {
             (Form::Not, json!(true), "0"),
             (Form::Seconds, json!("7200s"), "7200"),
             (Form::Milliseconds, json!("500ms"), "500"),
+            (Form::Microseconds, json!("200ms"), "200000"),
+            (Form::Nanoseconds, json!("1ms"), "1000000"),
+            (Form::On(2), json!(true), "2"),
+            (Form::On(2), json!(false), "0"),
             (Form::Pages, json!(8192), "2"),
         ];
         for (form, value, text) in rows {
@@ -527,6 +482,10 @@ mod tests {
         assert_eq!(meant(Form::Seconds, "2"), Some(json!(2_000_000_000_u64)));
         assert_eq!(meant(Form::Pages, "2"), Some(json!(8192)));
         assert_eq!(meant(Form::Flag, "yes"), None);
+        assert_eq!(["0", "2", "1"].map(|text| meant(Form::On(2), text)), [Some(json!(false)), Some(json!(true)), None]);
+        assert_eq!((keep(Kept::Numbers, b" 5000\n"), keep(Kept::Numbers, b"much")), (Ok("5000".to_owned()), Err(Errno(libc::EINVAL))));
+        assert_eq!((keep(Kept::Only("1"), b"1"), keep(Kept::Only("1"), b"0")), (Ok("1".to_owned()), Err(Errno(libc::EINVAL))));
+        assert_eq!((keep(Kept::Name, b"fq\n"), keep(Kept::Name, b"a/b")), (Ok("fq".to_owned()), Err(Errno(libc::ENOENT))));
         let line = |name: &str, line: &str| find(name).and_then(|row| row.assignments(line));
         assert_eq!(line("ipv4/tcp_fin_timeout", "30"), Some(vec!["tcp.fin_timeout=30s".to_owned()]));
         assert_eq!(line("ipv4/tcp_rmem", "4096\t8192"), Some(vec!["tcp.rmem_min=4096".to_owned(), "tcp.rmem_default=8192".to_owned()]));
@@ -536,7 +495,8 @@ mod tests {
         listed.sort_unstable();
         there.sort_unstable();
         assert_eq!(listed, there, "the congestion controls that tcp has");
-        let mut known: Vec<&str> = names().chain(FIXED.iter().map(|(name, ..)| *name)).collect();
+        let kept = KEPT.iter().map(|(name, _)| *name);
+        let mut known: Vec<&str> = names().chain(FIXED.iter().map(|(name, ..)| *name)).chain(kept).collect();
         known.sort_unstable();
         assert!(known.windows(2).all(|two| two[0] != two[1]), "a name stands twice: {known:?}");
     }

@@ -50,6 +50,7 @@ pub struct Tree {
     pub(super) rng: Rng,
     pub(super) ledger: Ledger,
     pub(super) shows: Shows,
+    pub(super) written: super::settings::Written,
     /// The number that a process or thread was given last.
     pub(super) last_pid: u32,
     /// So many descriptors have been handed to programs.
@@ -106,6 +107,7 @@ impl Tree {
             rng,
             ledger: Ledger::default(),
             shows: Shows::default(),
+            written: Default::default(),
             last_pid: 1,
             descriptors_handed: 0,
             real: None,

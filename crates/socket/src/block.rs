@@ -4,15 +4,17 @@ use crate::datagram_input;
 use crate::face::Sockets;
 use crate::icmp_errors;
 use crate::kind::KIND;
-use crate::limits::Limits;
+use crate::limits::{Buffer, Limits};
 use crate::listener;
 use crate::listing;
 use crate::outgoing;
+use crate::ports::Reuse;
 use crate::socket::SocketId;
 use crate::state;
 use crate::stream_events;
 use crate::transport;
 use std::any::Any;
+use std::time::Duration;
 use weft_core::block::{BlockRow, Config, InPort, Kind};
 use weft_core::vector::VECTOR_FRAMES_MAX;
 use weft_core::{
@@ -33,10 +35,11 @@ fn make(config: &mut Config) -> Result<Box<dyn Block>, ControlError> {
     let limits = Limits {
         sockets_max: config.u64("sockets_max") as usize,
         backlog_max: config.u64("backlog_max") as u32,
-        buffer_max: config.u64("buffer_bytes_max") as u32,
-        buffer_default: config.u64("buffer_bytes_default") as u32,
+        send_buffer: Buffer { default: config.u64("wmem_default") as u32, max: config.u64("wmem_max") as u32 },
+        receive_buffer: Buffer { default: config.u64("rmem_default") as u32, max: config.u64("rmem_max") as u32 },
         datagram_bytes_max: config.u64("datagram_bytes_max") as usize,
         ephemeral: (port("ephemeral_first"), port("ephemeral_last")),
+        reuse: Reuse { whose: config.u64("tw_reuse") as u8, delay: config.duration("tw_reuse_delay") },
         boot_time_nanos: config.u64("boot_time"),
     };
     if limits.ephemeral.0 > limits.ephemeral.1 {
@@ -129,8 +132,12 @@ impl Block for Sockets {
         Some(match name {
             "sockets_max" => self.registry.limits.sockets_max.into(),
             "backlog_max" => self.registry.limits.backlog_max.into(),
-            "buffer_bytes_max" => self.registry.limits.buffer_max.into(),
-            "buffer_bytes_default" => self.registry.limits.buffer_default.into(),
+            "rmem_max" => self.registry.limits.receive_buffer.max.into(),
+            "rmem_default" => self.registry.limits.receive_buffer.default.into(),
+            "wmem_max" => self.registry.limits.send_buffer.max.into(),
+            "wmem_default" => self.registry.limits.send_buffer.default.into(),
+            "tw_reuse" => self.registry.limits.reuse.whose.into(),
+            "tw_reuse_delay" => (self.registry.limits.reuse.delay.as_nanos() as u64).into(),
             "datagram_bytes_max" => self.registry.limits.datagram_bytes_max.into(),
             "ephemeral_first" => self.registry.limits.ephemeral.0.into(),
             "ephemeral_last" => self.registry.limits.ephemeral.1.into(),
@@ -165,8 +172,12 @@ impl Block for Sockets {
         match name {
             "sockets_max" => self.registry.limits.sockets_max = number as usize,
             "backlog_max" => self.registry.limits.backlog_max = number as u32,
-            "buffer_bytes_max" => self.registry.limits.buffer_max = number as u32,
-            "buffer_bytes_default" => self.registry.limits.buffer_default = number as u32,
+            "rmem_max" => self.registry.limits.receive_buffer.max = number as u32,
+            "rmem_default" => self.registry.limits.receive_buffer.default = number as u32,
+            "wmem_max" => self.registry.limits.send_buffer.max = number as u32,
+            "wmem_default" => self.registry.limits.send_buffer.default = number as u32,
+            "tw_reuse" => self.registry.limits.reuse.whose = number as u8,
+            "tw_reuse_delay" => self.registry.limits.reuse.delay = Duration::from_nanos(number),
             "datagram_bytes_max" => self.registry.limits.datagram_bytes_max = number as usize,
             "ephemeral_first" => self.registry.limits.ephemeral.0 = number as u16,
             "ephemeral_last" => self.registry.limits.ephemeral.1 = number as u16,

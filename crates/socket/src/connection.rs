@@ -68,7 +68,7 @@ fn prepare(streams: &mut Streams, sockets: &mut Registry, s: SocketId, to: Socke
     let socket = sockets.get(s)?;
     match socket.hold {
         None => {
-            let (id, port) = streams.ports.connect(hold, range, cx.now, cx.rng)?;
+            let (id, port) = streams.ports.connect(hold, range, sockets.limits.reuse, cx.now, cx.rng)?;
             let socket = sockets.get_mut(s)?;
             socket.hold = Some(id);
             socket.number = port;

@@ -104,8 +104,8 @@ impl Sockets {
         // inet6_create sets no MC_ALL for IPv4's groups.
         let mut options = Options { multicast_all: domain == AF_INET, ..Options::default() };
         let streams = matches!(body, Body::Stream(_));
-        options.send_buffer = if streams { options::TCP_SEND_BUFFER } else { self.registry.limits.buffer_default };
-        options.receive_buffer = if streams { options::TCP_RECEIVE_BUFFER } else { self.registry.limits.buffer_default };
+        options.send_buffer = if streams { options::TCP_SEND_BUFFER } else { self.registry.limits.send_buffer.default };
+        options.receive_buffer = if streams { options::TCP_RECEIVE_BUFFER } else { self.registry.limits.receive_buffer.default };
         let raw = matches!(body, Body::Raw(_));
         // inet_create: "if (INET_PROTOSW_REUSE & answer_flags) sk->sk_reuse = SK_CAN_REUSE;"
         options.reuse_address = matches!(body, Body::Raw(_) | Body::Ping(_));

@@ -4,6 +4,10 @@ use crate::counters::COUNTERS;
 use weft_core::block::{Kind, Parameter, ParameterType, Port};
 use weft_core::{Carries, Table};
 
+/// From SOCK_MIN_RCVBUF and SOCK_MIN_SNDBUF on.
+const RECEIVE_BYTES: ParameterType = ParameterType::Unsigned { min: 2304, max: i32::MAX as u64 };
+const SEND_BYTES: ParameterType = ParameterType::Unsigned { min: 4608, max: i32::MAX as u64 };
+
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "sockets_max",
@@ -20,18 +24,32 @@ const PARAMETERS: &[Parameter] = &[
         doc: "bound of listen()'s backlog (net.core.somaxconn)",
     },
     Parameter {
-        name: "buffer_bytes_max",
-        value: ParameterType::Unsigned { min: 4608, max: 1_073_741_823 },
+        name: "rmem_max",
+        value: RECEIVE_BYTES,
         default: "4194304",
         live: true,
-        doc: "bound of SO_RCVBUF and SO_SNDBUF before doubling (net.core.rmem_max, wmem_max)",
+        doc: "bound of SO_RCVBUF before doubling, bytes (net.core.rmem_max)",
     },
     Parameter {
-        name: "buffer_bytes_default",
-        value: ParameterType::Unsigned { min: 4608, max: 1_073_741_823 },
+        name: "rmem_default",
+        value: RECEIVE_BYTES,
         default: "212992",
         live: true,
-        doc: "buffers of a new datagram socket (net.core.rmem_default, wmem_default)",
+        doc: "receive buffer of a new datagram socket, bytes (net.core.rmem_default)",
+    },
+    Parameter {
+        name: "wmem_max",
+        value: SEND_BYTES,
+        default: "4194304",
+        live: true,
+        doc: "bound of SO_SNDBUF before doubling, bytes (net.core.wmem_max)",
+    },
+    Parameter {
+        name: "wmem_default",
+        value: SEND_BYTES,
+        default: "212992",
+        live: true,
+        doc: "send buffer of a new datagram socket, bytes (net.core.wmem_default)",
     },
     Parameter {
         name: "datagram_bytes_max",
@@ -53,6 +71,20 @@ const PARAMETERS: &[Parameter] = &[
         default: "60999",
         live: true,
         doc: "last ephemeral port",
+    },
+    Parameter {
+        name: "tw_reuse",
+        value: ParameterType::Unsigned { min: 0, max: 2 },
+        default: "2",
+        live: true,
+        doc: "connect(2) may take over a connection in TIME-WAIT: 0: never, 1: always, 2: between loopback addresses (net.ipv4.tcp_tw_reuse)",
+    },
+    Parameter {
+        name: "tw_reuse_delay",
+        value: ParameterType::Duration,
+        default: "\"1s\"",
+        live: true,
+        doc: "how long it must have been in TIME-WAIT for that (net.ipv4.tcp_tw_reuse_delay)",
     },
     Parameter {
         name: "boot_time",

@@ -15,8 +15,14 @@ pub const EPHEMERAL_FIRST: u16 = 32768;
 /// Last ephemeral port.
 pub const EPHEMERAL_LAST: u16 = 60999;
 
-/// net.ipv4.tcp_tw_reuse_delay.
-const TIME_WAIT_REUSE_DELAY: Duration = Duration::from_secs(1);
+/// Which connections in TIME-WAIT connect(2) may take over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reuse {
+    /// net.ipv4.tcp_tw_reuse: 0: none, 1: all, 2: those between loopback addresses.
+    pub whose: u8,
+    /// net.ipv4.tcp_tw_reuse_delay: how old they must be.
+    pub delay: Duration,
+}
 
 /// One hold on a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -174,10 +180,17 @@ impl Ports {
     }
 
     /// An ephemeral port from which `hold` can connect to its `remote`: none that was bound, none with the same four-tuple.
-    pub(crate) fn connect(&mut self, hold: Hold, range: (u16, u16), now: Instant, rng: &mut Rng) -> Result<(HoldId, u16), Errno> {
+    pub(crate) fn connect(
+        &mut self,
+        hold: Hold,
+        range: (u16, u16),
+        reuse: Reuse,
+        now: Instant,
+        rng: &mut Rng,
+    ) -> Result<(HoldId, u16), Errno> {
         let free = |port: u16| {
             let Some(holders) = self.ports.get(&port) else { return true };
-            holders.values().all(|old| old.how == How::Connect && (!same_connection(&hold, old) || may_replace(old, now)))
+            holders.values().all(|old| old.how == How::Connect && (!same_connection(&hold, old) || reuse.allows(old, now)))
         };
         let port = pick(range, rng, free).ok_or(Errno::EADDRNOTAVAIL)?;
         Ok((self.hold(port, hold), port))
@@ -228,10 +241,13 @@ fn same_connection(a: &Hold, b: &Hold) -> bool {
     a.remote.is_some() && a.remote == b.remote && a.address == b.address
 }
 
-/// tcp_twsk_unique with net.ipv4.tcp_tw_reuse = 2, the default: a TIME-WAIT of a second's age, between loopback addresses.
-fn may_replace(old: &Hold, now: Instant) -> bool {
-    let old_enough = old.time_wait.is_some_and(|since| now - since > TIME_WAIT_REUSE_DELAY);
-    old_enough && (old.address.is_loopback() || old.remote.is_some_and(|remote| remote.ip().is_loopback()))
+impl Reuse {
+    /// tcp_twsk_unique.
+    fn allows(self, old: &Hold, now: Instant) -> bool {
+        let old_enough = old.time_wait.is_some_and(|since| now - since > self.delay);
+        let inside = || old.address.is_loopback() || old.remote.is_some_and(|remote| remote.ip().is_loopback());
+        old_enough && (self.whose == 1 || self.whose == 2 && inside())
+    }
 }
 
 /// Goes once around the range from a random start.
@@ -245,6 +261,7 @@ fn pick((first, last): (u16, u16), rng: &mut Rng, free: impl Fn(u16) -> bool) ->
 mod tests {
     use super::*;
 
+    const REUSE: Reuse = Reuse { whose: 2, delay: Duration::from_secs(1) };
     const RANGE: (u16, u16) = (EPHEMERAL_FIRST, EPHEMERAL_LAST);
     const PLAIN: Hold = Hold {
         address: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
@@ -295,10 +312,10 @@ mod tests {
         let to = |remote: &str| Hold { remote: remote.parse().ok(), how: How::Connect, ..at("10.0.0.1") };
         let range = (40000, 40003);
         for _ in 0..4 {
-            ports.connect(to("10.0.0.2:80"), range, Instant::ZERO, &mut rng).unwrap();
+            ports.connect(to("10.0.0.2:80"), range, REUSE, Instant::ZERO, &mut rng).unwrap();
         }
-        assert_eq!(ports.connect(to("10.0.0.2:80"), range, Instant::ZERO, &mut rng), Err(Errno::EADDRNOTAVAIL));
-        let (other, port) = ports.connect(to("10.0.0.2:81"), range, Instant::ZERO, &mut rng).unwrap();
+        assert_eq!(ports.connect(to("10.0.0.2:80"), range, REUSE, Instant::ZERO, &mut rng), Err(Errno::EADDRNOTAVAIL));
+        let (other, port) = ports.connect(to("10.0.0.2:81"), range, REUSE, Instant::ZERO, &mut rng).unwrap();
         assert!((40000..=40003).contains(&port));
         assert_eq!(ports.bind(0, PLAIN, range, &mut rng), Err(Errno::EADDRINUSE));
         assert_eq!(ports.len(), 5);
@@ -326,12 +343,12 @@ mod tests {
         let mut ports = Ports::new(Rules::Stream);
         let hold = Hold { remote: "127.0.0.1:80".parse().ok(), how: How::Connect, ..at("127.0.0.1") };
         let range = (40000, 40000);
-        let (old, port) = ports.connect(hold, range, Instant::ZERO, &mut rng).unwrap();
+        let (old, port) = ports.connect(hold, range, REUSE, Instant::ZERO, &mut rng).unwrap();
         let other = HoldId(u64::MAX);
         assert!(!ports.connection_free(port, &hold, other));
         ports.update(old, |held| held.time_wait = Some(Instant::ZERO));
         assert!(ports.connection_free(port, &hold, other));
-        assert_eq!(ports.connect(hold, range, Instant::from_millis(1000), &mut rng), Err(Errno::EADDRNOTAVAIL));
-        assert!(ports.connect(hold, range, Instant::from_millis(1001), &mut rng).is_ok());
+        assert_eq!(ports.connect(hold, range, REUSE, Instant::from_millis(1000), &mut rng), Err(Errno::EADDRNOTAVAIL));
+        assert!(ports.connect(hold, range, REUSE, Instant::from_millis(1001), &mut rng).is_ok());
     }
 }

@@ -86,7 +86,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "SO_SNDBUF",
         Any,
         Set::Int(|a, v| {
-            let bound = a.sockets.limits.buffer_max;
+            let bound = a.sockets.limits.send_buffer.max;
             send_buffer(a, (v as u32).min(bound))
         }),
         Get::Int(send_buffer_shown),
@@ -97,7 +97,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         "SO_RCVBUF",
         Any,
         Set::Int(|a, v| {
-            let bound = a.sockets.limits.buffer_max;
+            let bound = a.sockets.limits.receive_buffer.max;
             receive_buffer(a, (v as u32).min(bound))
         }),
         Get::Int(receive_buffer_shown),
