@@ -16,6 +16,7 @@ GETS = (-1, 0, 1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 20, 32, 144, 300)
 VALUES = (0, 1, 2, 3, 5, 63, 255, 256, 1000, 70000, -1, -2, 1 << 31, (1 << 31) - 1)
 NOWHERE = 8
 ROOM = 8192
+HELD = (ctypes.c_ubyte * ROOM)()
 # Numbers that programs know, and some that nobody has.
 LEVELS = {
     "socket": (1, [*range(1, 64), *range(65, 84), 90]),
@@ -60,7 +61,9 @@ def set_option(s, level, name, value, length):
 
 
 def get_option(s, level, name, length, room=None):
-    held = (ctypes.c_ubyte * ROOM)(*([0xEE] * 400)) if room is None else room
+    held = HELD if room is None else room
+    if room is None:
+        ctypes.memset(HELD, 0xEE, LONGEST + 60)
     told = ctypes.c_int(length)
     result = libc.getsockopt(s.fileno(), level, name, held, ctypes.byref(told))
     if result < 0:

@@ -131,6 +131,8 @@ STUCK = "while True: 'stuck'"
 NODES_MANY = 12
 # Process 1 of a node, the program, its child that has ended, and the one below that (who spins leaves its child no turn).
 PROCESSES = 4
+# Starting Python is over by then.
+SPINS_TICKS = 100
 # Outside programs get this long to be gone; nothing is judged by how long it took.
 END_SECONDS = 20
 
@@ -151,6 +153,12 @@ def stat_of(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
+
+
+def ticks_of(pid: int) -> int:
+    """How long a process has computed, in hundredths of a second."""
+    stat = stat_of(pid)
+    return int(stat[11]) if stat else 0
 
 
 def below(root: int) -> dict[int, str]:
@@ -186,8 +194,10 @@ def leaves_nothing(folder: Path, work: str, how: signal.Signals) -> str:
     process = subprocess.Popen(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         wait_for("its programs do not start", lambda: process.poll() is not None or len(below(process.pid)) >= PROCESSES * NODES_MANY - (work != SLEEPS))
-        # They are in the middle of their work, whichever it is.
+        # They are in the middle of their work, whichever it is: who computes has done so for longer than it takes to start.
         time.sleep(0.5)
+        if work != SLEEPS:
+            wait_for("nobody computes", lambda: process.poll() is not None or any(ticks_of(pid) >= SPINS_TICKS for pid in below(process.pid)))
         children = below(process.pid)
         made = namespaces(children) - own
         # Of each node processes, mounts, host name and IPC; of all of them users and network.
