@@ -455,9 +455,10 @@ import socket
 s = socket.create_connection(('b', 80)); print(s.getsockopt(6, 13, 4).decode(), s.getsockname()[1] // 20)"
 echo cubic > tcp_congestion_control; cat tcp_congestion_control; for line in nonsense ''; do echo $line > tcp_congestion_control; echo $?; done; echo 5000 60000 800000 9 > tcp_rmem; echo $?; echo 6000 x > tcp_rmem; echo $?
 echo 7 > tcp_available_congestion_control; echo $?; echo 1 > route/flush; echo $?; cat tcp_rmem; curl -s http://b/hostname
-sysctl -q -w net.core.rmem_max=8388608 net.core.rmem_default=300000 net.core.wmem_max=1048576 net.core.wmem_default=200000 net.core.netdev_max_backlog=5000
-sysctl -q -w net.core.default_qdisc=fq net.ipv4.neigh.default.gc_thresh1=1024 net.ipv4.neigh.default.gc_thresh2=2048 net.ipv4.neigh.default.gc_thresh3=4096
-sysctl -n net.core.rmem_max net.core.netdev_max_backlog net.core.default_qdisc net.ipv4.neigh.default.gc_thresh2 net.ipv4.neigh.default.gc_thresh3
+net=/proc/sys/net; put() { for pair; do echo ${pair#*=} > $net/${pair%=*}; done; }
+put core/rmem_max=8388608 core/rmem_default=300000 core/wmem_max=1048576 core/wmem_default=200000 core/netdev_max_backlog=5000 core/default_qdisc=fq
+put ipv4/neigh/default/gc_thresh1=1024 ipv4/neigh/default/gc_thresh2=2048 ipv4/neigh/default/gc_thresh3=4096
+for name in core/rmem_max core/netdev_max_backlog core/default_qdisc ipv4/neigh/default/gc_thresh2 ipv4/neigh/default/gc_thresh3; do cat $net/$name; done
 python3 -c "
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

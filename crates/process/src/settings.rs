@@ -115,7 +115,8 @@ pub(super) fn known_as(name: &str, outside: &mut dyn Outside) -> String {
 /// May root open a file below /proc/sys/net for writing? `there`: the kernel has opened one of that name. None: the kernel is to say what it is.
 pub(super) fn is_writable(name: &str, there: bool) -> Option<bool> {
     let fixed = FIXED.iter().find(|(known, ..)| *known == name).map(|(.., writable)| *writable);
-    fixed.or_else(|| (there || find(name).is_some()).then_some(true))
+    let known = || find(name).is_some() || KEPT.iter().any(|(kept, _)| *kept == name);
+    fixed.or_else(|| (there || known()).then_some(true))
 }
 
 /// The text of a setting by its name below /proc/sys/net; None: it is none of the node's.
