@@ -130,7 +130,7 @@ impl Tree {
             weft_intercept::proc_net::file(name, outside.stack()).or_else(|| counted(name, outside)).or_else(|| there.then(String::new))
         };
         if let Some(name) = whole.strip_prefix("sys/net/") {
-            return settings::read(&settings::known_as(name, outside), &self.written, outside);
+            return settings::read(&settings::known_as(name, outside), &self.settings_written, outside);
         }
         let machine = || machine::file(whole, &self.moment(), there);
         let Some((first, rest)) = whole.split_once('/') else { return machine() };

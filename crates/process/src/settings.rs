@@ -84,9 +84,6 @@ impl Row {
     }
 }
 
-/// What was written to settings that change nothing, by their names.
-pub(super) type Written = BTreeMap<&'static str, String>;
-
 /// Every congestion control that there is.
 const CONGESTION_CONTROLS: &str = "reno cubic bbr\n";
 /// What cannot be set, and whether it can be opened for writing all the same.
@@ -120,7 +117,7 @@ pub(super) fn is_writable(name: &str, there: bool) -> Option<bool> {
 }
 
 /// The text of a setting by its name below /proc/sys/net; None: it is none of the node's.
-pub(super) fn read(name: &str, written: &Written, outside: &mut dyn Outside) -> Option<String> {
+pub(super) fn read(name: &str, written: &BTreeMap<&str, String>, outside: &mut dyn Outside) -> Option<String> {
     if let Some(line) = written.get(name) {
         return Some(line.clone() + "\n");
     }
@@ -325,7 +322,7 @@ impl Tree {
         let kept = KEPT.iter().find(|(known, _)| *known == name);
         let done = match kept {
             Some((name, kind)) => keep(*kind, &text).map(|line| {
-                self.written.insert(name, line);
+                self.settings_written.insert(name, line);
                 text.len()
             }),
             None => write(name, &text, outside),
@@ -376,7 +373,7 @@ impl Tree {
             }
             libc::SYS_read | libc::SYS_pread64 => {
                 check_end(at, a[2])?;
-                let text = read(name, &self.written, outside).unwrap_or_default();
+                let text = read(name, &self.settings_written, outside).unwrap_or_default();
                 let rest = left(name, text.as_bytes(), at);
                 let piece = rest.get(..(a[2] as usize).min(rest.len())).unwrap_or_default();
                 caller.write(a[1], piece)?;

@@ -50,7 +50,8 @@ pub struct Tree {
     pub(super) rng: Rng,
     pub(super) ledger: Ledger,
     pub(super) shows: Shows,
-    pub(super) written: super::settings::Written,
+    /// What programs wrote to settings that change nothing, by their names.
+    pub(super) settings_written: std::collections::BTreeMap<&'static str, String>,
     /// The number that a process or thread was given last.
     pub(super) last_pid: u32,
     /// So many descriptors have been handed to programs.
@@ -107,7 +108,7 @@ impl Tree {
             rng,
             ledger: Ledger::default(),
             shows: Shows::default(),
-            written: Default::default(),
+            settings_written: Default::default(),
             last_pid: 1,
             descriptors_handed: 0,
             real: None,

@@ -475,9 +475,10 @@ impl Block for TcpBlock {
     fn query(&self, query: &Query, now: Instant) -> Answer {
         match query {
             Query::FlowInfo(flow) => match self.flows.get(flow) {
-                Some(FlowOwner::Connection(key)) => {
-                    self.connections.get(*key).map_or(Answer::None, |slot| Answer::FlowInfo(Box::new(slot.connection.info(&self.settings, now))))
-                }
+                Some(FlowOwner::Connection(key)) => self
+                    .connections
+                    .get(*key)
+                    .map_or(Answer::None, |slot| Answer::FlowInfo(Box::new(slot.connection.info(&self.settings, now)))),
                 Some(FlowOwner::Listener(key)) => self.listener_info(*key),
                 Some(FlowOwner::TimeWait(_)) | None => Answer::None,
             },

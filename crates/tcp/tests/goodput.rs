@@ -38,12 +38,7 @@ fn mean(control: &str, wire: &Wire) -> Row {
         sum.timeouts += row.timeouts;
         sum.spurious += row.spurious;
     }
-    Row {
-        kbit: sum.kbit / seeds,
-        retransmitted: sum.retransmitted / seeds,
-        timeouts: sum.timeouts / seeds,
-        spurious: sum.spurious / seeds,
-    }
+    Row { kbit: sum.kbit / seeds, retransmitted: sum.retransmitted / seeds, timeouts: sum.timeouts / seeds, spurious: sum.spurious / seeds }
 }
 
 fn measure(seed: u64, control: &str, wire: Wire) -> Row {

@@ -1,9 +1,9 @@
 //! TCP_INFO (tcp_get_info).
 
-use crate::config::Config;
 use super::handshake::header_bytes;
 use super::timers::Timer;
 use super::{Connection, Limit, State};
+use crate::config::Config;
 use weft_core::table::FlowTimer;
 use weft_core::{Duration, FlowId, Instant, StreamInfo};
 

@@ -54,7 +54,14 @@ fn a_round_begins_with_what_goes_beyond_it() {
 fn pacing_and_large_frames_lengthen_the_train() {
     for (paced, rate, found_at) in [(false, 0, 41_000), (true, 0, 81_000), (false, 1_000_000, 41_000), (true, 1_000_000, 82_000)] {
         let mut hystart = Classic::default();
-        let ack = |now: u64| AckSample { now: at(now), paced, pacing_rate_bytes_per_s: rate, snd_una: Seq(1), snd_nxt: Seq(9), ..AckSample::default() };
+        let ack = |now: u64| AckSample {
+            now: at(now),
+            paced,
+            pacing_rate_bytes_per_s: rate,
+            snd_una: Seq(1),
+            snd_nxt: Seq(9),
+            ..AckSample::default()
+        };
         let found = (0..200).map(|n| n * 1_000).find(|now| hystart.on_ack(&ack(*now), DELAY_MIN, DELAY_MIN, SEGMENTS).is_some());
         assert_eq!(found, Some(found_at), "paced {paced}, {rate} bytes a second");
     }
