@@ -59,6 +59,7 @@ mod terminals;
 mod thread;
 mod times;
 mod trace;
+mod turns;
 mod unix;
 mod waits;
 mod x86_64;

@@ -11,7 +11,7 @@ use crate::descriptor;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 
-const SIGPIPE: u64 = 13;
+pub const SIGPIPE: u64 = 13;
 pub const SOL_SOCKET: usize = 1;
 const SO_ERROR: usize = 4;
 const SO_RCVTIMEO: usize = 20;

@@ -7,6 +7,7 @@ use crate::calls::number as nr;
 use crate::channel::post;
 use crate::frames;
 use crate::sys;
+use crate::turns::SPLICES;
 use crate::x86_64::context::{Context, RAX, RSP, Stack};
 use crate::x86_64::entry;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -112,6 +113,7 @@ fn copy_process(from: &Process, to: &Process) {
 
 unsafe fn forked(t: &mut Thread, context: &mut Context, child: &'static Channel, stack: usize, clear_tid: usize) {
     only(t.index);
+    SPLICES.reset();
     // SAFETY: nothing else runs in this process.
     t.own_files = unsafe { *t.files };
     t.files = &raw mut t.own_files;
@@ -136,6 +138,7 @@ unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [
     unsafe {
         let Some(index) = allocate() else { return sys::EAGAIN };
         let new = put(index, child, arena::process(child.process.load(Relaxed) as usize));
+        SPLICES.forget(index);
         new.is_thread = flags & CLONE_THREAD != 0;
         if flags & CLONE_FILES != 0 {
             new.files = t.files;

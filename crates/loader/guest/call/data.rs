@@ -109,9 +109,8 @@ pub fn sendfile(t: &mut Thread, call: Sendfile) -> Answer {
     if from == kind::RANDOM {
         return send_random(t, call);
     }
-    // Linux has none from a pipe or a socket to a socket, either.
     if from == kind::VIRTUAL || to == kind::VIRTUAL {
-        return Err(sys::EINVAL);
+        return super::splice::sendfile(t, call);
     }
     Ok(native::between(t, Sendfile::NUMBER, &call.words()))
 }
@@ -202,11 +201,13 @@ fn splice_random(t: &mut Thread, call: Splice) -> Answer {
     use crate::calls::number as nr;
     use crate::channel::post;
     const SPLICE_F_NONBLOCK: usize = 2;
+    const SPLICE_F_ALL: usize = 15;
+    const O_ACCMODE: isize = 3;
     const PIECE_BYTES: usize = 4096;
     let to = call.fd_out.0;
-    // Something else than a pipe, or a place in it: the kernel knows the errno, and moves nothing.
-    if call.off_out.0 != 0 || !descriptor::is_pipe(to) {
-        return Ok(kernel(&Splice { len: Size(0), ..call }));
+    // Something else than a pipe, a place in it, or the wrong end: the kernel knows the errno, and moves nothing.
+    if call.off_out.0 != 0 || !descriptor::is_pipe(to) || descriptor::flags(to) & O_ACCMODE == 0 || call.flags.0 & !SPLICE_F_ALL != 0 {
+        return Ok(kernel(&call));
     }
     let count = call.len.0.min(PIECE_BYTES);
     let mut piece = [0_u8; PIECE_BYTES];
@@ -229,7 +230,8 @@ fn splice_random(t: &mut Thread, call: Splice) -> Answer {
 /// tee(2)
 pub fn tee(t: &mut Thread, call: Tee) -> Answer {
     if kind_of(t, call.fdin) == kind::VIRTUAL || kind_of(t, call.fdout) == kind::VIRTUAL {
-        return Err(sys::EINVAL);
+        // It has none with a socket, either, and knows the errno.
+        return Ok(kernel(&call));
     }
     Ok(native::between(t, Tee::NUMBER, &call.words()))
 }

@@ -232,10 +232,15 @@ pub fn take_result(t: &mut Thread) -> i64 {
     }
     let signal = c.signal.swap(0, Relaxed) as usize;
     if signal != 0 {
-        let (pid, tid) = (sys::call(nr::GETPID, &[]) as usize, sys::call(nr::GETTID, &[]) as usize);
-        sys::call(nr::TGKILL, &[pid, tid, signal]);
+        raise(signal);
     }
     result
+}
+
+/// Sends a signal to this thread.
+pub fn raise(signal: usize) {
+    let (pid, tid) = (sys::call(nr::GETPID, &[]) as usize, sys::call(nr::GETTID, &[]) as usize);
+    sys::call(nr::TGKILL, &[pid, tid, signal]);
 }
 
 /// Posts a call and waits for the answer.

@@ -166,27 +166,16 @@ pub fn ioctl(t: &mut Thread, call: Ioctl) -> Option<Answer> {
 /// sendfile(2)
 pub fn sendfile(t: &mut Thread, call: Sendfile) -> Option<Answer> {
     let (to, from) = (kind_of(t, call.out_fd), kind_of(t, call.in_fd));
-    if to == kind::VIRTUAL && from == kind::FILE {
+    if to == kind::VIRTUAL && matches!(from, kind::FILE | kind::RANDOM) {
         return Some(data::send_file(t, call));
     }
-    between([to, from])
+    [to, from].contains(&kind::VIRTUAL).then(|| crate::call::splice::sendfile(t, call))
 }
 
 /// splice(2)
 pub fn splice(t: &mut Thread, call: Splice) -> Option<Answer> {
     let kinds = [kind_of(t, call.fd_in), kind_of(t, call.fd_out)];
     kinds.contains(&kind::VIRTUAL).then(|| crate::call::splice::with_socket(t, call))
-}
-
-/// tee(2)
-pub fn tee(t: &mut Thread, call: Tee) -> Option<Answer> {
-    let kinds = [kind_of(t, call.fdin), kind_of(t, call.fdout)];
-    between(kinds)
-}
-
-/// Never with a socket, on Linux either: it is no file to read from, and no pipe.
-fn between(kinds: [u64; 2]) -> Option<Answer> {
-    kinds.contains(&kind::VIRTUAL).then_some(Err(sys::EINVAL))
 }
 
 /// open(2)

@@ -9,6 +9,7 @@ use crate::frames;
 use crate::lock::{ACTIONS, BREAK};
 use crate::sys;
 use crate::thread::{CLONE_VM, FORK, VFORK};
+use crate::turns::SPLICES;
 use crate::x86_64::context::{Context, RAX, RSP, Stack};
 use crate::x86_64::entry;
 
@@ -71,6 +72,7 @@ fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
         t.strict.borrowed = false;
         BREAK.reset();
         ACTIONS.reset();
+        SPLICES.reset();
         real::start_anew(t);
         if stack != 0 {
             context.registers[RSP] = stack as u64;
@@ -98,6 +100,7 @@ fn share(t: &mut Thread, context: &Context, a: [usize; 5]) -> isize {
     let (Some(process), Some(index)) = (process, allocate()) else { return sys::EAGAIN };
     // SAFETY: the block is free; everything is prepared before the child exists.
     let (new, top) = unsafe { (put(index, t.channel, process), BLOCKS_ADDRESS + (index + 1) * BLOCK) };
+    SPLICES.forget(index);
     new.is_thread = thread;
     new.strict.on = true;
     new.strict.borrowed = !thread;

@@ -360,8 +360,9 @@ macro_rules! for_each_call {
             274 GET_ROBUST_LIST GetRobustList(pid: Int, head_ptr: Address, len_ptr: Address): kernel;
             275 SPLICE Splice(fd_in: Fd, off_in: InOut<kernel::Offset>, fd_out: Fd, off_out: InOut<kernel::Offset>, len: Size,
                 flags: SpliceFlags):
-                program(data::splice), strict program(calls::splice), note "urgent-splice";
-            276 TEE Tee(fdin: Fd, fdout: Fd, len: Size, flags: SpliceFlags): program(data::tee), strict program(calls::tee);
+                program(data::splice), strict program(calls::splice),
+                note "urgent-splice" "splice-datagram" "splice-numbers" "splice-beside";
+            276 TEE Tee(fdin: Fd, fdout: Fd, len: Size, flags: SpliceFlags): program(data::tee);
             277 SYNC_FILE_RANGE SyncFileRange(fd: Fd, offset: Long, nbytes: Long, flags: Flags): kernel;
             278 VMSPLICE Vmsplice(fd: Fd, uiov: In<kernel::IoVecs>, nr_segs: Size, flags: SpliceFlags): program(data::vmsplice);
             279 MOVE_PAGES MovePages(pid: Int, nr_pages: Size, pages: Address, nodes: Address, status: Address, flags: Flags):
