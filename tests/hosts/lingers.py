@@ -1,6 +1,7 @@
 """close(2) with SO_LINGER: whether it waits, and what the peer gets. A child for each family, side by side: most of it is waiting."""
 
 import os
+import select
 import signal
 import socket
 import struct
@@ -10,6 +11,7 @@ import time
 # Much longer than anything that should end a wait.
 LONG = 20
 SHORT = 2
+ROUNDS = 8
 
 
 def pair(address):
@@ -166,6 +168,60 @@ def body(address):
     linger(client, SHORT)
     print("something is unread: waits", waits(SHORT, client.close), end="; ")
     print("the peer's end:", rest(peer)[1])
+
+    client, peer = pair(address)
+    peer.send(b"unread")
+    full(client)
+    time.sleep(0.2)
+    client.shutdown(socket.SHUT_WR)
+    linger(client, SHORT)
+    print("something is unread behind a shutdown: waits", waits(SHORT, client.close), end="; ")
+    print("the peer's end:", rest(peer)[1])
+
+    for what, more in (("level", 0), ("edge", select.EPOLLET), ("one shot", select.EPOLLONESHOT)):
+        client, peer = pair(address)
+        full(client)
+        linger(client, SHORT)
+        epoll, over = select.epoll(), os.pipe()
+        number = client.fileno()
+        epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP | more)
+        epoll.register(over[0], select.EPOLLIN)
+        told = []
+        watcher = threading.Thread(target=lambda: told.extend(epoll.poll()))
+        watcher.start()
+        found = waits(SHORT, client.close)
+        os.write(over[1], b"x")
+        watcher.join()
+        print(f"an epoll waits ({what}): waits {found}, tells", [("client" if fd == number else "pipe", events) for fd, events in told])
+
+    client, peer = pair(address)
+    full(client)
+    linger(client, SHORT)
+    client.setblocking(True)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(client.recv(100)))
+    reader.start()
+    time.sleep(0.4)
+    found = waits(SHORT, lambda: os.close(client.fileno()))
+    peer.send(b"later")
+    print("another thread waits in a call: waits", found, "and the call behind it", waits(SHORT, reader.join), got[0], rest(peer)[1])
+    client.detach()
+
+    # However it comes out who is the last.
+    found = []
+    def close(fd, start):
+        start.wait()
+        found.append(waits(SHORT, lambda: os.close(fd)))
+    pairs, threads = [pair(address) for _ in range(ROUNDS)], []
+    for client, _ in pairs:
+        full(client)
+        linger(client, SHORT)
+        start = threading.Barrier(2)
+        numbers = os.dup(client.fileno()), client.detach()
+        threads += [threading.Thread(target=close, args=(fd, start)) for fd in numbers]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    print("two threads close duplicates: wait", found.count("to the limit"), "of", len(found))
 
     client, peer = pair(address)
     client.send(b"x")

@@ -92,6 +92,42 @@ print("whole")
     assert_eq!(Place::new("signals").python(script), "interrupted\nb'x'\nwhole");
 }
 
+/// A socket whose last descriptor is closed while a call waits at it stays; the stack's process waits, too, and does not look at it without end.
+#[test]
+fn nobody_computes_while_a_close_lingers_or_a_call_holds_a_socket() {
+    let script = r#"
+import os, socket, struct, threading, time
+def used(): return sum(map(int, open(f"/proc/{os.getppid()}/stat").read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+l = socket.create_server(("127.0.0.1", 0))
+def pair():
+    a = socket.create_connection(l.getsockname())
+    return a, l.accept()[0]
+a, b = pair()
+a.setblocking(False)
+try:
+    while True: a.send(bytes(10_000))
+except BlockingIOError: pass
+a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 2))
+before, began = used(), time.monotonic()
+a.close()
+print(time.monotonic() - began >= 2, used() - before < 1)
+a, b = pair()
+got = []
+t = threading.Thread(target=lambda: got.append(a.recv(9)))
+t.start()
+time.sleep(0.2)
+os.close(a.fileno())
+before = used()
+time.sleep(2)
+print(used() - before < 1)
+b.send(b"at last")
+t.join()
+a.detach()
+print(got, b.recv(9))
+"#;
+    assert_eq!(Place::new("rests").python(script), "True True\nTrue\n[b'at last'] b''");
+}
+
 #[test]
 fn the_length_of_a_tee_is_no_socket() {
     let script = r#"

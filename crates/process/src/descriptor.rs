@@ -99,19 +99,37 @@ impl Tree {
 
     /// A program has closed a descriptor of this object; if it was the last, the object goes. Some: the call waits for that.
     pub(super) fn closed(&mut self, thread: ThreadId, inode: u64, outside: &mut dyn Outside) -> Option<Wait> {
-        self.objects.close_is_served(inode);
+        self.objects.close_is_served(inode, thread);
         if inode == 0 {
             self.look_for_closed();
             self.drop_closed(outside);
         } else if self.objects.get(inode).is_some_and(Object::has_hung_up) {
+            if self.is_waited_at(inode, Some(thread)) {
+                // Its file stays open until that call is over; another close that lingers is one, too.
+                self.objects.keep(inode);
+                return None;
+            }
+            // __fput: "eventpoll_release(file); … if (file->f_op->release) file->f_op->release(inode, file);"
+            self.leave_epolls(inode);
             let wait = self.lingers(thread, inode, outside);
             if wait.is_some() {
-                self.objects.keep();
+                self.objects.keep(inode);
                 return wait;
             }
             self.drop_object(inode, outside);
         }
         None
+    }
+
+    /// No epoll watches an object any more.
+    fn leave_epolls(&mut self, inode: u64) {
+        self.forget_in_pollers(inode);
+        let watchers = self.objects.get_mut(inode).map(|object| std::mem::take(&mut object.watchers));
+        for watcher in watchers.unwrap_or_default() {
+            if let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) {
+                interests.forget(inode);
+            }
+        }
     }
 
     /// inet_release: "If linger is set, we don't return until the close is complete." `tcp_close` sends the FIN behind what is queued, and
@@ -132,11 +150,11 @@ impl Tree {
             let info = stack.get_option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, 1);
             info.ok().and_then(|info| info.first().copied())
         };
+        if !one.held && stack.receive_ready(socket) > 0 {
+            // "else if (data_was_unread) { /* Unread data was tossed, zap the connection. */", whatever was shut down before.
+            return None;
+        }
         if !one.held && matches!(state(stack), Some(TCP_ESTABLISHED | TCP_CLOSE_WAIT)) {
-            if stack.receive_ready(socket) > 0 {
-                // What nobody has read is lost, which a reset says.
-                return None;
-            }
             stack.shutdown(socket, libc::SHUT_RDWR).ok()?;
         }
         // sk_stream_closing
@@ -153,10 +171,7 @@ impl Tree {
 
     /// Does what [`Tree::look_for_closed`] asked for.
     pub(super) fn drop_closed(&mut self, outside: &mut dyn Outside) {
-        if !self.objects.take_closing() {
-            return;
-        }
-        let gone: Vec<u64> = self.objects.hung_up();
+        let gone = self.objects.take_closing();
         // Inode numbers are the host's: sockets go in the order of their making, which the model's ids tell.
         let mut sockets = Vec::new();
         for inode in gone {
@@ -173,12 +188,12 @@ impl Tree {
 
     /// Drops an object of which no program has a descriptor; one that a call waits at when that is over (fdget holds the file).
     pub(super) fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
-        if self.is_waited_at(inode) || self.objects.is_closed_by_call(inode) {
-            self.objects.keep();
+        if self.is_waited_at(inode, None) || self.objects.is_closed_by_call(inode) {
+            self.objects.keep(inode);
             return;
         }
+        self.leave_epolls(inode);
         let Some(object) = self.objects.remove(inode) else { return };
-        self.forget_in_pollers(inode);
         self.shows.forget(inode, &self.arena);
         match object.body {
             Body::Socket(socket) => {
@@ -191,15 +206,10 @@ impl Tree {
             }
             Body::Epoll(_) | Body::Signals(_) | Body::Link(_) | Body::Setting { .. } => {}
         }
-        for watcher in object.watchers {
-            if let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) {
-                interests.forget(inode);
-            }
-        }
     }
 
-    /// Does a thread wait in a call on this object, or in poll or select? Who waits at an epoll holds the epoll, and no member.
-    fn is_waited_at(&self, inode: u64) -> bool {
+    /// Does a thread beside this one wait in a call on this object, or in poll or select? Who waits at an epoll holds the epoll, and no member.
+    fn is_waited_at(&self, inode: u64, beside: Option<ThreadId>) -> bool {
         let body = self.objects.body(inode);
         let waits = |wait: &Wait| match body {
             Some(Body::Socket(socket)) => wait.sockets.contains(socket),
@@ -208,14 +218,17 @@ impl Tree {
         };
         // A thread that brings more for its call is in that call as well.
         let brings = |thread: &ThreadId| self.arena.channel(*thread).descriptor.load(Relaxed) & abi::INODE == inode;
-        if self.real.as_ref().is_some_and(|real| real.brought.keys().any(brings)) {
+        if self.real.as_ref().is_some_and(|real| real.brought.keys().any(|thread| Some(*thread) != beside && brings(thread))) {
             return true;
         }
         self.tasks.threads.iter().any(|(thread, one)| {
             let state = if let State::Stopped(inner) = &one.state { inner } else { &one.state };
             let channel = self.arena.channel(*thread);
             let at_an_epoll = channel.number.load(Relaxed) == libc::SYS_epoll_wait as u64;
-            matches!(state, State::Waiting(wait) if waits(wait)) && (!at_an_epoll || channel.descriptor.load(Relaxed) & abi::INODE == inode)
+            let is_another = Some(*thread) != beside;
+            is_another
+                && matches!(state, State::Waiting(wait) if waits(wait))
+                && (!at_an_epoll || channel.descriptor.load(Relaxed) & abi::INODE == inode)
         })
     }
 

@@ -47,10 +47,12 @@ pub(super) struct Objects {
     changed: BTreeSet<u64>,
     /// Some descriptor may have been closed for good.
     closing: bool,
-    /// An object has hung up, and a call waits at it.
-    kept: bool,
-    /// Those that a call has closed which is about to be served: it decides whether they linger.
-    closed_by_calls: BTreeMap<u64, ThreadId>,
+    /// Those that have hung up while calls wait at them.
+    kept: BTreeSet<u64>,
+    /// Perhaps no call waits any more at some of these.
+    look_at_kept: bool,
+    /// Those that a call has closed which is about to be served, with its thread: it decides whether they linger.
+    closed_by_calls: BTreeSet<(u64, ThreadId)>,
     /// The numbers of its netlink sockets.
     pub link_ports: Ports,
 }
@@ -84,7 +86,7 @@ impl Objects {
         self.all.keys().copied().collect()
     }
     /// Those of which no program has a descriptor.
-    pub fn hung_up(&self) -> Vec<u64> {
+    fn hung_up(&self) -> Vec<u64> {
         self.all.iter().filter(|(_, object)| object.has_hung_up()).map(|(inode, _)| *inode).collect()
     }
     pub fn insert(&mut self, inode: u64, object: Object) {
@@ -101,6 +103,7 @@ impl Objects {
             self.by_socket.remove(socket);
         }
         self.links.remove(&inode);
+        self.kept.remove(&inode);
         Some(object)
     }
 
@@ -132,40 +135,45 @@ impl Objects {
     }
 
     /// One that has hung up stays until the calls that wait at it are over.
-    pub fn keep(&mut self) {
-        self.kept = true;
+    pub fn keep(&mut self, inode: u64) {
+        self.kept.insert(inode);
     }
     /// This thread is about to close a descriptor of it.
     pub fn is_closed_soon(&mut self, inode: u64, thread: ThreadId) {
-        self.closed_by_calls.insert(inode, thread);
+        self.closed_by_calls.insert((inode, thread));
     }
     pub fn is_closed_by_call(&self, inode: u64) -> bool {
-        self.closed_by_calls.contains_key(&inode)
+        self.closed_by_calls.range((inode, 0)..=(inode, ThreadId::MAX)).next().is_some()
     }
     /// It has.
-    pub fn close_is_served(&mut self, inode: u64) {
-        self.closed_by_calls.remove(&inode);
+    pub fn close_is_served(&mut self, inode: u64, thread: ThreadId) {
+        if self.closed_by_calls.remove(&(inode, thread)) {
+            self.wait_is_over();
+        }
     }
     /// It will not any more.
     pub fn thread_is_gone(&mut self, thread: ThreadId) {
-        let before = self.closed_by_calls.len();
-        self.closed_by_calls.retain(|_, closes| *closes != thread);
-        self.closing |= self.closed_by_calls.len() < before;
+        self.closed_by_calls.retain(|(_, closes)| *closes != thread);
+        self.wait_is_over();
     }
     /// A call that has waited is over.
     pub fn wait_is_over(&mut self) {
-        self.closing |= std::mem::take(&mut self.kept);
+        self.look_at_kept |= !self.kept.is_empty();
     }
     /// Some may have hung up.
     pub fn look_for_closed(&mut self) {
         self.closing = true;
     }
     pub fn may_be_closed(&self) -> bool {
-        self.closing
+        self.closing || self.look_at_kept
     }
-    /// The same, once.
-    pub fn take_closing(&mut self) -> bool {
-        std::mem::take(&mut self.closing)
+    /// Those of which no program has a descriptor and perhaps no call holds any more: what [`Objects::may_be_closed`] says, once.
+    pub fn take_closing(&mut self) -> Vec<u64> {
+        match (std::mem::take(&mut self.closing), std::mem::take(&mut self.look_at_kept)) {
+            (true, _) => self.hung_up(),
+            (false, true) => self.kept.iter().copied().collect(),
+            (false, false) => Vec::new(),
+        }
     }
 }
 

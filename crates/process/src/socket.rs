@@ -237,7 +237,9 @@ impl Carrier for PostedSocket<'_> {
     }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
         self.outside.stack().set_option(self.s, level, name, value)?;
-        if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
+        // A close that waits has both words of `struct linger`.
+        let is_word = |at: usize| value.get(at..at + 4).is_some_and(|word| word != [0; 4]);
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) && is_word(0) && is_word(4) {
             self.tree.arena.header().lingers.store(1, Relaxed);
         }
         Ok(true)

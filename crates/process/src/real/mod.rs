@@ -337,7 +337,8 @@ impl Tree {
     fn has_descriptor(&mut self, thread: ThreadId, inode: u64, ours: OwnedFd, outside: &mut dyn Outside) {
         let Some(real) = &mut self.real else { return };
         let Some(body) = real.made.remove(&thread) else { return };
-        let watched = real.watch(ours.as_fd(), inode, libc::EPOLLRDHUP);
+        // Once: what a call holds when it hangs up is looked at again when that call is over.
+        let watched = real.watch(ours.as_fd(), inode, libc::EPOLLRDHUP | libc::EPOLLONESHOT);
         if let Body::Socket(socket) = &body
             && (watched.is_err() || self.objects.has(inode))
         {
@@ -413,6 +414,9 @@ impl Tree {
     /// A call is posted: a new one, or one whose thread has brought what it was asked for. False: its answer is in the channel.
     fn goes_on(&mut self, thread: ThreadId, posted: &Posted, channel: &Channel) -> bool {
         let brought = self.real.as_mut().and_then(|real| real.brought.remove(&thread));
+        if brought.is_some() {
+            self.objects.wait_is_over();
+        }
         let brought = brought.and_then(|mut brought| brought.is_back(posted, channel).then_some(brought));
         let Some(one) = self.tasks.threads.get_mut(&thread) else { return false };
         let Some(mut brought) = brought else {
