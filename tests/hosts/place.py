@@ -23,6 +23,8 @@ ROOT, USER = WHO = ("root", "user")
 # Nothing but the loopback.
 STACK = '[node]\nname = "hosts"\ninterfaces = "none"\n'
 SECONDS_MAX = 300
+# What makes a network namespace like them: its loopback, and ICMP datagram sockets for everybody (which a mapped user cannot say).
+LINUX_SET_UP = 'ip link set lo up; (echo "0 2147483647" >/proc/sys/net/ipv4/ping_group_range) 2>/dev/null || true; exec "$@"'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Place:
         words = user.words() if as_user and os.geteuid() == 0 else []
         if host == LINUX:
             alone = [paths.tool("unshare"), "--net", *(["--user", "--map-root-user"] if as_user or os.geteuid() else [])]
-            words += [*alone, "sh", "-ec", 'ip link set lo up; exec "$@"', "sh"]
+            words += [*alone, "sh", "-ec", LINUX_SET_UP, "sh"]
         else:
             words += [self.weft, "run", *(["--strict"] if host == STRICT else []), "--stack", str(self.env.folder / "stack.toml"), "--"]
         return self.env.start(f"{host}-{who}{tag}", [*words, *command], XDG_RUNTIME_DIR=str(self._home()))

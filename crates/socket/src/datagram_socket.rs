@@ -64,7 +64,11 @@ pub(crate) fn send(
     }
     let ancillary = cmsg::for_sending(control, Sender::Udp, socket, Family::of(to.ip()))?;
     if to.is_ipv6() {
-        outgoing::check_packet_info(sockets, s, &ancillary, cx)?;
+        // "if (!fl6->flowi6_oif) fl6->flowi6_oif = READ_ONCE(sk->sk_bound_dev_if); if (!fl6->flowi6_oif) fl6->flowi6_oif =
+        // np->sticky_pktinfo.ipi6_ifindex;"
+        let way = [outgoing::scope_of(to), socket.options.interface, socket.options.sticky6_index];
+        let way = way.into_iter().find(|index| *index != 0).unwrap_or(0);
+        outgoing::check_packet_info(sockets, s, &ancillary, way, cx)?;
     }
     let socket = sockets.get(s)?;
     let own = socket.local.ip();

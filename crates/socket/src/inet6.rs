@@ -103,10 +103,9 @@ fn bind_v6(sockets: &mut Registry, ports: &mut Ports, s: SocketId, bytes: &[u8],
     }
     let interface = check_interface(sockets.get(s)?, cx)?;
     if !ip.is_multicast() && !sockets.get(s)?.options.binds_anywhere() {
-        // ipv6_chk_addr_and_flags: an address of link or host scope must be on the socket's interface.
-        match sockets.kinds.of(ip.into(), cx) {
-            AddressKind::Local(InterfaceIndex(at)) if interface == 0 || at == interface || !(needs_scope(&ip) || ip.is_loopback()) => {}
-            _ => return Err(Errno::EADDRNOTAVAIL),
+        // ipv6_chk_addr_and_flags
+        if !sockets.kinds.is_own(ip, interface, cx) {
+            return Err(Errno::EADDRNOTAVAIL);
         }
     }
     Ok(Binding { address: scoped(ip.into(), port, interface), locks: true, only_v6: true })

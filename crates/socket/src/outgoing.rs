@@ -13,6 +13,7 @@ use crate::socket::{Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::attached::Part;
+use weft_core::scope::needs_scope;
 use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind, Traffic};
 use weft_core::{Answer, Attached, Change, Completion, Context, Direction, Frame, InterfaceIndex, OutPort, Query, Table};
 use weft_wire::Protocol;
@@ -85,23 +86,44 @@ pub(crate) fn outgoing(
     Ok(Outgoing { to, source, route, ancillary, protocol })
 }
 
-/// `ip6_datagram_send_ctl`, of IPV6_PKTINFO: "if (fl6->flowi6_oif && !sk_dev_equal_l3scope(sk, src_info->ipi6_ifindex)) return -EINVAL; … if (!dev)
-/// return -ENODEV; … if (!ipv6_can_nonlocal_bind(…) && !ipv6_chk_addr_and_flags(…)) err = -EINVAL;"
-pub(crate) fn check_packet_info(sockets: &mut Registry, s: SocketId, ancillary: &Ancillary, cx: &mut Context<'_>) -> Result<(), Errno> {
-    let options = &sockets.get(s)?.options;
-    let (bound, anywhere) = (options.interface, options.binds_anywhere());
-    if let Some(interface) = ancillary.interface {
-        if bound != 0 && bound != interface {
-            return Err(Errno::EINVAL);
-        }
-        if matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
-            return Err(Errno::ENODEV);
-        }
+/// The interface that a destination names: "if (… sin6->sin6_scope_id && __ipv6_addr_needs_scope_id(…)) fl6->flowi6_oif = sin6->sin6_scope_id;"
+pub(crate) fn scope_of(to: SocketAddr) -> u32 {
+    match to {
+        SocketAddr::V6(v6) if needs_scope(v6.ip()) => v6.scope_id(),
+        _ => 0,
     }
-    match ancillary.source {
-        Some(source @ IpAddr::V6(_)) if !anywhere && !matches!(sockets.kinds.of(source, cx), AddressKind::Local(_)) => Err(Errno::EINVAL),
-        _ => Ok(()),
+}
+
+/// `ip6_datagram_send_ctl`, of IPV6_PKTINFO. `way`: the interface that is settled before the message is looked at, 0: none.
+pub(crate) fn check_packet_info(
+    sockets: &mut Registry,
+    s: SocketId,
+    ancillary: &Ancillary,
+    way: u32,
+    cx: &mut Context<'_>,
+) -> Result<(), Errno> {
+    let asked = ancillary.interface.unwrap_or(0);
+    let source = match ancillary.source {
+        Some(IpAddr::V6(source)) => source,
+        _ if asked == 0 => return Ok(()),
+        _ => Ipv6Addr::UNSPECIFIED,
+    };
+    // "if (src_idx) { if (fl6->flowi6_oif && src_idx != fl6->flowi6_oif && …) return -EINVAL; fl6->flowi6_oif = src_idx; }"
+    if asked != 0 && way != 0 && asked != way {
+        return Err(Errno::EINVAL);
     }
+    // "if (fl6->flowi6_oif) { dev = …; if (!dev) return -ENODEV; } else if (addr_type & IPV6_ADDR_LINKLOCAL) return -EINVAL;"
+    let interface = if asked == 0 { way } else { asked };
+    if interface == 0 && needs_scope(&source) {
+        return Err(Errno::EINVAL);
+    }
+    if interface != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(interface))), Answer::None) {
+        return Err(Errno::ENODEV);
+    }
+    // "int strict = __ipv6_addr_src_scope(addr_type) <= IPV6_ADDR_SCOPE_LINKLOCAL; if (!ipv6_can_nonlocal_bind(…) && !ipv6_chk_addr_and_flags(net,
+    // &src_info->ipi6_addr, dev, !strict, …)) err = -EINVAL;"
+    let anywhere = source.is_unspecified() || sockets.get(s)?.options.binds_anywhere();
+    if anywhere || sockets.kinds.is_own(source, interface, cx) { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 /// The options of a packet to this address: a control message's before the socket's.

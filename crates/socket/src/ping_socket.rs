@@ -78,7 +78,14 @@ impl Pings {
             }
             inet6::take_scope_of(sockets.get_mut(s)?, v6, cx)?;
         }
-        let here = matches!(sockets.kinds.of(wanted.ip(), cx), AddressKind::Local(_));
+        let here = match wanted {
+            SocketAddr::V4(_) => matches!(sockets.kinds.of(wanted.ip(), cx), AddressKind::Local(_)),
+            // "if (addr->sin6_scope_id) { dev = dev_get_by_index_rcu(net, addr->sin6_scope_id); … } if (!dev && sk->sk_bound_dev_if) …"
+            SocketAddr::V6(v6) => {
+                let bound = sockets.get(s)?.options.interface;
+                sockets.kinds.is_own(*v6.ip(), if v6.scope_id() == 0 { bound } else { v6.scope_id() }, cx)
+            }
+        };
         // ping_check_bind_addr: "if (addr->sin_addr.s_addr == htonl(INADDR_ANY)) return 0; … RTN_MULTICAST || … RTN_BROADCAST": never.
         if !here && !wanted.ip().is_unspecified() && (!freebind || wanted.ip().is_multicast()) {
             return Err(Errno::EADDRNOTAVAIL);
@@ -168,14 +175,14 @@ impl Pings {
             (None, None) => return Err(Errno::EDESTADDRREQ),
         };
         let mut ancillary = cmsg::for_sending(control, Sender::Ping, sockets.get(s)?, family)?;
+        let scope = outgoing::scope_of(to);
         if family == Family::V6 {
-            outgoing::check_packet_info(sockets, s, &ancillary, cx)?;
+            // "if (!oif && ipv6_addr_is_multicast(daddr)) oif = READ_ONCE(np->mcast_oif); else if (!oif) oif = READ_ONCE(np->ucast_oif);"
+            let way = if scope == 0 { sockets.get(s)?.way_out(to.ip()) } else { scope };
+            outgoing::check_packet_info(sockets, s, &ancillary, way, cx)?;
         }
-        if let SocketAddr::V6(v6) = to
-            && ancillary.interface.is_none()
-            && v6.scope_id() != 0
-        {
-            ancillary.interface = Some(v6.scope_id());
+        if ancillary.interface.is_none() && scope != 0 {
+            ancillary.interface = Some(scope);
         }
         let protocol = if family == Family::V6 { Protocol(IPPROTO_ICMPV6 as u8) } else { Protocol::ICMP };
         let out = outgoing::outgoing(sockets, s, to.ip(), ancillary, protocol, cx)?;

@@ -128,10 +128,11 @@ pub(crate) fn bind(sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut
     if let SocketAddr::V6(v6) = address {
         inet6::take_scope_of(sockets.get_mut(s)?, v6, cx)?;
     }
-    let here = match (address.ip(), sockets.kinds.of(address.ip(), cx)) {
-        (IpAddr::V4(_), kind) => !matches!(kind, AddressKind::Other),
+    let interface = sockets.get(s)?.options.interface;
+    let here = match address.ip() {
+        ip @ IpAddr::V4(_) => !matches!(sockets.kinds.of(ip, cx), AddressKind::Other),
         // "if (!(addr_type & IPV6_ADDR_MULTICAST) && !ipv6_can_nonlocal_bind(…)) { if (!ipv6_chk_addr(…)) goto out_unlock; }"
-        (IpAddr::V6(_), kind) => matches!(kind, AddressKind::Local(_) | AddressKind::Multicast | AddressKind::Unspecified),
+        IpAddr::V6(ip) => ip.is_unspecified() || ip.is_multicast() || sockets.kinds.is_own(ip, interface, cx),
     };
     if !here && !freebind {
         return Err(Errno::EADDRNOTAVAIL);
@@ -170,14 +171,14 @@ pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx
         return Err(Errno::ENETUNREACH);
     }
     let mut ancillary = cmsg::for_sending(control, Sender::Raw, socket, family)?;
+    let scope = outgoing::scope_of(to);
     if family == Family::V6 {
-        outgoing::check_packet_info(sockets, s, &ancillary, cx)?;
+        // "if (fl6.flowi6_oif == 0) fl6.flowi6_oif = READ_ONCE(sk->sk_bound_dev_if);"
+        let way = if scope == 0 { socket.options.interface } else { scope };
+        outgoing::check_packet_info(sockets, s, &ancillary, way, cx)?;
     }
-    if let SocketAddr::V6(v6) = to
-        && ancillary.interface.is_none()
-        && v6.scope_id() != 0
-    {
-        ancillary.interface = Some(v6.scope_id());
+    if ancillary.interface.is_none() && scope != 0 {
+        ancillary.interface = Some(scope);
     }
     let icmp = matches!((family, protocol), (Family::V4, IPPROTO_ICMP) | (Family::V6, IPPROTO_ICMPV6));
     // raw_probe_proto_opt: "rfv->hlen = 2; err = memcpy_from_msg(rfv->hdr.c, rfv->msg, rfv->hlen);", which fails as EFAULT.
