@@ -328,7 +328,22 @@ def numbers(family, host):
             print(kind, "shutdown", how, call(SHUTDOWN, a.fileno(), how))
 
 
+def names_of_nothing(family, host):
+    """sendto with a name of length 0, somewhere and nowhere."""
+    for kind, (what, protocol) in {"tcp": (socket.SOCK_STREAM, 0), "udp": (socket.SOCK_DGRAM, 0), "raw": (socket.SOCK_RAW, 253)}.items():
+        peer = socket.socket(family, what, protocol)
+        peer.bind((host, 0))
+        peer.listen() if kind == "tcp" else None
+        for connected in (False, True):
+            s = socket.socket(family, what, protocol)
+            s.connect(peer.getsockname()) if connected else None
+            answers = [call(SENDTO, s.fileno(), AT, 3, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL, at, 0) for at in (AT, NOWHERE, 0)]
+            answers.append(call(SENDMSG, s.fileno(), header(AT + 4096, 0, [(AT, 3)]), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL))
+            print(kind, "connected" if connected else "not connected", "name of nothing", *answers)
+
+
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    names_of_nothing(family, host)
     for kind in PAIRS:
         memory_of_data(kind, family, host)
         room_for_data(kind, family, host)

@@ -159,12 +159,14 @@ pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx
         return Err(Errno::EOPNOTSUPP);
     }
     let (to, protocol) = match (to, socket.remote) {
-        (Some(bytes), _) => {
+        // raw_sendmsg: "if (msg->msg_namelen) { … } else { err = -EDESTADDRREQ; if (sk->sk_state != TCP_ESTABLISHED) goto out;"; rawv6_sendmsg
+        // asks for a pointer.
+        (Some(bytes), _) if family == Family::V6 || !bytes.is_empty() => {
             let to = raw_address::for_raw_send(family, bytes)?;
             (to, protocol_of(family, protocol, to.port())?)
         }
-        (None, Some(remote)) => (remote, protocol),
-        (None, None) => return Err(Errno::EDESTADDRREQ),
+        (_, Some(remote)) => (remote, protocol),
+        (_, None) => return Err(Errno::EDESTADDRREQ),
     };
     // rawv6_sendmsg looks a mapped address up among IPv6's routes, and finds none.
     if family == Family::V6 && to.is_ipv4() {
