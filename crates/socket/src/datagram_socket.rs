@@ -111,10 +111,18 @@ fn send_routed(
     let already = datagram.corked.as_ref().map_or(0, |corked| corked.data.len());
     let total = already + data.len();
     if total > bound {
-        if ancillary.dont_fragment.unwrap_or(sockets.get(s)?.options.dont_fragment) {
-            error_queue::path_mtu(sockets, s, to, route.mtu);
+        let socket = sockets.get(s)?;
+        // "mtu = cork->gso_size ? IP_MAX_MTU : cork->fragsize;", and IP6_MAX_MTU.
+        let mtu = match (ancillary.segment_bytes.unwrap_or(socket.options.udp_segment), to) {
+            (0, _) => outgoing::path_mtu(socket, to, &route, cx),
+            (_, SocketAddr::V4(_)) => outgoing::PACKET_BYTES_MAX,
+            (_, SocketAddr::V6(_)) => outgoing::PACKET_BYTES_MAX + outgoing::HEADER_BYTES_V6,
+        };
+        let told = outgoing::told_mtu(socket, &ancillary, to.ip(), mtu);
+        if outgoing::may_not_be_cut(socket, &ancillary, to.ip()) {
+            error_queue::path_mtu(sockets, s, to, told);
         }
-        error_queue::local(sockets, s, Errno::EMSGSIZE, to, route.mtu.min(0xffff), cx.now);
+        error_queue::local(sockets, s, Errno::EMSGSIZE, to, told, cx.now);
         return Err(Errno::EMSGSIZE);
     }
     // sock_alloc_send_pskb: "err = sock_error(sk); if (err != 0) goto failure; err = -EPIPE; if (sk->sk_shutdown & SEND_SHUTDOWN) …

@@ -158,7 +158,8 @@ pub(crate) fn first_hop(socket: &Socket, ancillary: &Ancillary, to: IpAddr) -> I
     }
 }
 
-/// What a socket takes for the path's MTU. ip_sk_use_pmtu: "inet->pmtudisc < IP_PMTUDISC_PROBE", else the device's; and IPV6_MTU.
+/// What a socket takes for the path's MTU. ip_sk_use_pmtu: "inet->pmtudisc < IP_PMTUDISC_PROBE", else the device's; and IPV6_MTU. ipv4_mtu: "mtu =
+/// min(mtu, IP_MAX_MTU)".
 pub(crate) fn path_mtu(socket: &Socket, to: SocketAddr, route: &RouteAnswer, cx: &Context<'_>) -> usize {
     let options = &socket.options;
     let discover = if to.is_ipv6() { options.mtu_discover6 } else { options.mtu_discover };
@@ -166,10 +167,25 @@ pub(crate) fn path_mtu(socket: &Socket, to: SocketAddr, route: &RouteAnswer, cx:
         Answer::Interface(interface) => interface.mtu,
         _ => route.mtu,
     };
-    let mtu = if i32::from(discover) >= IP_PMTUDISC_PROBE { of_device() } else { route.mtu };
+    let of_path = if to.is_ipv6() { route.mtu } else { route.mtu.min(PACKET_BYTES_MAX as u32) };
+    let mtu = if i32::from(discover) >= IP_PMTUDISC_PROBE { of_device() } else { of_path };
     // ip6_setup_cork: "frag_size = READ_ONCE(np->frag_size); if (frag_size && frag_size < mtu) mtu = frag_size;"
     let bound = if to.is_ipv6() && options.fragment_bytes != 0 { options.fragment_bytes } else { u32::MAX };
     mtu.min(bound) as usize
+}
+
+/// What is told of this MTU to who sends more. __ip_append_data: "mtu - (opt ? opt->optlen : 0)"; __ip6_append_data: "pmtu = max_t(int, mtu -
+/// headersize + sizeof(struct ipv6hdr), sizeof(struct ipv6hdr));".
+pub(crate) fn told_mtu(socket: &Socket, ancillary: &Ancillary, to: IpAddr, mtu: usize) -> u32 {
+    let left = mtu.saturating_sub(header_extras(socket, ancillary, to));
+    if to.is_ipv6() { left.max(HEADER_BYTES_V6) as u32 } else { left as u32 }
+}
+
+/// Does IPV6_DONTFRAG keep this from being cut? "ipc6->dontfrag && (sk->sk_protocol == IPPROTO_UDP || sk->sk_protocol == IPPROTO_ICMPV6 ||
+/// sk->sk_protocol == IPPROTO_RAW)".
+pub(crate) fn may_not_be_cut(socket: &Socket, ancillary: &Ancillary, to: IpAddr) -> bool {
+    let asked = ancillary.dont_fragment.unwrap_or(socket.options.dont_fragment);
+    asked && to.is_ipv6() && (socket.raw().is_none() || matches!(socket.protocol, IPPROTO_UDP | IPPROTO_ICMPV6 | IPPROTO_RAW))
 }
 
 /// MSG_CONFIRM: the program heard from the peer (`dst_confirm_neigh`; RFC 4861 §7.3.1).
@@ -205,19 +221,19 @@ pub(crate) fn check_length(sockets: &mut Registry, s: SocketId, bytes: usize, ou
     let header = extras + if v6 { HEADER_BYTES_V6 } else { HEADER_BYTES_V4 };
     let whole = match i32::from(options.discover(v6)) {
         IP_PMTUDISC_DO | IP_PMTUDISC_PROBE | IP_PMTUDISC_INTERFACE => true,
-        _ => v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment),
+        _ => may_not_be_cut(socket, &out.ancillary, out.to),
     };
     let to = SocketAddr::new(out.to, 0);
-    let told = out.ancillary.dont_fragment.unwrap_or(options.dont_fragment);
-    let mtu = path_mtu(socket, to, &out.route, cx).min(PACKET_BYTES_MAX);
+    let mtu = path_mtu(socket, to, &out.route, cx);
     let most = PACKET_BYTES_MAX - if v6 { extras } else { header };
-    if bytes <= if whole { mtu - mtu.min(header) } else { most } {
+    if bytes <= if whole { mtu.saturating_sub(header).min(most) } else { most } {
         return Ok(());
     }
-    if told {
-        error_queue::path_mtu(sockets, s, to, mtu as u32);
+    let told = told_mtu(socket, &out.ancillary, out.to, mtu);
+    if may_not_be_cut(socket, &out.ancillary, out.to) {
+        error_queue::path_mtu(sockets, s, to, told);
     }
-    error_queue::local(sockets, s, Errno::EMSGSIZE, to, mtu as u32, cx.now);
+    error_queue::local(sockets, s, Errno::EMSGSIZE, to, told, cx.now);
     Err(Errno::EMSGSIZE)
 }
 
@@ -227,6 +243,7 @@ pub(crate) fn emit(sockets: &mut Registry, s: SocketId, mut frame: Frame, out: &
     let extras = header_extras(socket, &out.ancillary, out.to);
     let ip_options = ip_options(socket, &out.ancillary, out.to);
     let attached = attached(socket, &out.ancillary, out.to).cloned().map(Box::new);
+    let uncut = may_not_be_cut(socket, &out.ancillary, out.to);
     let options = &socket.options;
     let timed = options.timestamping | out.ancillary.timestamping.unwrap_or(0) != 0;
     let bytes = truesize(frame.len());
@@ -246,7 +263,7 @@ pub(crate) fn emit(sockets: &mut Registry, s: SocketId, mut frame: Frame, out: &
         IP_PMTUDISC_WANT => fits && !v6,
         _ => false,
     };
-    if v6 && out.ancillary.dont_fragment.unwrap_or(options.dont_fragment) {
+    if uncut {
         meta.dont_fragment = true;
     }
     (meta.ip_options, meta.attached) = (ip_options.map(Box::new), attached);

@@ -105,8 +105,10 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
     }
     let boot_time = sockets.limits.boot_time_nanos;
     let socket = sockets.get_mut(s)?;
-    // udpv6_recvmsg, rawv6_recvmsg: "if (np->rxopt.bits.rxpmtu && READ_ONCE(np->rxpmtu)) return ipv6_recv_rxpmtu(sk, msg, len, addr_len);"
+    // udpv6_recvmsg, rawv6_recvmsg: "if (np->rxopt.bits.rxpmtu && READ_ONCE(np->rxpmtu)) return ipv6_recv_rxpmtu(sk, msg, len, addr_len);", which
+    // ping_recvmsg does not have.
     if socket.options.receive_path_mtu
+        && !matches!(socket.body, Body::Ping(_))
         && let Some((to, mtu)) = socket.options.path_mtu_news.take()
     {
         return Ok(Received { control: cmsg::of_path_mtu(to, mtu), ..Received::default() });
