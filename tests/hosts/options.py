@@ -15,7 +15,23 @@ from harness.processes import Failure
 
 from .place import HERE, LINUX, ROOT, WEFT, WHO, Place
 
-SCRIPTS = ("splices.py", "lengths.py", "edges.py", "controls.py", "ioctls.py", "records.py", "netlinks.py", "tries.py", "binds.py", "again.py", "lingers.py", "times.py")
+SCRIPTS = (
+    "splices.py",
+    "lengths.py",
+    "edges.py",
+    "controls.py",
+    "ioctls.py",
+    "records.py",
+    "netlinks.py",
+    "tries.py",
+    "binds.py",
+    "again.py",
+    "lingers.py",
+    "times.py",
+    "scopes.py",
+    "ends.py",
+    "sizes.py",
+)
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"
 SHOWN = 20

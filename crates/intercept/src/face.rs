@@ -59,6 +59,7 @@ pub trait Stack {
     fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno>;
     fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno>;
     fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8]) -> Result<(), Errno>;
+    fn option_bytes(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> usize;
     fn send(&mut self, s: SocketId, data: Bytes, flags: i32, to: Option<&[u8]>, control: &[u8]) -> Result<usize, Errno>;
     fn receive(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno>;
     fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8]) -> Result<Vec<u8>, Errno>;
@@ -129,6 +130,9 @@ impl<L: Lend> Stack for L {
     }
     fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno> {
         self.sockets(|sockets, cx| sockets.get_option(s, level, name, length, cx)).unwrap_or(Err(Errno::ENETDOWN))
+    }
+    fn option_bytes(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> usize {
+        self.look(|sockets| sockets.option_bytes(s, level, name, length)).unwrap_or(0)
     }
     fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
         self.sockets(|sockets, cx| sockets.set_option(s, level, name, value, cx)).unwrap_or(Err(Errno::ENETDOWN))

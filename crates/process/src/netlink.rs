@@ -168,6 +168,9 @@ impl Carrier for PostedLink<'_> {
         let value = link.state.option(level, name, length).map_err(Errno)?;
         Ok(Some(value.unwrap_or_else(|| link.option(name))))
     }
+    fn option_bytes(&mut self, _: i32, _: i32, length: usize) -> usize {
+        length
+    }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
         if level == libc::SOL_SOCKET {
             return self.link()?.set_option(name, value).map(|()| true);

@@ -235,6 +235,9 @@ impl Carrier for PostedSocket<'_> {
     fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
         self.outside.stack().get_option(self.s, level, name, length).map(Some)
     }
+    fn option_bytes(&mut self, level: i32, name: i32, length: usize) -> usize {
+        self.outside.stack().option_bytes(self.s, level, name, length)
+    }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
         self.outside.stack().set_option(self.s, level, name, value)?;
         // A close that waits has both words of `struct linger`.

@@ -247,8 +247,13 @@ impl Sockets {
         }
     }
 
-    /// ioctl(2): FIONREAD, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, SIOCGSTAMP and its kind, FIOGETOWN; the result's bytes. ENOTTY for requests that
-    /// sockets do not have here.
+    /// How many bytes of a value of this length setsockopt(2) looks at: no more than that need be there.
+    pub fn option_bytes(&self, s: SocketId, level: i32, name: i32, length: usize) -> usize {
+        self.registry.get(s).map_or(0, |socket| options::bytes_read(socket, level, name, length))
+    }
+
+    /// ioctl(2): FIONREAD, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, SIOCGSTAMP and its kind; the result's bytes. Requests about the owner of a socket's
+    /// file have none: they are known, and answered by who has the file. ENOTTY for requests that sockets do not have here.
     pub fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8], cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
         let _ = argument;
         match request {

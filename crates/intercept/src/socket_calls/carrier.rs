@@ -66,6 +66,8 @@ pub trait Carrier {
     fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno>;
     /// setsockopt(2). False: [`Carrier::natively`].
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno>;
+    /// How many bytes of an option's value of this length are looked at.
+    fn option_bytes(&mut self, level: i32, name: i32, length: usize) -> usize;
     /// The value of a request about this socket: FIONREAD, …. None: [`Carrier::natively`].
     fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno>;
     /// A request about interfaces, whatever socket it comes through.

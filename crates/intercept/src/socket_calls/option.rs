@@ -9,6 +9,8 @@ use weft_loader::calls::{self, requests};
 const OPTION_BYTES_MAX: usize = 131_073;
 /// Longest value that is told.
 const TOLD_BYTES_MAX: i32 = 4096;
+/// Options of SOL_IPV6 that are no `int`, and look at the pointer themselves.
+const IN6_OF_OWN: [i32; 5] = [libc::IPV6_PKTINFO, libc::IPV6_HOPOPTS, libc::IPV6_RTHDRDSTOPTS, libc::IPV6_RTHDR, libc::IPV6_DSTOPTS];
 /// BPF_MAXINSNS.
 const FILTER_INSTRUCTIONS_MAX: usize = 4096;
 /// sizeof(struct sock_filter)
@@ -27,7 +29,7 @@ pub fn getsockopt<C: Carrier>(c: &mut C, asked: calls::Getsockopt) -> Result<C::
 /// setsockopt(2)
 pub fn setsockopt<C: Carrier>(c: &mut C, asked: calls::Setsockopt) -> Result<C::Outcome, Errno> {
     let (level, name) = (asked.level.get(), asked.optname.get());
-    let value = given(c.memory(), level, name, asked.optval.0 as u64, asked.optlen.get())?;
+    let value = given(c, level, name, asked.optval.0 as u64, asked.optlen.get())?;
     match c.set_option(level, name, &value).inspect_err(|errno| count(c, "setsockopt", level, name, *errno))? {
         true => Ok(c.done(0)),
         false => c.natively(),
@@ -110,30 +112,41 @@ impl Room {
     }
 }
 
-/// Reads a value: of one whose end lies nowhere an `int`, which is all that most options look at.
-fn read_value(memory: &impl Memory, at: u64, value: &mut [u8]) -> Result<(), Errno> {
-    match (memory.read(at, value), value.first_chunk_mut::<4>()) {
-        (Err(Errno(libc::EFAULT)), Some(int)) => {
-            memory.read(at, int)?;
-            // The rest is 0, as it is where nothing was read.
-            Ok(())
-        }
-        (read, _) => read,
-    }
+/// Are these names, which end before their length where there is a zero?
+fn is_string(level: i32, name: i32) -> bool {
+    level == libc::IPPROTO_TCP && matches!(name, libc::TCP_CONGESTION | libc::TCP_ULP)
 }
 
-/// The value that setsockopt(2) is given; of SO_ATTACH_FILTER, the instructions.
-///
-/// # Errors
-/// EINVAL for a length below zero, or that a filter cannot have; EFAULT, or [`crate::memory::LATER`].
-pub fn given(memory: &impl Memory, level: i32, name: i32, at: u64, length: i32) -> Result<Vec<u8>, Errno> {
+/// strncpy_from_sockptr: up to the zero, behind which there may be no memory.
+fn read_string(memory: &impl Memory, at: u64, value: &mut [u8]) -> Result<(), Errno> {
+    for (offset, byte) in value.iter_mut().enumerate() {
+        memory.read(at.wrapping_add(offset as u64), std::slice::from_mut(byte))?;
+        if *byte == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The value that setsockopt(2) is given; of SO_ATTACH_FILTER, the instructions. Zeros stand for what nobody looks at.
+fn given<C: Carrier>(c: &mut C, level: i32, name: i32, at: u64, length: i32) -> Result<Vec<u8>, Errno> {
     // do_sock_setsockopt: "if (optlen < 0) return -EINVAL;"
-    let bytes = usize::try_from(length).map_err(|_| Errno(libc::EINVAL))?;
-    let mut value = vec![0; bytes.min(OPTION_BYTES_MAX)];
+    let bytes = usize::try_from(length).map_err(|_| Errno(libc::EINVAL))?.min(OPTION_BYTES_MAX);
+    let looked_at = c.option_bytes(level, name, bytes).min(bytes);
+    let mut value = vec![0; bytes];
+    let part = value.get_mut(..looked_at).unwrap_or_default();
     // do_ipv6_setsockopt: "if (sockptr_is_null(optval)) val = 0;", which do_rawv6_setsockopt does not have.
     let of_raw = matches!(name, libc::IPV6_CHECKSUM | libc::IPV6_HDRINCL);
-    if at != 0 || level != libc::SOL_IPV6 || of_raw {
-        read_value(memory, at, &mut value)?;
+    let is_null = at == 0 && level == libc::SOL_IPV6 && !of_raw;
+    match (is_null, looked_at) {
+        (true, ..=4) => {}
+        // "if (optlen < sizeof(struct in6_pktinfo) || sockptr_is_null(optval)) goto e_inval;", ipv6_set_opt_hdr: "else if (sockptr_is_null(optval))
+        // return -EINVAL;"
+        (true, _) if IN6_OF_OWN.contains(&name) => return Err(Errno(libc::EINVAL)),
+        _ => match c.memory().read(at, part) {
+            Err(Errno(libc::EFAULT)) if is_string(level, name) => read_string(c.memory(), at, part)?,
+            read => read?,
+        },
     }
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) { filter_program(memory, &value) } else { Ok(value) }
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) { filter_program(c.memory(), &value) } else { Ok(value) }
 }

@@ -77,6 +77,10 @@ impl Carrier for TrappedSocket<'_, '_> {
     fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
         option::get(self, level, name, length)
     }
+    fn option_bytes(&mut self, level: i32, name: i32, length: usize) -> usize {
+        let socket = self.s.stand_ins.get(self.key).and_then(StandIn::socket);
+        socket.map_or(length, |socket| self.turn.stack.option_bytes(socket, level, name, length))
+    }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
         option::set(self, level, name, value)
     }

@@ -14,6 +14,7 @@ mod ipv6;
 mod kept;
 mod multicast;
 mod raw;
+mod reads;
 mod row;
 mod socket;
 mod tcp;
@@ -26,6 +27,7 @@ use crate::socket::{Body, Socket};
 use row::{Get, Set};
 
 pub(crate) use kept::{Options, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER};
+pub(crate) use reads::bytes_read;
 pub(crate) use row::Access;
 pub use row::{Applies, OptionRow};
 pub use socket::timeval;

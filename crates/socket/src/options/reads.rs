@@ -1,0 +1,130 @@
+//! How many bytes of a value setsockopt(2) looks at: what lies behind them may be memory that is not there.
+
+use super::row::OptionRow;
+use super::{find, of_udp, tables};
+use crate::abi::*;
+use crate::socket::{Body, Socket};
+
+/// IFNAMSIZ - 1, TCP_CA_NAME_MAX - 1, TCP_ULP_NAME_MAX - 1
+const NAME_BYTES: usize = 15;
+/// Bytes of `struct icmp_filter` and `struct icmp6_filter`.
+const ICMP_FILTER_BYTES: usize = 4;
+const ICMP6_FILTER_BYTES: usize = 32;
+/// Bytes of `struct group_req`, `struct group_source_req` and GROUP_FILTER_SIZE(0).
+const GROUP_BYTES: usize = 136;
+const GROUP_SOURCE_BYTES: usize = 264;
+const GROUP_FILTER_BYTES: usize = 144;
+/// Bytes of `struct ip_mreq`, `struct ip_mreqn` (and `struct ip_mreq_source`), IP_MSFILTER_SIZE(0).
+const MREQ_BYTES: usize = 8;
+const MREQN_BYTES: usize = 12;
+const MSFILTER_BYTES: usize = 16;
+/// Bytes of `struct in6_pktinfo` and `struct ipv6_mreq`.
+const IN6_BYTES: usize = 20;
+/// MAX_IPOPTLEN
+const IP_OPTIONS_BYTES: usize = 40;
+/// "optlen & 0x7 || optlen > 8 * 255": an extension header.
+const EXTENSION_BYTES_MAX: usize = 8 * 255;
+
+/// Of a value that is shorter than its struct, an `int`; the rest of it is not looked at.
+fn int(length: usize) -> usize {
+    if length >= 4 { 4 } else { 0 }
+}
+/// A struct where there is room for one, else what there is for others.
+fn from(bytes: usize, length: usize, otherwise: usize) -> usize {
+    if length >= bytes { bytes } else { otherwise }
+}
+/// A value of exactly this length.
+fn exactly(bytes: usize, length: usize, otherwise: usize) -> usize {
+    if length == bytes { bytes } else { otherwise }
+}
+
+/// Of a value of this length.
+pub(crate) fn bytes_read(socket: &Socket, level: i32, name: i32, length: usize) -> usize {
+    let level = of_udp(socket, level);
+    let row = find(socket, level, name);
+    if row.is_none() && tables(socket, level).is_none() {
+        return 0;
+    }
+    match level {
+        SOL_SOCKET => of_socket(name, length),
+        SOL_IP => of_ip(socket, name, length, row),
+        SOL_IPV6 => of_ipv6(socket, name, length),
+        SOL_TCP => match name {
+            TCP_CONGESTION | TCP_ULP => length.min(NAME_BYTES),
+            // "if (optlen != TCP_FASTOPEN_KEY_LENGTH && optlen != TCP_FASTOPEN_KEY_BUF_LENGTH) return -EINVAL;" before the `int`.
+            TCP_FASTOPEN_KEY if matches!(length, 16 | 32) => length,
+            TCP_FASTOPEN_KEY => 0,
+            _ => int(length),
+        },
+        // do_rawv6_setsockopt reads an `int` first, raw_setsockopt what it needs.
+        SOL_RAW if socket.is_v6() => int(length),
+        SOL_RAW if row.is_some() => length.min(ICMP_FILTER_BYTES),
+        SOL_RAW => 0,
+        SOL_ICMPV6 if row.is_some() => length.min(ICMP6_FILTER_BYTES),
+        SOL_ICMPV6 => 0,
+        _ => int(length),
+    }
+}
+
+/// sk_setsockopt, which reads an `int` before it looks at the name.
+fn of_socket(name: i32, length: usize) -> usize {
+    match name {
+        SO_BINDTODEVICE => length.min(NAME_BYTES),
+        // `struct linger`; "sizeof(ulval) != sizeof(val) && optlen >= sizeof(ulval)"
+        SO_LINGER | SO_MAX_PACING_RATE => from(8, length, int(length)),
+        // `struct timeval`
+        SO_RCVTIMEO_OLD | SO_SNDTIMEO_OLD | SO_RCVTIMEO_NEW | SO_SNDTIMEO_NEW => from(16, length, int(length)),
+        // "if (optlen == sizeof(timestamping))"; "if (optlen != sizeof(struct sock_txtime))"
+        SO_TIMESTAMPING_OLD | SO_TIMESTAMPING_NEW | SO_TXTIME => exactly(8, length, int(length)),
+        // `struct sock_fprog`
+        SO_ATTACH_FILTER => exactly(16, length, int(length)),
+        _ => int(length),
+    }
+}
+
+/// do_ip_setsockopt, which reads an `int` or a byte of the options that have one.
+fn of_ip(socket: &Socket, name: i32, length: usize, row: Option<&OptionRow>) -> usize {
+    let mreq = || from(MREQN_BYTES, length, from(MREQ_BYTES, length, 0));
+    match name {
+        // ip_options_get: "if (optlen > MAX_IPOPTLEN) goto e_inval" before it reads.
+        IP_OPTIONS if length > IP_OPTIONS_BYTES => 0,
+        IP_OPTIONS => length,
+        // "if (inet_test_bit(IS_ICSK, sk)) goto e_inval;"
+        IP_MULTICAST_IF | IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP if matches!(socket.body, Body::Stream(_)) => 0,
+        IP_MULTICAST_IF if length < MREQ_BYTES => int(length),
+        IP_MULTICAST_IF | IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP => mreq(),
+        IP_BLOCK_SOURCE | IP_UNBLOCK_SOURCE | IP_ADD_SOURCE_MEMBERSHIP | IP_DROP_SOURCE_MEMBERSHIP => exactly(MREQN_BYTES, length, 0),
+        IP_MSFILTER if length >= MSFILTER_BYTES => length,
+        MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP => from(GROUP_BYTES, length, 0),
+        MCAST_BLOCK_SOURCE | MCAST_UNBLOCK_SOURCE | MCAST_JOIN_SOURCE_GROUP | MCAST_LEAVE_SOURCE_GROUP => {
+            exactly(GROUP_SOURCE_BYTES, length, 0)
+        }
+        MCAST_MSFILTER if length >= GROUP_FILTER_BYTES => length,
+        IP_MSFILTER | MCAST_MSFILTER => 0,
+        _ if row.is_none() => 0,
+        _ => {
+            if length >= 4 {
+                4
+            } else {
+                length.min(1)
+            }
+        }
+    }
+}
+
+/// do_ipv6_setsockopt, which reads an `int` before it looks at the name.
+fn of_ipv6(socket: &Socket, name: i32, length: usize) -> usize {
+    match name {
+        IPV6_ADD_MEMBERSHIP | IPV6_DROP_MEMBERSHIP if matches!(socket.body, Body::Stream(_)) => int(length),
+        IPV6_PKTINFO | IPV6_ADD_MEMBERSHIP | IPV6_DROP_MEMBERSHIP | IPV6_JOIN_ANYCAST | IPV6_LEAVE_ANYCAST => {
+            from(IN6_BYTES, length, int(length))
+        }
+        IPV6_HOPOPTS | IPV6_RTHDRDSTOPTS | IPV6_RTHDR | IPV6_DSTOPTS if length.is_multiple_of(8) && length <= EXTENSION_BYTES_MAX => length,
+        MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP => from(GROUP_BYTES, length, int(length)),
+        MCAST_BLOCK_SOURCE | MCAST_UNBLOCK_SOURCE | MCAST_JOIN_SOURCE_GROUP | MCAST_LEAVE_SOURCE_GROUP => {
+            from(GROUP_SOURCE_BYTES, length, int(length))
+        }
+        MCAST_MSFILTER if length >= GROUP_FILTER_BYTES => length,
+        _ => int(length),
+    }
+}
