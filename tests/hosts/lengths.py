@@ -38,6 +38,7 @@ KINDS = {
     "udp": (socket.SOCK_DGRAM, 0),
     "raw": (socket.SOCK_RAW, 253),
     "icmp": (socket.SOCK_RAW, None),
+    "ping": (socket.SOCK_DGRAM, None),
 }
 
 

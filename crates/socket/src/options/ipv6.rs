@@ -5,6 +5,7 @@ use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::address::AF_INET;
 use crate::errno::Errno;
+use crate::socket::{Body, Socket};
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::StreamOption;
 use weft_core::table::AddressKind;
@@ -137,7 +138,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(SOL_IPV6, IPV6_PATHMTU, "IPV6_PATHMTU", Any, Set::Never(Errno::ENOPROTOOPT), Get::Bytes(path_mtu)),
     row(SOL_IPV6, IPV6_PKTINFO, "IPV6_PKTINFO", Any, Set::Bytes(set_packet_info), Get::Never(Errno::ENOPROTOOPT)),
-    // There are no anycast addresses here.
+    // There are no anycast addresses here (`lacking-options` of docs/compatibility.md).
     row(SOL_IPV6, IPV6_JOIN_ANYCAST, "IPV6_JOIN_ANYCAST", Any, Set::Bytes(join_anycast), Get::Never(Errno::ENOPROTOOPT)),
     row(
         SOL_IPV6,
@@ -147,11 +148,17 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::Bytes(|_, v| Err(if v.len() < ANYCAST_BYTES { Errno::EINVAL } else { Errno::ENOENT })),
         Get::Never(Errno::ENOPROTOOPT),
     ),
-    // Not made: packets on their way elsewhere are nobody's here. "case IPV6_ROUTER_ALERT: if (optlen < sizeof(int)) goto e_inval;"
+    // Not made: packets on their way elsewhere are nobody's here (`lacking-options`). "case IPV6_ROUTER_ALERT: if (optlen < sizeof(int)) goto
+    // e_inval;"
     row(SOL_IPV6, IPV6_ROUTER_ALERT, "IPV6_ROUTER_ALERT", Any, Set::Int(|_, _| Err(Errno::ENOPROTOOPT)), Get::Int(|_| Ok(0))),
     // Kept: it keeps router alerts of other network namespaces away.
     flag_row!(IPV6_ROUTER_ALERT_ISOLATE, router_alert_isolate, Int),
 ];
+
+/// UDP and TCP alone have IPV6_ADDRFORM.
+fn has_address_form(socket: &Socket) -> bool {
+    !matches!(socket.body, Body::Raw(_) | Body::Ping(_))
+}
 
 /// IPV6_ADDRFORM: a connected socket whose peer is an IPv4-mapped address becomes an AF_INET one.
 fn set_address_form(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
@@ -160,7 +167,7 @@ fn set_address_form(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     }
     let socket = a.socket()?;
     // "if (sk->sk_protocol == IPPROTO_UDP …) { … } else if (sk->sk_protocol == IPPROTO_TCP) { … } else { break; }" with retv = -ENOPROTOOPT.
-    if socket.raw().is_some() {
+    if !has_address_form(socket) {
         return Err(Errno::ENOPROTOOPT);
     }
     if socket.datagram().is_some_and(|datagram| datagram.corked.as_ref().is_some_and(|corked| corked.to.is_ipv6())) {
@@ -184,7 +191,7 @@ fn set_address_form(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
 /// val = sk->sk_family;"
 fn address_form(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let socket = a.socket()?;
-    if socket.raw().is_some() {
+    if !has_address_form(socket) {
         return Err(Errno::ENOPROTOOPT);
     }
     let established = match socket.stream() {
@@ -216,7 +223,7 @@ fn set_packet_info(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
 }
 
 /// `ipv6_sock_ac_join`: "if (ipv6_addr_is_multicast(addr)) return -EINVAL; … if (ipv6_chk_addr_and_flags(net, addr, …)) return -EINVAL;", then an
-/// interface that there is not, and what no interface of a host has a prefix for.
+/// interface that there is not, and what no interface has a prefix for, which Linux would join otherwise.
 fn join_anycast(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     let (octets, rest) = value.split_first_chunk::<16>().ok_or(Errno::EINVAL)?;
     let index = rest.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes)).ok_or(Errno::EINVAL)?;
