@@ -1,19 +1,21 @@
 //! SIOCGIF*, SIOCSIF* and their relatives, answered from the node's tables. libc asks these through AF_UNIX sockets too, so they are answered
-//! whatever socket they come through, but for those about IPv4 addresses; none reaches the host's interfaces. What they set is set by the procedures
-//! that netlink uses, too: flags, MTU, link-layer address, queue length, name, IPv4 address, mask and broadcast address. Routes and ARP entries are
-//! netlink's alone.
+//! whatever socket they come through, but for those about addresses, which sockets of their own family answer; none reaches the host's interfaces.
+//! What they set is set by the procedures that netlink uses, too: flags, MTU, link-layer address, queue length, name, IPv4 address, mask and
+//! broadcast address, IPv6 addresses. Routes and ARP entries are netlink's alone.
 
 use crate::face::{SocketId, Stack};
 use crate::memory::Memory;
 use crate::sys::Errno;
 use crate::tables::{self, InterfaceRow};
 use serde_json::json;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::table::{Address, Family, LinkType};
 use weft_core::{Op, Selector};
 
 /// Bytes of `struct ifreq`: a name and a union.
 const IFREQ_BYTES: usize = 40;
+/// Bytes of `struct in6_ifreq`: an address, the length of its prefix, the index of an interface.
+const IN6_IFREQ_BYTES: usize = 24;
 /// Bytes of the name in it.
 const NAME_BYTES: usize = 16;
 
@@ -35,21 +37,24 @@ const SIOCGIFTXQLEN: u32 = 0x8942;
 const SIOCGIFMAP: u32 = 0x8970;
 const SIOCSIFFLAGS: u32 = 0x8914;
 const SIOCSIFADDR: u32 = 0x8916;
+const SIOCSIFDSTADDR: u32 = 0x8918;
 const SIOCSIFBRDADDR: u32 = 0x891a;
 const SIOCSIFNETMASK: u32 = 0x891c;
 const SIOCSIFMTU: u32 = 0x8922;
 const SIOCSIFNAME: u32 = 0x8923;
 const SIOCSIFHWADDR: u32 = 0x8924;
+const SIOCSIFPFLAGS: u32 = 0x8934;
+const SIOCDIFADDR: u32 = 0x8936;
 const SIOCSIFTXQLEN: u32 = 0x8943;
 /// SIOCADDRT, SIOCDELRT, SIOCDARP, SIOCSARP. What they point to is no `struct ifreq`.
 const ROUTES_AND_ARP: [u32; 4] = [0x890b, 0x890c, 0x8953, 0x8955];
 /// Requests that change something: routes, ARP, SIOCSIF*.
-const SETTING: [u32; 15] = [
+const SETTING: [u32; 14] = [
     0x890b,
     0x890c,
     SIOCSIFFLAGS,
     SIOCSIFADDR,
-    0x8918,
+    SIOCSIFDSTADDR,
     SIOCSIFBRDADDR,
     SIOCSIFNETMASK,
     0x891e,
@@ -58,13 +63,24 @@ const SETTING: [u32; 15] = [
     SIOCSIFTXQLEN,
     0x8953,
     0x8955,
-    0x8936,
     SIOCSIFNAME,
 ];
 
-/// Requests that sockets of AF_INET answer and no others.
-const ADDRESSES: [u32; 9] =
-    [SIOCGIFADDR, SIOCGIFDSTADDR, SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFPFLAGS, SIOCSIFADDR, 0x8918, SIOCSIFBRDADDR, SIOCSIFNETMASK];
+/// Requests that sockets of AF_INET answer, and no others but for what is in [`ADDRESSES6`].
+const ADDRESSES: [u32; 10] = [
+    SIOCGIFADDR,
+    SIOCGIFDSTADDR,
+    SIOCGIFBRDADDR,
+    SIOCGIFNETMASK,
+    SIOCGIFPFLAGS,
+    SIOCSIFADDR,
+    SIOCSIFDSTADDR,
+    SIOCSIFBRDADDR,
+    SIOCSIFNETMASK,
+    SIOCSIFPFLAGS,
+];
+/// Requests that sockets of AF_INET6 answer in a way of their own (`inet6_ioctl`).
+const ADDRESSES6: [u32; 3] = [SIOCSIFADDR, SIOCDIFADDR, SIOCSIFDSTADDR];
 
 /// Who makes a request about interfaces.
 #[derive(Clone, Copy, Debug)]
@@ -75,16 +91,21 @@ pub struct Asker {
     pub socket: Option<SocketId>,
 }
 
-fn is_ipv4(stack: &mut dyn Stack, socket: SocketId) -> bool {
-    let domain = stack.get_option(socket, libc::SOL_SOCKET, libc::SO_DOMAIN, 4);
-    domain.is_ok_and(|domain| domain.first_chunk::<4>().is_some_and(|domain| i32::from_ne_bytes(*domain) == libc::AF_INET))
+/// The family of a socket of the node. None: another one's.
+fn family(stack: &mut dyn Stack, socket: Option<SocketId>) -> Option<i32> {
+    let domain = stack.get_option(socket?, libc::SOL_SOCKET, libc::SO_DOMAIN, 4).ok()?;
+    domain.first_chunk::<4>().map(|domain| i32::from_ne_bytes(*domain))
 }
 
 /// Answers a request about interfaces in a program's memory. EPERM for what would change something if the program does not manage the network,
 /// EOPNOTSUPP for what is not known.
 pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, asker: Asker) -> Result<(), Errno> {
     let Asker { manages, socket } = asker;
-    if ADDRESSES.contains(&request) && !socket.is_some_and(|socket| is_ipv4(stack, socket)) {
+    let family = family(stack, socket);
+    if ADDRESSES6.contains(&request) && family == Some(libc::AF_INET6) {
+        return set_address6(memory, stack, request, pointer, manages);
+    }
+    if request == SIOCDIFADDR || ADDRESSES.contains(&request) && family != Some(libc::AF_INET) {
         memory.read(pointer, &mut [0; IFREQ_BYTES])?;
         // inet_ioctl alone calls devinet_ioctl; dev_ioctl does not know them: "default: … return -ENOTTY;"
         return Err(Errno(libc::ENOTTY));
@@ -110,7 +131,7 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
     match request {
         // Whatever interface they name: no kernel answers them any more.
         SIOCGIFMEM => return Err(Errno(libc::ENOTTY)),
-        SIOCGIFPFLAGS => return Err(Errno(libc::EINVAL)),
+        SIOCGIFPFLAGS | SIOCSIFPFLAGS => return Err(Errno(libc::EINVAL)),
         _ => {}
     }
     let (name, union) = ifreq.split_at_mut(NAME_BYTES);
@@ -199,6 +220,40 @@ fn set(stack: &mut dyn Stack, request: u32, ifreq: &[u8; IFREQ_BYTES]) -> Result
         _ => return Err(Errno(libc::EOPNOTSUPP)),
     };
     told(stack, "interfaces", "set", arguments)
+}
+
+/// addrconf_add_ifaddr, addrconf_del_ifaddr, addrconf_set_dstaddr: a `struct in6_ifreq`.
+fn set_address6(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, manages: bool) -> Result<(), Errno> {
+    if request == SIOCSIFDSTADDR {
+        // "if (!IS_ENABLED(CONFIG_IPV6_SIT)) return -ENODEV;", before the right and the memory: it is about tunnels of that kind.
+        return Err(Errno(libc::ENODEV));
+    }
+    if !manages {
+        return Err(Errno(libc::EPERM));
+    }
+    let mut in6_ifreq = [0; IN6_IFREQ_BYTES];
+    memory.read(pointer, &mut in6_ifreq)?;
+    let (octets, rest) = in6_ifreq.split_first_chunk::<16>().ok_or(Errno(libc::EINVAL))?;
+    let word = |at: usize| rest.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
+    let (address, bits, index) = (Ipv6Addr::from(*octets), word(0), word(4));
+    let there = tables::interfaces(stack).iter().any(|one| one.index == index);
+    // addrconf_add_ifaddr looks for the interface before inet6_addr_add for the length, inet6_addr_del behind it.
+    match (there, bits > 128) {
+        (false, _) if request == SIOCSIFADDR => return Err(Errno(libc::ENODEV)),
+        (_, true) => return Err(Errno(libc::EINVAL)),
+        (false, false) => return Err(Errno(libc::ENODEV)),
+        (true, false) => {}
+    }
+    let arguments = json!({"interface": index, "address": address.to_string(), "prefix_bits": bits});
+    if request == SIOCSIFADDR {
+        return told(stack, "ip6", "address_add", arguments);
+    }
+    // "if (ifp->prefix_len == plen && ipv6_addr_equal(pfx, &ifp->addr))"
+    let is_it = |one: &Address| one.interface.0 == index && one.address == IpAddr::V6(address) && u32::from(one.prefix_bits) == bits;
+    if !tables::addresses(stack, Family::V6).iter().any(is_it) {
+        return Err(Errno(libc::EADDRNOTAVAIL));
+    }
+    told(stack, "ip6", "address_delete", arguments)
 }
 
 /// The first IPv4 address of an interface becomes another, or its mask or broadcast address does.
