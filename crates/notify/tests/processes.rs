@@ -307,6 +307,16 @@ a, b = socket.socketpair(); a.sendmsg([b"x"]); print(b.recvmsg(1)[0])
 }
 
 #[test]
+fn what_linux_refuses_as_well_is_not_counted_as_lacking() {
+    let mut host = Host::new();
+    let program = host.start(&["python3", "-c", include_str!("scripts/refused_ioctls.py")]);
+    assert_eq!(host.finish(program).output, "ENOTTY ENOTTY ENOTTY EINVAL ENOENT EINVAL ENOTSUP ");
+    let rows = host.supervisor.calls().unsupported_rows();
+    let counted: Vec<&str> = rows.iter().map(|row| row.request.as_str()).filter(|request| request.starts_with("ioctl")).collect();
+    assert_eq!(counted, ["ioctl 0x890b"]);
+}
+
+#[test]
 fn a_descriptor_that_only_an_orphan_has_is_found() {
     let mut host = Host::new();
     // The grandchild makes no call that is trapped; when its connection is reset, its end must be borrowed to show that.

@@ -14,7 +14,7 @@ use super::tree::Tree;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_intercept::face::{Poll, SocketId, SocketState};
-use weft_intercept::memory::{LATER, Memory};
+use weft_intercept::memory::Memory;
 use weft_intercept::socket_calls::{self, Carrier, Kind, Limit, Message, Taken, interface};
 use weft_intercept::sys::Errno;
 use weft_loader::calls;
@@ -114,7 +114,8 @@ impl Tree {
         let manages = self.real.is_some() || self.manages_network(thread);
         let asker = interface::Asker { manages, socket };
         interface::answer(caller, outside.stack(), request, pointer, asker).inspect_err(|errno| {
-            if *errno != LATER && !matches!(errno.0, libc::ENODEV | libc::EFAULT | libc::EADDRNOTAVAIL) {
+            // The others are Linux's own.
+            if matches!(errno.0, libc::EPERM | libc::EOPNOTSUPP) {
                 self.calls.unsupported(format!("ioctl {request:#x}"), *errno);
             }
         })
@@ -249,7 +250,11 @@ impl Carrier for PostedSocket<'_> {
     }
     fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
         let value = self.outside.stack().ioctl(self.s, u64::from(request), &[]);
-        value.map(Some).inspect_err(|errno| self.tree.calls.unsupported(format!("ioctl {request:#x}"), *errno))
+        value.map(Some).inspect_err(|errno| {
+            if errno.0 == libc::ENOTTY {
+                self.tree.calls.unsupported(format!("ioctl {request:#x}"), *errno);
+            }
+        })
     }
     fn about_interfaces(&mut self, request: u32, pointer: u64) -> Result<(), Errno> {
         self.tree.about_interfaces(self.thread, request, pointer, self.caller, Some(self.s), self.outside)

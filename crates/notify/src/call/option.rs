@@ -207,10 +207,11 @@ pub(super) fn request(c: &mut TrappedSocket<'_, '_>, request: u32) -> Result<Opt
         // FIONREAD of a datagram socket is the next datagram; the kernel gives the sum of all in the stand-in.
         return int(packets.beside.front().map_or(0, |beside| beside.bytes) as i32);
     }
-    let value = turn
-        .stack
-        .ioctl(socket, u64::from(request), &[])
-        .inspect_err(|errno| s.calls.unsupported(format!("ioctl {request:#x}"), *errno))?;
+    let value = turn.stack.ioctl(socket, u64::from(request), &[]).inspect_err(|errno| {
+        if errno.0 == libc::ENOTTY {
+            s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
+        }
+    })?;
     let in_model = value.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
     if waiting > 0 { int(in_model.saturating_add(i32::try_from(waiting).unwrap_or(i32::MAX))) } else { Ok(Some(value)) }
 }

@@ -38,6 +38,18 @@ except ConnectionRefusedError: print('refused')
 }
 
 #[test]
+fn what_linux_refuses_as_well_is_not_counted_as_lacking() {
+    let script = include_str!("../../../notify/tests/scripts/refused_ioctls.py");
+    let mut world = World::new(1, 1);
+    let pid = world.start(0, Instant::ZERO, &["/usr/bin/python3", "-c", script]);
+    world.run(&[(0, pid)], Duration::from_secs(100));
+    assert_eq!(world.ran(0, pid).output, "ENOTTY ENOTTY ENOTTY EINVAL ENOENT EINVAL ENOTSUP ");
+    let rows = world.hosts[0].tree.calls().unsupported_rows();
+    let counted: Vec<&str> = rows.iter().map(|row| row.request.as_str()).filter(|request| request.starts_with("ioctl")).collect();
+    assert_eq!(counted, ["ioctl 0x890b"]);
+}
+
+#[test]
 fn several_messages_of_a_blocking_stream_wait_for_room() {
     let script = include_str!("../../../notify/tests/scripts/stream_messages_that_wait.py");
     let native = std::process::Command::new("/usr/bin/python3").args(["-c", script]).output().unwrap();
