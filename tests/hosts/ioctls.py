@@ -2,6 +2,8 @@
 
 import ctypes
 import errno
+import fcntl
+import os
 import socket
 import struct
 
@@ -71,6 +73,24 @@ def of_sockets(kind, family, host):
             s.close()
 
 
+def owners(s, what):
+    """FIOSETOWN, SIOCSPGRP, FIOGETOWN, SIOCGPGRP beside fcntl(2): one owner, however he is told and asked for."""
+    told = []
+    for request, number in ((0x8901, os.getpid()), (0x8902, -os.getpgrp()), (0x8901, 0)):
+        filled(struct.pack("=i", number))
+        told.append(asked(s, request))
+        for ask in (0x8903, 0x8904):
+            filled(b"\xee" * 8)
+            told += [asked(s, ask), struct.unpack("=i", room[:4])[0] == number]
+        # A group's is a negative number, which looks like an errno.
+        told.append(fcntl.fcntl(s, fcntl.F_GETOWN) == number if number >= 0 else "-")
+    fcntl.fcntl(s, fcntl.F_SETOWN, os.getpid())
+    told += [asked(s, 0x8903), struct.unpack("=i", room[:4])[0] == os.getpid()]
+    filled(struct.pack("=i", 1 << 30))
+    told += [asked(s, 0x8901), *(asked(s, request, NOWHERE) for request in (0x8901, 0x8902, 0x8903, 0x8904))]
+    print(what, "owner", *told)
+
+
 def times(kind, family, host):
     """SIOCGSTAMP and SIOCGSTAMPNS: when the last packet that was read came."""
     for request, unit, layout in ((0x8906, 10**6, "=qq"), (0x8907, 10**9, "=qq"), (0x80108906, 10**6, "=qq"), (0x80108907, 10**9, "=qq")):
@@ -113,8 +133,10 @@ def of_interfaces(kind, family, host):
         s.close()
 
 
+owners(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0), "netlink")
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
     for kind in MAKERS:
+        owners(MAKERS[kind](family, host)[0], kind)
         of_sockets(kind, family, host)
         if kind != "local":
             times(kind, family, host)

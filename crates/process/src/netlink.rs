@@ -180,6 +180,10 @@ impl Carrier for PostedLink<'_> {
         set.map(|()| true)
     }
     fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
+        // sock_ioctl: FIOSETOWN, SIOCSPGRP, FIOGETOWN, SIOCGPGRP are about the file.
+        if matches!(request, 0x8901..=0x8904) {
+            return Ok(Some(Vec::new()));
+        }
         // netlink_ioctl: "try to hand this ioctl down to the NIC drivers. return -ENOIOCTLCMD;", of which dev_ioctl makes this.
         self.tree.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::ENOTTY));
         Err(Errno(libc::ENOTTY))

@@ -32,6 +32,8 @@ pub const MSG_ZEROCOPY: i32 = 0x400_0000;
 pub const MSG_FASTOPEN: i32 = 0x2000_0000;
 
 pub const FIONREAD: u64 = 0x541B;
+pub const FIOSETOWN: u64 = 0x8901;
+pub const SIOCSPGRP: u64 = 0x8902;
 pub const FIOGETOWN: u64 = 0x8903;
 pub const SIOCGPGRP: u64 = 0x8904;
 pub const SIOCGSTAMP_OLD: u64 = 0x8906;

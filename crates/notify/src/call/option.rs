@@ -122,8 +122,6 @@ const FIONREAD: u32 = 0x541b;
 /// TIOCOUTQ, also called SIOCOUTQ.
 const SIOCOUTQ: u32 = 0x5411;
 const SIOCATMARK: u32 = 0x8905;
-/// FIOSETOWN, SIOCSPGRP, FIOGETOWN and SIOCGPGRP.
-const OWNERS: std::ops::RangeInclusive<u32> = 0x8901..=0x8904;
 
 /// `ioctl(fd, request, argument)`
 pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Ioctl) -> Result<Outcome, Errno> {
@@ -182,9 +180,9 @@ pub(super) fn request(c: &mut TrappedSocket<'_, '_>, request: u32) -> Result<Opt
     let key = *key;
     let one = s.stand_ins.get(key).ok_or(Errno(libc::EBADF))?;
     // netlink_ioctl: "try to hand this ioctl down to the NIC drivers. return -ENOIOCTLCMD;", of which dev_ioctl makes this.
-    let Some(socket) = one.socket() else { return if OWNERS.contains(&request) { Ok(None) } else { Err(Errno(libc::ENOTTY)) } };
-    // The mark has gone into the stand-in; fcntl's owner is the stand-in's, too.
-    if request == SIOCATMARK && s.is_connected(key) || OWNERS.contains(&request) {
+    let Some(socket) = one.socket() else { return Err(Errno(libc::ENOTTY)) };
+    // The mark has gone into the stand-in.
+    if request == SIOCATMARK && s.is_connected(key) {
         return Ok(None);
     }
     s.refresh(key);
