@@ -17,6 +17,8 @@ pub trait Execute: std::fmt::Debug + Send {
     fn inject(&mut self, now: Instant, block: BlockId, port: InPort, frames: &mut dyn Iterator<Item = Frame>);
     /// See [`Engine::run`].
     fn run(&mut self, now: Instant);
+    /// As [`Execute::run`], after a call: what it has sent to the node itself has arrived when this returns, and so has the answer.
+    fn settle(&mut self, now: Instant);
     /// When [`Execute::run`] should be called next; `None` when it minds its timers itself.
     fn next_timer(&self) -> Option<Instant>;
     /// See [`Engine::with`]. When there is no such block, `f` is not called.

@@ -77,7 +77,7 @@ impl Lend for Lent<'_> {
         self.others.iter_mut().for_each(|others| others.push(s));
     }
     fn run(&mut self) {
-        self.node.run(self.clock.now());
+        self.node.settle(self.clock.now());
     }
 }
 

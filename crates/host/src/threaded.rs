@@ -13,6 +13,8 @@
 //! is still in the queues, then the message and what follows from it, exactly as without threads; then the blocks are lent again. When the
 //! graph itself has changed, the threads end and others begin. What blocks order waits at the exit, wakes the world, and is done in the same way.
 //!
+//! **A program's call** is followed by the same ([`Execute::settle`]), so that what it sends to the node itself is there when it returns.
+//!
 //! **A block that panics** is gone: its frames are dropped as `block-gone`, questions to it have no answer, [`Execute::failure`] says so, and the others
 //! go on.
 
@@ -169,6 +171,12 @@ impl Execute for Threaded {
         if self.shared.exit.has_orders() {
             self.at_rest(now, &mut |_| false);
         }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        self.shared.exit.awake();
+        // The threads get to what a call has caused some time; at rest it is done here.
+        self.at_rest(now, &mut |_| false);
     }
 
     fn next_timer(&self) -> Option<Instant> {

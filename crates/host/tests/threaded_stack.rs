@@ -4,6 +4,7 @@
 mod common;
 
 use common::{AF_INET, AF_INET6, SOCK_DGRAM, SOCK_STREAM, address, address6};
+use std::net::Ipv6Addr;
 use weft_core::context::Context;
 use weft_core::control::Show;
 use weft_core::{Bytes, Instant, InterfaceIndex, Message, Op, Rng};
@@ -238,4 +239,44 @@ fn worlds_without_threads_refuse_it_and_say_where() {
     assert!(Node::check(&stack).is_ok(), "the file itself is sound");
     let error = Stack::parse("stack.toml", "[node]\nengine = \"fast\"\n").unwrap_err().to_string();
     assert!(error.contains("inline") && error.contains("queued") && error.contains("threaded"), "{error}");
+}
+
+/// What a call sends to the node itself is there when the node has settled, and so is the answer, whatever the engine.
+#[test]
+fn what_a_call_causes_in_the_node_has_happened_when_it_has_settled() {
+    for engine in ["inline", "queued", "threaded"] {
+        let clock = Clock::default();
+        let mut node = node(1, engine, 0, clock);
+        let mut call = |f: &mut dyn FnMut(&mut Sockets, &mut Context<'_>) -> Result<usize, Errno>| {
+            let result = node.sockets(clock.now(), |sockets, cx| f(sockets, cx)).expect("the node has sockets");
+            node.settle(clock.now());
+            result
+        };
+        for round in 0..200 {
+            for (family, at, nobody) in [
+                (AF_INET, address(1, 4000), address(1, 5)),
+                (AF_INET6, address6(Ipv6Addr::LOCALHOST, 4000, 0), address6(Ipv6Addr::LOCALHOST, 5, 0)),
+            ] {
+                let mut sockets = [None; 2];
+                call(&mut |all, cx| {
+                    let datagrams = all.socket(family, SOCK_DGRAM, 0, cx)?;
+                    all.bind(datagrams, &at, cx)?;
+                    sockets = [Some(datagrams), Some(all.socket(family, SOCK_STREAM, 0, cx)?)];
+                    all.send(datagrams, Bytes::from_static(b"to itself"), 0, Some(&at), &[], cx)
+                })
+                .unwrap();
+                let [datagrams, stream] = sockets.map(|socket| socket.expect("it was made"));
+                let came = call(&mut |all, cx| all.receive(datagrams, 100, 0x40, cx).map(|received| received.len()));
+                assert_eq!(came, Ok(9), "{engine}, round {round}");
+                let connect = &mut |all: &mut Sockets, cx: &mut Context<'_>| all.connect(stream, &nobody, cx).map(|()| 0);
+                assert_eq!(call(connect), Err(Errno::EINPROGRESS), "{engine}, round {round}");
+                assert_eq!(call(connect), Err(Errno::ECONNREFUSED), "{engine}, round {round}");
+                let close = &mut |all: &mut Sockets, cx: &mut Context<'_>| {
+                    [datagrams, stream].into_iter().for_each(|socket| all.close(socket, cx));
+                    Ok(0)
+                };
+                call(close).unwrap();
+            }
+        }
+    }
 }

@@ -386,6 +386,14 @@ impl Node {
         }
         self.keep_up(now);
     }
+    /// As [`Node::run`], after a call of a program: whatever the engine, what follows from it inside the node has happened when this returns.
+    pub fn settle(&mut self, now: Instant) {
+        match &mut self.engine {
+            Runner::Core(engine) => engine.run(now),
+            Runner::Other(other) => other.settle(now),
+        }
+        self.keep_up(now);
+    }
     /// When [`Node::run`] should be called next.
     pub fn next_timer(&self) -> Option<Instant> {
         match &self.engine {
