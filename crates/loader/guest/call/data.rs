@@ -122,7 +122,15 @@ pub fn send_file(t: &mut Thread, call: Sendfile) -> Answer {
     const SEEK_CUR: usize = 1;
     let (from, offset, count) = (call.in_fd.0, call.offset.0, call.count.0);
     let word = descriptor::word(t, call.out_fd.0);
-    let began = if offset != 0 { sys::read_u64(offset)? as usize } else { sys::call(nr::LSEEK, &[from, 0, SEEK_CUR]) as usize };
+    let stands = sys::call(nr::LSEEK, &[from, 0, SEEK_CUR]);
+    let began = if offset != 0 { sys::read_u64(offset)? as usize } else { stands as usize };
+    // A descriptor that leads to a path alone; rw_verify_area: "if (unlikely((ssize_t) count < 0)) return -EINVAL;"
+    if stands < 0 {
+        return Err(stands);
+    }
+    if (count as isize) < 0 {
+        return Err(sys::EINVAL);
+    }
     let piece = t.piece();
     let mut done = 0;
     let mut last = 0;
