@@ -7,7 +7,7 @@ use crate::arena::{header, is_own_machine, touched};
 use crate::block::{FILES, Thread};
 use crate::calls;
 use crate::calls::number as nr;
-use crate::channel::post;
+use crate::channel::{post, real};
 use crate::hidden::is_hidden;
 use crate::sys;
 use crate::terminals;
@@ -202,7 +202,9 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
 /// A descriptor is about to go. A socket that lingers keeps the call that closes it waiting, so the controller must know of that call before it sees
 /// the socket hang up.
 pub fn closing(t: &mut Thread, was: u64) {
-    if t.strict.joined && kind_of(was) == kind::VIRTUAL && header().lingers.load(Relaxed) != 0 {
+    let lingers = t.strict.on && kind_of(was) == kind::VIRTUAL && header().lingers.load(Relaxed) != 0;
+    // It may be the first call of this thread that is about a socket.
+    if lingers && real::join(t, false).is_ok() {
         t.channel.descriptor.store(was, Relaxed);
         post(t, abi::strict::CLOSING, &[]);
     }
