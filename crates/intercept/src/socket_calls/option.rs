@@ -112,6 +112,11 @@ impl Room {
     }
 }
 
+fn is_raw<C: Carrier>(c: &mut C) -> Result<bool, Errno> {
+    let kind = c.get_option(libc::SOL_SOCKET, libc::SO_TYPE, 4)?;
+    Ok(kind.is_some_and(|kind| kind.starts_with(&libc::SOCK_RAW.to_ne_bytes())))
+}
+
 /// Are these names, which end before their length where there is a zero?
 fn is_string(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_CONGESTION | libc::TCP_ULP)
@@ -136,8 +141,7 @@ fn given<C: Carrier>(c: &mut C, level: i32, name: i32, at: u64, length: i32) -> 
     let mut value = vec![0; bytes];
     let part = value.get_mut(..looked_at).unwrap_or_default();
     // do_ipv6_setsockopt: "if (sockptr_is_null(optval)) val = 0;", which do_rawv6_setsockopt does not have.
-    let of_raw = matches!(name, libc::IPV6_CHECKSUM | libc::IPV6_HDRINCL);
-    let is_null = at == 0 && level == libc::SOL_IPV6 && !of_raw;
+    let is_null = at == 0 && level == libc::SOL_IPV6 && !(matches!(name, libc::IPV6_CHECKSUM | libc::IPV6_HDRINCL) && is_raw(c)?);
     match (is_null, looked_at) {
         (true, ..=4) => {}
         // "if (optlen < sizeof(struct in6_pktinfo) || sockptr_is_null(optval)) goto e_inval;", ipv6_set_opt_hdr: "else if (sockptr_is_null(optval))

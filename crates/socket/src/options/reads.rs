@@ -1,6 +1,6 @@
 //! How many bytes of a value setsockopt(2) looks at: what lies behind them may be memory that is not there.
 
-use super::row::OptionRow;
+use super::row::{OptionRow, Set};
 use super::{find, of_udp, tables};
 use crate::abi::*;
 use crate::socket::{Body, Socket};
@@ -58,10 +58,10 @@ pub(crate) fn bytes_read(socket: &Socket, level: i32, name: i32, length: usize) 
         },
         // do_rawv6_setsockopt reads an `int` first, raw_setsockopt what it needs.
         SOL_RAW if socket.is_v6() => int(length),
-        SOL_RAW if row.is_some() => length.min(ICMP_FILTER_BYTES),
-        SOL_RAW => 0,
-        SOL_ICMPV6 if row.is_some() => length.min(ICMP6_FILTER_BYTES),
-        SOL_ICMPV6 => 0,
+        // "if (inet_sk(sk)->inet_num != IPPROTO_ICMP) return -EOPNOTSUPP;" before it does.
+        SOL_RAW if name == ICMP_FILTER && socket.protocol == IPPROTO_ICMP => length.min(ICMP_FILTER_BYTES),
+        SOL_ICMPV6 if row.is_some() && socket.protocol == IPPROTO_ICMPV6 => length.min(ICMP6_FILTER_BYTES),
+        SOL_RAW | SOL_ICMPV6 => 0,
         _ => int(length),
     }
 }
@@ -101,7 +101,8 @@ fn of_ip(socket: &Socket, name: i32, length: usize, row: Option<&OptionRow>) -> 
         }
         MCAST_MSFILTER if length >= GROUP_FILTER_BYTES => length,
         IP_MSFILTER | MCAST_MSFILTER => 0,
-        _ if row.is_none() => 0,
+        // What cannot be set.
+        _ if row.is_none_or(|row| matches!(row.set, Set::Never(_))) => 0,
         _ => {
             if length >= 4 {
                 4
