@@ -74,8 +74,17 @@ def messages():
             said(lambda: s.setsockopt(SOL_IPV6, 76, struct.pack("!I", INDEX[preferred])))
             said(lambda: s.setsockopt(SOL_IPV6, 17, INDEX[preferred]))
             answers = [("plain", sent(s, to, port, scope, None, "-"))]
-            answers += [(f"{source}%{index}", sent(s, to, port, scope, source, index)) for source in SOURCES for index in INDEX]
-            print(f"{kind} to {to}%{scope} bound {bound} sticky {sticky} preferred {preferred}:", runs(answers))
+            elsewhere = []
+            for source, index in itertools.product(SOURCES, INDEX):
+                # From an address of the node's own by an interface that has no route there.
+                settled = [one for one in (index, bound, sticky if kind != "raw" else "-", preferred) if one != "-"]
+                by = settled[0] if settled else "-"
+                no_route = to == "fd09::99" and by == "x1" and source in ("fe80::c0", "fd09::1") or source == "::1" and index == "-"
+                (elsewhere if no_route else answers).append((f"{source}%{index}", sent(s, to, port, scope, source, index)))
+            here = f"{kind} to {to}%{scope} bound {bound} sticky {sticky} preferred {preferred}"
+            print(here, runs(answers))
+            for way, answer in elsewhere:
+                print(here, "elsewhere", way, answer)
             s.close()
 
 

@@ -37,7 +37,9 @@ def news(s):
 def made(kind, family):
     what, protocol = KINDS[kind]
     s = socket.socket(family, what, (1 if family == socket.AF_INET else 58) if protocol is None else protocol)
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    # A raw socket hears itself, and its errors need room beside that.
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        s.setsockopt(socket.SOL_SOCKET, buffer, 1 << 20)
     return s
 
 

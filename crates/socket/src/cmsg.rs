@@ -52,6 +52,8 @@ pub(crate) struct Ancillary {
     /// Extension headers: instead of the socket's.
     pub attached: Option<Box<Attached>>,
     pub interface: Option<u32>,
+    /// There was an IPV6_PKTINFO, whatever is in it.
+    pub packet_info: bool,
     pub ttl: Option<u8>,
     pub tos: Option<u8>,
     pub segment_bytes: Option<u16>,
@@ -167,6 +169,7 @@ fn of_ipv6(out: &mut Ancillary, kind: i32, data: &[u8]) -> Result<(), Errno> {
             let interface = u32::from_ne_bytes(*rest.first_chunk::<4>().ok_or(Errno::EINVAL)?);
             out.interface = (interface != 0).then_some(interface);
             out.source = Some(Ipv6Addr::from(*address)).filter(|address| !address.is_unspecified()).map(IpAddr::V6);
+            out.packet_info = true;
         }
         IPV6_HOPLIMIT | IPV6_2292HOPLIMIT => match int(data) {
             Some(-1) => out.ttl = None,

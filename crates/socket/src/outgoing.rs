@@ -9,7 +9,7 @@ use crate::error_queue;
 use crate::memory::truesize;
 use crate::registry::Registry;
 use crate::routes;
-use crate::socket::{Socket, SocketId};
+use crate::socket::{Body, Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use weft_core::attached::Part;
@@ -102,12 +102,11 @@ pub(crate) fn check_packet_info(
     way: u32,
     cx: &mut Context<'_>,
 ) -> Result<(), Errno> {
+    if !ancillary.packet_info {
+        return Ok(());
+    }
     let asked = ancillary.interface.unwrap_or(0);
-    let source = match ancillary.source {
-        Some(IpAddr::V6(source)) => source,
-        _ if asked == 0 => return Ok(()),
-        _ => Ipv6Addr::UNSPECIFIED,
-    };
+    let source = if let Some(IpAddr::V6(source)) = ancillary.source { source } else { Ipv6Addr::UNSPECIFIED };
     // "if (src_idx) { if (fl6->flowi6_oif && src_idx != fl6->flowi6_oif && …) return -EINVAL; fl6->flowi6_oif = src_idx; }"
     if asked != 0 && way != 0 && asked != way {
         return Err(Errno::EINVAL);
@@ -131,9 +130,9 @@ pub(crate) fn ip_options(socket: &Socket, ancillary: &Ancillary, to: IpAddr) -> 
     ancillary.ip_options.or(socket.options.ip_options).filter(|options| to.is_ipv4() && !options.is_empty())
 }
 
-/// The extension headers of a packet to this address, likewise.
+/// The extension headers of a packet to this address, likewise. ping_v6_sendmsg looks at those of messages alone.
 pub(crate) fn attached<'a>(socket: &'a Socket, ancillary: &'a Ancillary, to: IpAddr) -> Option<&'a Attached> {
-    let of_socket = || socket.options.attached.as_deref();
+    let of_socket = || socket.options.attached.as_deref().filter(|_| !matches!(socket.body, Body::Ping(_)));
     ancillary.attached.as_deref().or_else(of_socket).filter(|attached| to.is_ipv6() && !attached.is_empty())
 }
 

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::scope::needs_scope;
 use weft_core::table::{AddressKind, Family};
-use weft_core::{Context, Frame, Reason, Rng};
+use weft_core::{Answer, Context, Frame, InterfaceIndex, Query, Reason, Rng, Table};
 use weft_wire::Protocol;
 use weft_wire::checksum::{Sum, pseudo_v6};
 
@@ -76,11 +76,16 @@ impl Pings {
             if v6.ip().is_multicast() || v6.ip().to_ipv4_mapped().is_some() || needs_scope(v6.ip()) && v6.scope_id() == 0 {
                 return Err(Errno::EINVAL);
             }
+            // "if (addr->sin6_scope_id) { dev = dev_get_by_index_rcu(net, addr->sin6_scope_id); if (!dev) return -ENODEV; }"
+            let scope = InterfaceIndex(v6.scope_id());
+            if scope.0 != 0 && matches!(cx.ask(Table::Interfaces, &Query::Interface(scope)), Answer::None) {
+                return Err(Errno::ENODEV);
+            }
             inet6::take_scope_of(sockets.get_mut(s)?, v6, cx)?;
         }
         let here = match wanted {
             SocketAddr::V4(_) => matches!(sockets.kinds.of(wanted.ip(), cx), AddressKind::Local(_)),
-            // "if (addr->sin6_scope_id) { dev = dev_get_by_index_rcu(net, addr->sin6_scope_id); … } if (!dev && sk->sk_bound_dev_if) …"
+            // "if (!dev && sk->sk_bound_dev_if) { dev = dev_get_by_index_rcu(net, sk->sk_bound_dev_if); …"
             SocketAddr::V6(v6) => {
                 let bound = sockets.get(s)?.options.interface;
                 sockets.kinds.is_own(*v6.ip(), if v6.scope_id() == 0 { bound } else { v6.scope_id() }, cx)
@@ -178,7 +183,15 @@ impl Pings {
         let scope = outgoing::scope_of(to);
         if family == Family::V6 {
             // "if (!oif && ipv6_addr_is_multicast(daddr)) oif = READ_ONCE(np->mcast_oif); else if (!oif) oif = READ_ONCE(np->ucast_oif);"
-            let way = if scope == 0 { sockets.get(s)?.way_out(to.ip()) } else { scope };
+            let socket = sockets.get(s)?;
+            let (way, bound) = (if scope == 0 { socket.way_out(to.ip()) } else { scope }, socket.options.interface);
+            // "if ((__ipv6_addr_needs_scope_id(addr_type) && !oif) || (addr_type & IPV6_ADDR_MAPPED) || (oif && READ_ONCE(sk->sk_bound_dev_if) &&
+            // oif != READ_ONCE(sk->sk_bound_dev_if) && …)) return -EINVAL;"
+            let unscoped = way == 0 && matches!(to, SocketAddr::V6(v6) if needs_scope(v6.ip()));
+            let mapped = matches!(to, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some());
+            if unscoped || mapped || way != 0 && bound != 0 && way != bound {
+                return Err(Errno::EINVAL);
+            }
             outgoing::check_packet_info(sockets, s, &ancillary, way, cx)?;
         }
         if ancillary.interface.is_none() && scope != 0 {
