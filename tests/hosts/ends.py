@@ -15,8 +15,8 @@ START = libc.mmap(None, 3 * PAGE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRI
 END = START + 2 * PAGE
 libc.mprotect(END, PAGE, 0)
 # As many of them as some option looks at, and neighbours.
-THERE = (0, 1, 3, 4, 7, 8, 11, 12, 14, 15, 16, 19, 20, 31, 32, 135, 136, 143, 144, 263, 264, 271, 272)
-LENGTHS = (1, 2, 4, 7, 8, 9, 12, 15, 16, 20, 24, 32, 40, 44, 136, 144, 264, 272)
+THERE = (0, 1, 3, 4, 7, 8, 11, 12, 14, 15, 16, 19, 20, 31, 32, 135, 136, 144, 263, 264, 272)
+LENGTHS = (1, 4, 7, 8, 12, 16, 20, 24, 32, 44, 136, 144, 264, 272)
 # One of each kind: an `int` of each level, each struct, each string; what nobody has.
 OPTIONS = {
     1: (2, 9, 13, 20, 21, 25, 37, 47, 61, 65, 66, 67, 90),
@@ -29,6 +29,8 @@ OPTIONS = {
     136: (1, 10),
     77: (1,),
 }
+# SO_BINDTODEVICE, TCP_CONGESTION, TCP_ULP: a name may end before its length.
+NAMES = {1: (25,), 6: (13, 31)}
 KINDS = {
     "tcp": (socket.SOCK_STREAM, 0),
     "udp": (socket.SOCK_DGRAM, 0),
@@ -56,8 +58,8 @@ def filled(byte):
     ctypes.memset(START, byte, 2 * PAGE)
 
 
-def options(family, kind, protocol):
-    for level, names in OPTIONS.items():
+def options(table, family, kind, protocol):
+    for level, names in table.items():
         for name in names:
             with socket.socket(family, kind, protocol) as s:
 
@@ -71,10 +73,10 @@ def options(family, kind, protocol):
                 yield f"{level} {name}: " + runs((length, of_length(length)) for length in LENGTHS) + "; null " + " ".join(nulls)
 
 
-for byte in (1, 0):
+for byte, table in ((1, OPTIONS), (0, NAMES)):
     filled(byte)
     for family, host in ((socket.AF_INET, "4"), (socket.AF_INET6, "6")):
         for kind, (what, protocol) in KINDS.items():
             number = protocol if protocol is not None else 1 if host == "4" else 58
-            for line in options(family, what, number):
+            for line in options(table, family, what, number):
                 print(f"{kind}{host} of {byte}", line)

@@ -178,21 +178,23 @@ def body(address):
     print("something is unread behind a shutdown: waits", waits(SHORT, client.close), end="; ")
     print("the peer's end:", rest(peer)[1])
 
+    client, peer = pair(address)
+    full(client)
+    linger(client, SHORT)
+    number, over, told = client.fileno(), os.pipe(), {}
+    def watch(what, epoll):
+        told[what] = [("client" if fd == number else "pipe", events) for fd, events in epoll.poll()]
+    watchers = []
     for what, more in (("level", 0), ("edge", select.EPOLLET), ("one shot", select.EPOLLONESHOT)):
-        client, peer = pair(address)
-        full(client)
-        linger(client, SHORT)
-        epoll, over = select.epoll(), os.pipe()
-        number = client.fileno()
+        epoll = select.epoll()
         epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP | more)
         epoll.register(over[0], select.EPOLLIN)
-        told = []
-        watcher = threading.Thread(target=lambda: told.extend(epoll.poll()))
-        watcher.start()
-        found = waits(SHORT, client.close)
-        os.write(over[1], b"x")
-        watcher.join()
-        print(f"an epoll waits ({what}): waits {found}, tells", [("client" if fd == number else "pipe", events) for fd, events in told])
+        watchers.append(threading.Thread(target=watch, args=(what, epoll)))
+    [watcher.start() for watcher in watchers]
+    found = waits(SHORT, client.close)
+    os.write(over[1], b"x")
+    [watcher.join() for watcher in watchers]
+    print("epolls wait: waits", found, "they tell", sorted(told.items()))
 
     client, peer = pair(address)
     full(client)
