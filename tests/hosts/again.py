@@ -221,7 +221,81 @@ def one_datagrams(family, flags, watches):
         one.close()
 
 
+def said(call) -> str:
+    try:
+        call()
+        return "0"
+    except OSError as error:
+        return code(error.errno)
+
+
+def of_threads(family) -> None:
+    """A program with several threads: what it has in the epoll under each number can be changed, removed and added again."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    for before in BEFORE:
+        for then in THEN:
+            servers: list = []
+            s = socket.socket(family)
+            s.setblocking(False)
+            twin = socket.socket(fileno=os.dup(s.fileno()))
+            epoll = select.epoll()
+            for one in (s, twin):
+                epoll.register(one.fileno(), ALL)
+            was = before(s, family, servers)
+            result, _ = then(s, family, servers)
+            words = []
+            for one in (s, twin):
+                words.append(said(lambda: epoll.modify(one.fileno(), select.EPOLLIN)))
+                words.append(said(lambda: epoll.unregister(one.fileno())))
+                words.append(said(lambda: epoll.register(one.fileno(), select.EPOLLIN)))
+            print(NAMES[family], "threads", before.__name__, then.__name__, was, result, "|", " ".join(words))
+            for one in (*servers, s, twin, epoll):
+                one.close()
+    over.set()
+    thread.join()
+
+
+def closed_number(family) -> None:
+    """The number under which it was put into the epoll is closed meanwhile, and its file lives on."""
+    servers: list = []
+    s = socket.socket(family)
+    s.setblocking(False)
+    epoll = select.epoll()
+    number = os.dup(s.fileno())
+    epoll.register(number, ALL)
+    os.close(number)
+    was = refused(s, family, servers)
+    result, news = connects(s, family, servers)
+    news()
+    time.sleep(0.2)
+    print(NAMES[family], "closed number", was, result, "|", told(epoll.poll(0), {number: "n"}))
+    for one in (*servers, s, epoll):
+        one.close()
+
+
+def spent(family) -> None:
+    """A one-shot that has fired says nothing more, whatever becomes of the socket."""
+    for then in THEN:
+        servers: list = []
+        s = socket.socket(family)
+        s.setblocking(False)
+        epoll = select.epoll()
+        epoll.register(s.fileno(), ALL | select.EPOLLONESHOT)
+        first = told(epoll.poll(0), {s.fileno(): "s"})
+        was = refused(s, family, servers)
+        result, _ = then(s, family, servers)
+        time.sleep(0.2)
+        print(NAMES[family], "spent", then.__name__, first, was, result, "|", shown(epoll, {s.fileno(): "s"}))
+        for one in (*servers, s, epoll):
+            one.close()
+
+
 for family in ADDRESSES:
+    of_threads(family)
+    closed_number(family)
+    spent(family)
     together(streams(family))
     together(datagrams(family))
 thread_waits()

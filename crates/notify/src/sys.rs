@@ -231,7 +231,10 @@ pub fn move_in_epoll(
     // SAFETY: descriptors of this thread's own table, and an event of ours.
     unsafe {
         check(libc::dup2(old.as_raw_fd(), number))?;
-        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, number, &raw mut event);
+        if let Err(Errno(libc::ENOENT)) = check(libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, number, &raw mut event)) {
+            // Somebody else has taken it out meanwhile, and did not want it any more.
+            return Ok(());
+        }
         check(libc::dup2(new.as_raw_fd(), number))?;
         match check(libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, number, &raw mut event)) {
             Err(errno) if errno.0 != libc::EEXIST => Err(errno),

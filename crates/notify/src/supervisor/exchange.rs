@@ -17,7 +17,7 @@ const DESCRIPTORS_MAX: usize = 4096;
 /// Most bytes that are read of what an epoll watches: about 12,000 members.
 const FDINFO_BYTES_MAX: u64 = 1 << 20;
 
-/// A stand-in that has taken another's place, but in no epoll yet.
+/// A stand-in that has taken another's place, but in no epoll yet. Where it has not (see [`Supervisor::exchange`]), epolls watch the old one as before.
 #[derive(Debug)]
 pub(crate) struct Exchanged {
     tid: u32,
@@ -69,10 +69,13 @@ impl Exchanged {
         let Exchanged { tid, old, new, epolls } = self;
         let Ok(inode) = sys::inode(old.as_fd()) else { return };
         for epoll in epolls {
-            let (members, cut) = members(&Path::new("/proc").join(format!("{tid}/fdinfo/{epoll}")), inode);
+            let (mut members, cut) = members(&Path::new("/proc").join(format!("{tid}/fdinfo/{epoll}")), inode);
             if cut {
                 calls.unsupported("a socket used again that is in an epoll of more than 10,000".to_owned(), Errno(libc::ENFILE));
             }
+            // A number that still leads to the old file is a duplicate that keeps it, and what the program does with that is about this member. One that
+            // leads elsewhere is the new one's, or was closed: then the member lives by the file alone, which is gone.
+            members.retain(|one| !leads_to(tid, one.number, inode));
             if members.is_empty() {
                 continue;
             }
@@ -119,6 +122,11 @@ impl Places {
     }
 }
 
+/// Is a process's descriptor this socket?
+fn leads_to(tid: u32, number: i32, inode: u64) -> bool {
+    std::fs::read_link(format!("/proc/{tid}/fd/{number}")).is_ok_and(|target| target.as_os_str() == format!("socket:[{inode}]").as_str())
+}
+
 /// Has the thread's process no other?
 fn is_alone(tid: u32) -> bool {
     std::fs::read_dir(format!("/proc/{tid}/task")).is_ok_and(|tasks| tasks.count() == 1)
@@ -156,36 +164,62 @@ mod tests {
         events[..count.max(0) as usize].iter().map(|event| (event.events, event.u64)).collect()
     }
 
-    fn watch(epoll: &OwnedFd, fd: i32, events: u32, data: u64) -> i32 {
-        let mut event = libc::epoll_event { events, u64: data };
+    fn control(epoll: &OwnedFd, what: i32, fd: i32, events: i32, data: u64) -> i32 {
+        let mut event = libc::epoll_event { events: events as u32, u64: data };
         // SAFETY: one event of ours.
-        unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }
+        unsafe { libc::epoll_ctl(epoll.as_raw_fd(), what, fd, &raw mut event) }
     }
 
     #[test]
-    fn an_epoll_watches_the_new_file_under_the_old_number() {
+    fn an_epoll_watches_the_new_file_where_the_old_one_is_no_more() {
+        const DATA: u64 = 0x1234_5678_9abc_def0;
         let epoll = weft_intercept::sys::epoll().unwrap();
-        let (old, _old_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let (old, old_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
         let (new, new_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
-        let number = old.as_raw_fd();
         let (tid, inode) = (std::process::id(), sys::inode(old.as_fd()).unwrap());
-        // A duplicate of it is another member.
-        let twin = old.try_clone().unwrap();
-        assert_eq!(watch(&epoll, number, libc::EPOLLIN as u32, 0x1234_5678_9abc_def0), 0);
-        assert_eq!(watch(&epoll, twin.as_raw_fd(), libc::EPOLLIN as u32, 7), 0);
+        // Three members: one whose number gets the new file, a duplicate that keeps the old one, and one whose number is closed.
+        let [replaced, keeps, closed] = [(); 3].map(|()| old.try_clone().unwrap());
+        for (one, data) in [(&replaced, DATA), (&keeps, 7), (&closed, 8)] {
+            assert_eq!(control(&epoll, libc::EPOLL_CTL_ADD, one.as_raw_fd(), libc::EPOLLIN, data), 0);
+        }
         let places = Places::of(tid, inode);
         assert!(
-            places.numbers.contains(&number) && places.numbers.contains(&twin.as_raw_fd()) && places.epolls.contains(&epoll.as_raw_fd())
+            [&replaced, &keeps].iter().all(|one| places.numbers.contains(&one.as_raw_fd())) && places.epolls.contains(&epoll.as_raw_fd())
         );
-
-        sys::send_vectors(new_peer.as_fd(), &[b"x"], 0).unwrap();
         let exchanged = Exchanged { tid, old: old.try_clone().unwrap(), new: new.try_clone().unwrap(), epolls: vec![epoll.as_raw_fd()] };
+        drop(closed);
+        // SAFETY: takes no pointers.
+        assert_eq!(unsafe { libc::dup2(new.as_raw_fd(), replaced.as_raw_fd()) }, replaced.as_raw_fd());
+
         exchanged.move_in_epolls(&mut Pidfds::default(), &mut Calls::default());
         let mut shown = ready(&epoll);
+        assert!(shown.is_empty(), "nothing has come");
+        sys::send_vectors(new_peer.as_fd(), &[b"x"], 0).unwrap();
+        shown = ready(&epoll);
         shown.sort_unstable();
-        assert_eq!(shown, [(1, 7), (1, 0x1234_5678_9abc_def0)]);
-        // The old file is no member any more: it can become one.
-        assert_eq!(watch(&epoll, number, libc::EPOLLIN as u32, 9), 0);
+        assert_eq!(shown, [(1, 8), (1, DATA)]);
+        // The program can change and remove what it has, by the numbers that it has.
+        for one in [&replaced, &keeps] {
+            assert_eq!(control(&epoll, libc::EPOLL_CTL_MOD, one.as_raw_fd(), libc::EPOLLIN, 9), 0);
+        }
+        sys::send_vectors(old_peer.as_fd(), &[b"y"], 0).unwrap();
+        shown = ready(&epoll);
+        shown.sort_unstable();
+        assert_eq!(shown, [(1, 8), (1, 9), (1, 9)]);
+        for one in [&replaced, &keeps] {
+            assert_eq!(control(&epoll, libc::EPOLL_CTL_DEL, one.as_raw_fd(), 0, 0), 0);
+        }
+    }
+
+    #[test]
+    fn a_member_that_somebody_has_taken_out_does_not_come_back() {
+        let epoll = weft_intercept::sys::epoll().unwrap();
+        let (old, _old_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let (new, _new_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let number = old.as_raw_fd();
+        let move_it = || sys::move_in_epoll(epoll.as_fd(), number, old.as_fd(), new.as_fd(), libc::EPOLLOUT as u32, 1);
+        assert_eq!(sys::with_own_table(move_it).unwrap(), Ok(()));
+        assert!(ready(&epoll).is_empty());
     }
 
     #[test]
