@@ -1,4 +1,4 @@
-"""close(2) with SO_LINGER: whether it waits, and what the peer gets. A child for each family, side by side: most of it is waiting."""
+"""close(2): with SO_LINGER, whether it waits; and what the peer gets. A child for each family, side by side: most of it is waiting."""
 
 import os
 import select
@@ -252,6 +252,36 @@ def body(address):
     print("a listener: waits", waits(SHORT, listener.close))
 
 
+def last_datagrams(address):
+    """What a datagram socket has sent just before it is closed arrives, whatever lies there unread."""
+    sends = {
+        "write": lambda s, to, data: os.write(s.fileno(), data),
+        "send": lambda s, to, data: s.send(data),
+        "sendto": lambda s, to, data: s.sendto(data, to),
+        "sendmsg": lambda s, to, data: s.sendmsg([data]),
+    }
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    for way, send in sends.items():
+        for unread in (0, 1, 5):
+            arrived = set()
+            for _ in range(20):
+                a, b = socket.socket(family, socket.SOCK_DGRAM), socket.socket(family, socket.SOCK_DGRAM)
+                a.bind((address, 0)), b.bind((address, 0))
+                a.connect(b.getsockname()[:2])
+                for _ in range(unread):
+                    b.sendto(b"unread", a.getsockname()[:2])
+                # So that it lies there.
+                if unread:
+                    a.recv(10, socket.MSG_PEEK)
+                for number in range(5):
+                    send(a, b.getsockname()[:2], b"%d" % number)
+                a.close()
+                b.settimeout(LONG)
+                arrived.add(tuple(b.recv(10) for _ in range(5)))
+                b.close()
+            print("last datagrams", way, unread, arrived)
+
+
 children = []
 for address in ("127.0.0.1", "::1"):
     ends = os.pipe()
@@ -261,6 +291,7 @@ for address in ("127.0.0.1", "::1"):
         os.close(ends[0])
         os.close(ends[1])
         body(address)
+        last_datagrams(address)
         os.sys.stdout.flush()
         os._exit(0)
     os.close(ends[1])

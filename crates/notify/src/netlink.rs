@@ -21,7 +21,7 @@ pub fn serve(one: &mut StandIn, stack: &mut dyn Stack, calls: &mut Calls) -> boo
         let Some(ours) = &one.ours else { return false };
         buffer.clear();
         match sys::receive_packet(ours.as_fd(), &mut buffer) {
-            Ok(Packet::Bytes(_)) => {
+            Ok(Packet::Bytes(..)) => {
                 let tid = one.place.0;
                 request(one, &buffer, tid, stack, calls);
             }

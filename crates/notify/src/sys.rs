@@ -406,17 +406,31 @@ pub fn next_packet_bytes(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
 /// A packet as [`receive_packet`] found it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packet {
-    /// A packet of this many bytes; only so many as there was room for were copied.
-    Bytes(usize),
+    /// A packet of this many bytes, of which only so many as there was room for were copied; and the process that has written it.
+    Bytes(usize, u32),
     /// No packet: the other end is closed or shut down.
     End,
+}
+
+/// Bytes of the packet that [`receive_packet`] finds next.
+pub fn written_packet_bytes(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+    past_reset(|| next_packet_bytes(fd))
+}
+
+/// unix_release_sock puts ECONNRESET on the other end if something lay unread there, which the next call tells, once. What was written before is still
+/// there behind it.
+fn past_reset<T>(mut receive: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    match receive() {
+        Err(Errno(libc::ECONNRESET)) => receive(),
+        other => other,
+    }
 }
 
 /// Receives one packet into the spare room, telling an empty packet from the end: real packets carry the sender's credentials
 /// (SO_PASSCRED is on at our end).
 pub fn receive_packet(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Result<Packet, Errno> {
-    let (bytes, writer) = receive_with_credentials(fd, buffer, usize::MAX, libc::MSG_TRUNC)?;
-    if bytes == 0 && writer.is_none() { Ok(Packet::End) } else { Ok(Packet::Bytes(bytes)) }
+    let (bytes, writer) = past_reset(|| receive_with_credentials(fd, buffer, usize::MAX, libc::MSG_TRUNC))?;
+    if bytes == 0 && writer.is_none() { Ok(Packet::End) } else { Ok(Packet::Bytes(bytes, writer.unwrap_or(0))) }
 }
 
 /// Receives from a stream whose messages carry credentials (SO_PASSCRED) what one process wrote, at most `limit` bytes, and that process
@@ -566,9 +580,26 @@ mod tests {
         send_vectors(theirs.as_fd(), &[b"ab", b"c"], 0).unwrap();
         drop(theirs);
         let mut buffer = BytesMut::with_capacity(2);
-        assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::Bytes(0)));
-        assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::Bytes(3)));
+        assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::Bytes(0, std::process::id())));
+        assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::Bytes(3, std::process::id())));
         assert_eq!(&buffer[..], b"ab");
         assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::End));
+    }
+
+    #[test]
+    fn what_was_written_before_a_close_is_there_though_something_lay_unread() {
+        for peeks in [false, true] {
+            let (ours, theirs) = unix_pair(libc::SOCK_SEQPACKET).unwrap();
+            set_option(ours.as_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, &1_i32.to_ne_bytes()).unwrap();
+            send_vectors(ours.as_fd(), &[b"unread"], 0).unwrap();
+            send_vectors(theirs.as_fd(), &[b"last"], 0).unwrap();
+            drop(theirs);
+            if peeks {
+                assert_eq!(written_packet_bytes(ours.as_fd()), Ok(4));
+            }
+            let mut buffer = BytesMut::with_capacity(8);
+            assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::Bytes(4, std::process::id())));
+            assert_eq!(receive_packet(ours.as_fd(), &mut buffer), Ok(Packet::End));
+        }
     }
 }

@@ -45,11 +45,11 @@ pub fn pump_out(one: &mut StandIn, socket: SocketId, buffer: &mut ReadBuffer, la
         }
         let buffer = buffer.room(DATAGRAM_BYTES_MAX);
         match sys::receive_packet(ours.as_fd(), buffer) {
-            Ok(Packet::Bytes(bytes)) if bytes > DATAGRAM_BYTES_MAX => {
+            Ok(Packet::Bytes(bytes, _)) if bytes > DATAGRAM_BYTES_MAX => {
                 buffer.clear();
                 *late_refusals += 1;
             }
-            Ok(Packet::Bytes(_)) => one.unsent = Some(buffer.split().freeze()),
+            Ok(Packet::Bytes(..)) => one.unsent = Some(buffer.split().freeze()),
             Err(Errno(libc::EAGAIN)) => {
                 one.readable = false;
                 return false;
