@@ -179,8 +179,26 @@ def names() -> None:
     said("name", "setdomainname", same_domain)
 
 
+def netlinks() -> None:
+    """Whom a user without rights may send to over netlink."""
+    def asks(ask) -> None:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as other, socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as s:
+            other.bind((0, 0))
+            os.setgroups([])
+            os.setresuid(SOMEBODY, SOMEBODY, SOMEBODY)
+            ask(s, other.getsockname()[0])
+
+    # RTM_GETLINK of lo.
+    request = struct.pack("=IHHIIBBHiII", 32, 18, 5, 7, 0, 0, 0, 0, 1, 0, 0)
+    for whom, name in (("the kernel", lambda number: (0, 0)), ("a program", lambda number: (number, 0)), ("a group", lambda number: (0, 1))):
+        said("netlink of somebody", f"connect to {whom}", lambda: asks(lambda s, number: s.connect(name(number))))
+        said("netlink of somebody", f"sendto {whom}", lambda: asks(lambda s, number: works(lambda: s.sendto(request, name(number)))))
+        said("netlink of somebody", f"sendmsg to {whom}", lambda: asks(lambda s, number: works(lambda: s.sendmsg([request], [], 0, name(number)))))
+
+
 rights()
 names()
+netlinks()
 filters()
 said("filters", "seccomp with a listener", listens)
 interfaces()

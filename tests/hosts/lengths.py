@@ -104,6 +104,14 @@ def rows(make, level, name):
     s.close()
 
 
+def netlink():
+    """Of a family of its own: SOL_SOCKET as every socket has it, and SOL_NETLINK."""
+    for level, number, names in (("socket", 1, [*LEVELS["socket"][1], 64]), ("netlink", 270, [*range(0, 16), 60]), ("ip", 0, [1]), ("negative", -1, [1])):
+        for name in names:
+            told = rows(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0), number, name)
+            print(f"netlink {level} {name}: " + "; ".join(f"{row} {text}" for row, text in told))
+
+
 def main(kinds, levels):
     for family, host in ((socket.AF_INET, "4"), (socket.AF_INET6, "6")):
         for kind in kinds:
@@ -118,3 +126,4 @@ def main(kinds, levels):
 
 
 main(KINDS, LEVELS)
+netlink()

@@ -131,17 +131,20 @@ def groups():
         print("leave", group, said(lambda: s.setsockopt(SOL_NETLINK, DROP, group)), s.getsockname()[1], listed()[2])
     print("bind to groups", said(lambda: s.bind((0, 0x11))), s.getsockname()[1], listed()[2])
     print("bind to none", said(lambda: s.bind((0, 0))), s.getsockname()[1], listed()[2])
-    for length in (-1, 8, 12):
+    s.bind((s.getsockname()[0], 0x80000011))
+    for length in (-1, 0, 1, 3, 4, 5, 7, 8, 12):
         room = ctypes.create_string_buffer(b"\xee" * 16, 16)
         told = ctypes.c_int(length)
-        print("list", length, coded(libc.getsockopt(s.fileno(), SOL_NETLINK, LIST, room, ctypes.byref(told))), told.value)
+        print("list", length, coded(libc.getsockopt(s.fileno(), SOL_NETLINK, LIST, room, ctypes.byref(told))), told.value, room.raw.hex())
+    told = ctypes.c_int(0)
+    print("how long", coded(libc.getsockopt(s.fileno(), SOL_NETLINK, LIST, None, ctypes.byref(told))), told.value)
     s.close()
 
 
 def options():
     s = opened()
     for option in range(0, 15):
-        for length in (-1, 0, 3, 4, 5, 8) if option != 9 else (-1, 8):
+        for length in (-1, 0, 3, 4, 5, 8):
             value = ctypes.c_int64(1)
             told = ctypes.c_int(length)
             room = ctypes.create_string_buffer(64)
@@ -283,6 +286,28 @@ def to_users():
     a.close(), b.close()
 
 
+def beside():
+    """What comes beside a packet: credentials, the group, and groups in the sender's name."""
+    a, b, c = opened(bound=(0, 0)), opened(bound=(0, 0)), opened(bound=(0, 0))
+    for option, level in ((socket.SO_PASSCRED, socket.SOL_SOCKET), (PKTINFO, SOL_NETLINK)):
+        b.setsockopt(level, option, 1)
+        a.sendto(b"x" * 20, (b.getsockname()[0], 0))
+        b.send(request(RTM_GETLINK, NLM_F_ACK, struct.pack("=BBHiII", 0, 0, 0, 1, 0, 0)))
+        for _ in range(3):
+            _, control, flags, _ = b.recvmsg(1 << 16, 256)
+            print("beside", option, [(one[0], one[1], len(one[2])) for one in control], flags)
+        b.setsockopt(level, option, 0)
+    for what in (b, c):
+        what.setsockopt(SOL_NETLINK, ADD, 9)
+    print("to a group", a.sendto(request(999), (0, 1 << 8)), end=" ")
+    for what in (a, b, c):
+        got = said(lambda: what.recvfrom(1 << 16, socket.MSG_DONTWAIT))
+        print(got if isinstance(got, str) else (len(got[0]), "of the kernel" if got[1][0] == 0 else "of a", got[1][1]), end=" ")
+    print()
+    for what in (a, b, c):
+        what.close()
+
+
 def limits():
     s = opened(bound=(0, 0))
     for seconds, micros in ((0, 50000), (0, 1)):
@@ -296,6 +321,6 @@ def limits():
     s.close()
 
 
-for part in (sockets, names, groups, options, dumps, wrong, acknowledgments, to_users, limits):
+for part in (sockets, names, groups, options, dumps, wrong, acknowledgments, to_users, beside, limits):
     print("--", part.__name__)
     part()

@@ -23,6 +23,7 @@ SCRIPTS = (
     "ioctls.py",
     "records.py",
     "netlinks.py",
+    "peers.py",
     "tries.py",
     "binds.py",
     "again.py",

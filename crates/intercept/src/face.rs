@@ -9,6 +9,7 @@ use std::time::Duration;
 use weft_core::engine::Alert;
 use weft_core::{Answer, Block as _, Context, ControlError, Instant, Op, Query, Refused, Table};
 
+pub use weft_socket::abi;
 pub use weft_socket::{Errno, Poll, Preview, Received, SocketId, SocketState, Sockets};
 
 /// Lends a node's sockets for one call. The host implements it; afterwards it runs the node (frames that the call produced leave) and

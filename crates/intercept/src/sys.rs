@@ -205,6 +205,14 @@ pub fn poll_now(fd: BorrowedFd<'_>, events: i16) -> i16 {
     if ready.is_ok() { one.revents } else { 0 }
 }
 
+/// What is ready now at each of these, without waiting.
+pub fn poll_all(fds: &[BorrowedFd<'_>], events: i16) -> Vec<i16> {
+    let mut all: Vec<libc::pollfd> = fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }).collect();
+    // SAFETY: so many pollfds of ours.
+    let ready = again(|| check(unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, 0) }));
+    all.iter().map(|one| if ready.is_ok() { one.revents } else { 0 }).collect()
+}
+
 /// An eventfd, close-on-exec and non-blocking.
 pub fn event(value: u32) -> Result<OwnedFd, Errno> {
     // SAFETY: takes no pointers.

@@ -30,7 +30,7 @@ mod session;
 
 pub use errno::Refusal;
 pub use ports::Ports;
-pub use session::{KERNEL_NAME, NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session};
+pub use session::{KERNEL_NAME, NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session, named};
 
 use weft_core::control::Value;
 use weft_core::table::{Answer, InterfaceRow, Query, Table, Which};

@@ -10,6 +10,8 @@ const FIRST: i32 = -4097;
 struct Taken {
     numbers: BTreeSet<(i32, u32)>,
     next: i32,
+    /// Sockets that were made.
+    made: u64,
 }
 
 /// What the sockets of one node share. A number is as long taken as its socket lives, so there are never more than sockets.
@@ -18,13 +20,20 @@ pub struct Ports(Arc<Mutex<Taken>>);
 
 impl Default for Ports {
     fn default() -> Ports {
-        Ports(Arc::new(Mutex::new(Taken { numbers: BTreeSet::new(), next: FIRST })))
+        Ports(Arc::new(Mutex::new(Taken { numbers: BTreeSet::new(), next: FIRST, made: 0 })))
     }
 }
 
 impl Ports {
     fn with<T>(&self, act: impl FnOnce(&mut Taken) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+    /// What tells a socket from all others of the node (SO_COOKIE). Those of the model count from 1.
+    pub fn next_cookie(&self) -> u64 {
+        self.with(|taken| {
+            taken.made += 1;
+            1 << 63 | taken.made
+        })
     }
     /// Has anybody this number of a protocol?
     pub fn has(&self, protocol: i32, number: u32) -> bool {

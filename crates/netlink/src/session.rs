@@ -67,8 +67,8 @@ pub struct Session {
     port: u32,
     bound: bool,
     ports: Ports,
-    /// Where it is connected to: nl_pid and a group.
-    peer: (u32, u32),
+    /// Where it is connected to: nl_pid and a group. None: nowhere (NETLINK_UNCONNECTED).
+    peer: Option<(u32, u32)>,
     /// Has it ever had groups? Before, it lists none.
     had_groups: bool,
     /// Numbers of multicast groups (RTNLGRP_*), from 1.
@@ -77,18 +77,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// A fresh one.
-    ///
-    /// # Errors
-    /// ESOCKTNOSUPPORT; EPROTONOSUPPORT for what is neither NETLINK_ROUTE nor NETLINK_SOCK_DIAG.
-    pub fn new(kind: i32, protocol: i32) -> Result<Session, i32> {
-        Session::among(kind, protocol, &Ports::default())
-    }
-
     /// A fresh one among the others of a node.
     ///
     /// # Errors
-    /// As [`Session::new`].
+    /// ESOCKTNOSUPPORT; EPROTONOSUPPORT for what is neither NETLINK_ROUTE nor NETLINK_SOCK_DIAG.
     pub fn among(kind: i32, protocol: i32, ports: &Ports) -> Result<Session, i32> {
         // netlink_create: "if (sock->type != SOCK_RAW && sock->type != SOCK_DGRAM) return -ESOCKTNOSUPPORT;"
         if kind != SOCK_RAW && kind != SOCK_DGRAM {
@@ -103,7 +95,7 @@ impl Session {
             port: 0,
             bound: false,
             ports: ports.clone(),
-            peer: (0, 0),
+            peer: None,
             had_groups: false,
             groups: BTreeSet::new(),
             options: Options::default(),
@@ -148,17 +140,18 @@ impl Session {
     /// connect(2), of this process: where requests without an address go.
     ///
     /// # Errors
-    /// EINVAL for what is no `sockaddr_nl`.
-    pub fn connect(&mut self, address: &[u8], pid: u32) -> Result<(), i32> {
+    /// EINVAL for what is no `sockaddr_nl`. `manages`: or else EPERM for anybody but the kernel.
+    pub fn connect(&mut self, address: &[u8], pid: u32, manages: bool) -> Result<(), i32> {
         // netlink_connect: "if (addr->sa_family == AF_UNSPEC) { … nlk->dst_portid = 0; nlk->dst_group = 0; return 0; }"
         if address.len() >= 2 && address[..2] == [0, 0] {
-            self.peer = (0, 0);
+            self.peer = None;
             return Ok(());
         }
         let (port, groups) = parts(address)?;
+        may_send_to(port, groups, manages)?;
         self.port(pid);
         // "nlk->dst_group = ffs(nladdr->nl_groups);"
-        self.peer = (port, groups & groups.wrapping_neg());
+        self.peer = Some((port, groups & groups.wrapping_neg()));
         Ok(())
     }
 
@@ -170,14 +163,25 @@ impl Session {
 
     /// getpeername(2).
     pub fn peer_name(&self) -> Vec<u8> {
-        named(self.peer.0, self.peer.1)
+        let (port, groups) = self.peer.unwrap_or_default();
+        named(port, groups)
     }
 
-    /// Whom a send is for: another socket of this number, which is this process's, or (0) the kernel.
+    /// nl_pid; 0: it has none yet.
+    pub fn number(&self) -> u32 {
+        self.port
+    }
+
+    /// Has it a number that nobody else has?
+    pub fn is_bound(&self) -> bool {
+        self.bound
+    }
+
+    /// Whom a send of so many bytes is for: another socket of this number, or (0) the kernel; and before that the members of this group (0: none).
     ///
     /// # Errors
     /// EOPNOTSUPP of MSG_OOB; ENODATA of nothing; EINVAL of what is no `sockaddr_nl`. `manages`: or else EPERM for anybody but the kernel.
-    pub fn destination(&mut self, name: Option<&[u8]>, flags: i32, bytes: usize, pid: u32, manages: bool) -> Result<u32, i32> {
+    pub fn destination(&mut self, name: Option<&[u8]>, flags: i32, bytes: u64, pid: u32, manages: bool) -> Result<(u32, u32), i32> {
         // netlink_sendmsg: "if (msg->msg_flags & MSG_OOB) return -EOPNOTSUPP; if (len == 0) { …; return -ENODATA; }"
         if flags & MSG_OOB != 0 {
             return Err(EOPNOTSUPP);
@@ -185,24 +189,37 @@ impl Session {
         if bytes == 0 {
             return Err(ENODATA);
         }
+        // "if (msg->msg_namelen) { … } else { dst_portid = READ_ONCE(nlk->dst_portid); …": a pointer to a name without length is none.
         let (to, groups) = match name.filter(|name| !name.is_empty()) {
-            Some(name) => parts(name)?,
-            None => self.peer,
+            Some(name) => {
+                let (to, groups) = parts(name)?;
+                may_send_to(to, groups, manages)?;
+                (to, groups)
+            }
+            None => self.peer.unwrap_or_default(),
         };
-        // "if ((dst_group || dst_portid) && !netlink_allowed(sock, NL_CFG_F_NONROOT_SEND)) goto out;"
-        if name.is_some() && (to != 0 || groups != 0) && !manages {
-            return Err(EPERM);
-        }
         self.port(pid);
-        Ok(to)
+        // "dst_group = ffs(addr->nl_groups);"
+        Ok((to, if groups == 0 { 0 } else { groups.trailing_zeros() + 1 }))
     }
 
-    /// Is it the socket of this protocol and number? Who is found by nobody's number is told ECONNREFUSED.
-    pub fn is_called(&self, protocol: i32, port: u32) -> bool {
-        self.bound && (self.protocol, self.port) == (protocol, port)
+    /// Does it get what is sent to this group of this protocol, by a socket that sends it to that number, too? do_one_broadcast: "if (nlk->portid ==
+    /// p->portid || … !test_bit(p->group - 1, nlk->groups)) return;"
+    pub fn is_member(&self, protocol: i32, group: u32, to: u32) -> bool {
+        self.protocol == protocol && self.port != to && self.groups.contains(&group)
     }
 
-    /// What a send to a number that nobody has comes to.
+    /// Does it take a packet for this number of this protocol, from that number (0: the kernel)? Who is taken by nobody is told [`Session::NOBODY`].
+    pub fn takes(&self, protocol: i32, port: u32, from: u32) -> bool {
+        self.bound && (self.protocol, self.port) == (protocol, port) && self.hears(from)
+    }
+
+    /// netlink_getsockbyportid: "if (sock->sk_state == NETLINK_CONNECTED && READ_ONCE(nlk->dst_portid) != nlk_sk(ssk)->portid) … -ECONNREFUSED".
+    fn hears(&self, from: u32) -> bool {
+        self.peer.is_none_or(|(peer, _)| peer == from)
+    }
+
+    /// What a send to a number comes to that nobody has, or whose socket is connected to somebody else.
     pub const NOBODY: i32 = ECONNREFUSED;
 
     /// NETLINK_ROUTE or NETLINK_SOCK_DIAG.
@@ -214,7 +231,8 @@ impl Session {
         if self.protocol == NETLINK_ROUTE { GROUPS_MAX } else { GROUPS_MAX_DIAG }
     }
 
-    /// NETLINK_LIST_MEMBERSHIPS: a bit for each group there can be, in whole words.
+    /// NETLINK_LIST_MEMBERSHIPS: a bit for each group there can be, in whole words. Whoever writes it writes the words that fit, and tells the length of
+    /// all.
     fn memberships(&self) -> Vec<u8> {
         if !self.had_groups {
             return Vec::new();
@@ -235,12 +253,12 @@ impl Session {
     /// EINVAL for too little room; ENOPROTOOPT.
     pub fn option(&self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, i32> {
         let value = match (level, name) {
+            // sk_getsockopt, and netlink_getsockopt behind "if (level != SOL_NETLINK) return -ENOPROTOOPT;": "if (len < 0) return -EINVAL;"
+            (SOL_SOCKET | SOL_NETLINK, _) if length < 0 => return Err(EINVAL),
             (SOL_SOCKET, SO_DOMAIN) => i32::from(AF_NETLINK),
             (SOL_SOCKET, SO_TYPE) => self.kind,
             (SOL_SOCKET, SO_PROTOCOL) => self.protocol,
             (SOL_SOCKET, _) => return Ok(None),
-            // netlink_getsockopt: "if (level != SOL_NETLINK) return -ENOPROTOOPT; … if (len < 0) return -EINVAL;"
-            (SOL_NETLINK, _) if length < 0 => return Err(EINVAL),
             (SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS) => return Ok(Some(self.memberships())),
             (SOL_NETLINK, NETLINK_CAP_ACK) => self.options.capped.into(),
             (SOL_NETLINK, NETLINK_EXT_ACK) => self.options.extended.into(),
@@ -303,7 +321,10 @@ impl Session {
             } else {
                 answer(&request, &self.options, manages, tables)
             };
-            packets.extend(pack(reply, &request, port, &self.options));
+            // nlmsg_unicast goes by netlink_getsockbyportid, as a program's packet does; netlink_dump does not.
+            if self.hears(0) || matches!(reply, Ok(Reply::Dump(..) | Reply::DumpFailed(_))) {
+                packets.extend(pack(reply, &request, port, &self.options));
+            }
         }
         packets
     }
@@ -345,7 +366,13 @@ fn parts(address: &[u8]) -> Result<(u32, u32), i32> {
     Ok((word(address, 4), word(address, 8)))
 }
 
-fn named(port: u32, groups: u32) -> Vec<u8> {
+/// netlink_sendmsg, netlink_connect: "if ((dst_group || dst_portid) && !netlink_allowed(sock, NL_CFG_F_NONROOT_SEND))", -EPERM.
+fn may_send_to(port: u32, groups: u32, manages: bool) -> Result<(), i32> {
+    if (port != 0 || groups != 0) && !manages { Err(EPERM) } else { Ok(()) }
+}
+
+/// The `struct sockaddr_nl` of a number (0: the kernel) and groups.
+pub fn named(port: u32, groups: u32) -> Vec<u8> {
     let mut name = KERNEL_NAME.to_vec();
     name[4..8].copy_from_slice(&port.to_ne_bytes());
     name[8..12].copy_from_slice(&groups.to_ne_bytes());

@@ -14,7 +14,7 @@ use weft_core::table::{
     RouteKind, RouteRow, Table, Which,
 };
 use weft_core::{ControlError, Instant, InterfaceIndex, Refused};
-use weft_netlink::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session, Tables};
+use weft_netlink::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Ports, Session, Tables, named};
 
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
@@ -149,7 +149,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 fn session(options: &[i32]) -> Session {
-    let mut session = Session::new(3, NETLINK_ROUTE).unwrap();
+    let mut session = Session::among(3, NETLINK_ROUTE, &Ports::default()).unwrap();
     options.iter().for_each(|option| session.set_option(SOL_NETLINK, *option, &1_i32.to_ne_bytes()).unwrap());
     session
 }
@@ -429,14 +429,59 @@ fn groups_of_a_socket_hear_what_they_asked_for_and_one_packet_has_all_of_a_group
 
 #[test]
 fn sessions_are_of_two_protocols_and_bind_as_the_kernel_does() {
-    assert_eq!(Session::new(1, NETLINK_ROUTE).unwrap_err(), 94);
-    assert_eq!(Session::new(3, 15).unwrap_err(), 93);
-    let mut one = Session::new(2, NETLINK_SOCK_DIAG).unwrap();
+    assert_eq!(Session::among(1, NETLINK_ROUTE, &Ports::default()).unwrap_err(), 94);
+    assert_eq!(Session::among(3, 15, &Ports::default()).unwrap_err(), 93);
+    let mut one = Session::among(2, NETLINK_SOCK_DIAG, &Ports::default()).unwrap();
     assert_eq!(one.bind(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 5), Err(22));
     assert_eq!(one.name()[4..8], [0; 4], "a name is none before it is bound");
     one.bind(&[16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 5).unwrap();
     assert_eq!(one.name()[4..8], 5_u32.to_ne_bytes());
     assert_eq!(one.bind(&[16, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0], 5), Err(22), "it has a port already");
+}
+
+#[test]
+fn whom_a_socket_may_send_to_and_from_whom_it_hears() {
+    let ports = Ports::default();
+    let mut one = Session::among(3, NETLINK_ROUTE, &ports).unwrap();
+    for manages in [false, true] {
+        let somebody = |refused: i32| if manages { Ok(()) } else { Err(refused) };
+        // The first group is bit 0.
+        for (port, groups) in [(0, 0), (9, 0), (0, 1), (9, 1)] {
+            let name = named(port, groups);
+            let allowed = if (port, groups) == (0, 0) { Ok(()) } else { somebody(1) };
+            assert_eq!(one.connect(&name, 5, manages), allowed, "connect {port} {groups} {manages}");
+            one.connect(&[0, 0], 5, manages).unwrap();
+            let sent = one.destination(Some(&name), 0, 20, 5, manages);
+            assert_eq!(sent, allowed.map(|()| (port, groups)), "send {port} {groups} {manages}");
+        }
+        // A connected socket sends without a name, whether there is no pointer to one or it has no length.
+        one.connect(&named(9, 0), 5, true).unwrap();
+        assert_eq!(one.destination(None, 0, 20, 5, manages), Ok((9, 0)));
+        assert_eq!(one.destination(Some(&[]), 0, 20, 5, manages), Ok((9, 0)));
+        assert_eq!(one.destination(Some(&[16, 0, 0]), 0, 20, 5, manages), Err(22));
+    }
+    assert_eq!((one.number(), one.peer_name()), (5, named(9, 0)));
+    assert_eq!([9, 0, 8].map(|from| one.takes(NETLINK_ROUTE, 5, from)), [true, false, false], "it is connected to 9");
+    assert!(!one.takes(NETLINK_SOCK_DIAG, 5, 9) && !one.takes(NETLINK_ROUTE, 6, 9));
+    // The kernel's answers are packets from 0; a dump comes without a look at that.
+    let mut node = Still::default();
+    let link_of = |index: u8| [0, 0, 0, 0, index, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let asked = request(18, 4, &link_of(1));
+    assert!(one.answers(&asked, 5, true, &mut node).is_empty());
+    assert!(!one.answers(&request(18, 0x300, &link_of(0)), 5, true, &mut node).is_empty());
+    one.connect(&[0, 0], 5, true).unwrap();
+    assert_eq!([9, 0, 8].map(|from| one.takes(NETLINK_ROUTE, 5, from)), [true; 3]);
+    assert!(!one.answers(&asked, 5, true, &mut node).is_empty());
+    assert_eq!(one.peer_name(), named(0, 0));
+}
+
+#[test]
+fn a_length_below_zero_is_none_of_an_option() {
+    let one = session(&[]);
+    for (level, name) in [(1, 3), (1, 8), (1, 38), (1, 39), (1, 1000), (SOL_NETLINK, 9), (SOL_NETLINK, 10), (SOL_NETLINK, 77)] {
+        assert_eq!(one.option(level, name, -1), Err(22), "{level} {name}");
+    }
+    assert_eq!(one.option(6, 1, -1), Err(92), "the level comes first");
 }
 
 #[test]
@@ -466,7 +511,7 @@ fn no_bytes_make_it_panic() {
         node.told.clear();
         node.refuses = (random() % 3 == 0).then(|| Refused::exists("it is there"));
         for protocol in [NETLINK_ROUTE, NETLINK_SOCK_DIAG] {
-            let mut session = Session::new(3, protocol).unwrap();
+            let mut session = Session::among(3, protocol, &Ports::default()).unwrap();
             session.answers(&packet, 1, true, &mut node);
         }
     }

@@ -243,6 +243,13 @@ pub fn move_in_epoll(
     }
 }
 
+/// The number of a thread's process, as that process sees it: in a PID namespace of its own it has another (/proc/TID/status, `NStgid:`).
+pub fn process_number(tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NStgid:"))?;
+    numbers.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
 /// Is a descriptor of another process close-on-exec? (/proc/PID/fdinfo, `flags:` in octal.)
 pub fn is_close_on_exec(tid: u32, fd: i32) -> bool {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")) else { return false };

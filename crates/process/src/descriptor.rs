@@ -204,7 +204,9 @@ impl Tree {
                     self.timers.remove(key);
                 }
             }
-            Body::Epoll(_) | Body::Signals(_) | Body::Link(_) | Body::Setting { .. } => {}
+            // netlink_release: "wake_up_interruptible_all(&nlk->wait);", and whoever sent there finds nobody.
+            Body::Link(_) => self.objects.note_room(inode),
+            Body::Epoll(_) | Body::Signals(_) | Body::Setting { .. } => {}
         }
     }
 
@@ -213,7 +215,7 @@ impl Tree {
         let body = self.objects.body(inode);
         let waits = |wait: &Wait| match body {
             Some(Body::Socket(socket)) => wait.sockets.contains(socket),
-            Some(_) => wait.objects.contains(&inode),
+            Some(_) => wait.kept_open().contains(&inode),
             None => false,
         };
         // A thread that brings more for its call is in that call as well.
@@ -239,7 +241,10 @@ impl Tree {
 
     /// Those who wait for them look again.
     pub(super) fn finish_object_changes(&mut self, outside: &mut dyn Outside) {
-        let changed = self.objects.take_changes();
+        let (changed, roomier) = self.objects.take_changes();
+        if !roomier.is_empty() {
+            self.again_where(&|wait| wait.room_at().is_some_and(|inode| roomier.contains(&inode)), outside);
+        }
         let mut all = changed.clone();
         for inode in &changed {
             self.note_object_edges(*inode, &mut all);

@@ -17,20 +17,17 @@ use weft_intercept::netlink::{self, Node, Session};
 use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken};
 use weft_intercept::sys::Errno;
 
-/// Longest packet of a program.
-const REQUEST_BYTES_MAX: usize = 64 * 1024;
-
 impl Tree {
     /// Whoever listens from now on hears nothing of what was before.
     fn forget_alerts(&self, outside: &mut dyn Outside) {
-        if self.objects.links().filter(|link| link.state.listens()).count() <= 1 {
+        if self.objects.links().filter(|link| link.socket.session.listens()).count() <= 1 {
             outside.stack().take_alerts();
         }
     }
 
     /// Blocks may have alerted of something since the last turn.
     pub(super) fn take_alerts(&mut self, outside: &mut dyn Outside) {
-        if self.objects.links().any(|link| link.state.listens()) {
+        if self.objects.links().any(|link| link.socket.session.listens()) {
             let alerts = outside.stack().take_alerts();
             self.tell_alerts(&alerts, outside);
         }
@@ -46,8 +43,8 @@ impl Tree {
             let mut hears = false;
             for alert in alerts {
                 let node = &mut Node { stack: outside.stack(), calls };
-                if let Some(packet) = link.state.notification(alert.name, &alert.value, node) {
-                    link.queue(0, packet);
+                if let Some(packet) = link.socket.session.notification(alert.name, &alert.value, node) {
+                    link.queue(vec![packet]);
                     hears = true;
                 }
             }
@@ -63,6 +60,8 @@ pub(super) struct PostedLink<'a> {
     pub thread: ThreadId,
     pub posted: &'a Posted,
     pub caller: &'a Caller<'a>,
+    /// The socket that has no room for what is sent.
+    pub full: Option<u64>,
 }
 
 impl PostedLink<'_> {
@@ -73,18 +72,46 @@ impl PostedLink<'_> {
         }
     }
 
-    /// netlink_unicast to a program's socket: "ssk = netlink_getsockbyportid(ssk, portid); … -ECONNREFUSED".
-    fn send_to(&mut self, protocol: i32, from: u32, to: u32, data: &[u8]) -> Result<usize, Errno> {
-        let mut found = false;
+    /// netlink_broadcast: everybody else of the group. Who has no room is told so (netlink_overrun).
+    fn send_to_group(&mut self, protocol: i32, from: u32, (to, group): (u32, u32), data: &[u8]) {
         self.tree.objects.change_links(|link| {
-            let it = link.state.is_called(protocol, to);
-            if it {
-                link.queue(from, data.to_vec());
+            let session = &link.socket.session;
+            let hears = session.number() != from && session.is_member(protocol, group, to);
+            if hears && !link.queue_of_program((from, 1 << (group - 1)), data) {
+                link.lost = true;
             }
-            found |= it;
-            it
+            hears
         });
-        if found { Ok(data.len()) } else { Err(Errno(Session::NOBODY)) }
+    }
+
+    /// netlink_unicast to a program's socket: "ssk = netlink_getsockbyportid(ssk, portid); … -ECONNREFUSED". Without room there the sender waits.
+    fn send_to(&mut self, protocol: i32, from: u32, to: u32, data: &[u8]) -> Result<usize, Errno> {
+        let found = self.tree.objects.find_link(|link| link.socket.session.takes(protocol, to, from));
+        let (inode, link) = found.ok_or(Errno(Session::NOBODY))?;
+        if !link.queue_of_program((from, 0), data) {
+            self.full = Some(inode);
+            return Err(Errno(libc::EAGAIN));
+        }
+        self.tree.objects.note_change(inode);
+        Ok(data.len())
+    }
+
+    /// May the program change the node's tables, and send to others? In real time whoever runs programs on a stack of his own manages it.
+    fn manages(&self) -> bool {
+        self.tree.real.is_some() || self.tree.manages_network(self.thread)
+    }
+
+    /// The node's answers to a program's requests wait for it.
+    fn ask(&mut self, data: &[u8], pid: u32, manages: bool) -> Result<usize, Errno> {
+        let inode = self.posted.inode();
+        let Tree { objects, calls, .. } = &mut *self.tree;
+        let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
+        let packets = link.socket.session.answers(data, pid, manages, &mut Node { stack: self.outside.stack(), calls });
+        link.queue(packets);
+        self.tree.objects.note_change(inode);
+        let alerts = self.outside.stack().take_alerts();
+        self.tree.tell_alerts(&alerts, self.outside);
+        Ok(data.len())
     }
 
     /// The process number of whoever asks.
@@ -114,7 +141,8 @@ impl Carrier for PostedLink<'_> {
         }
         let clock = self.tree.clock;
         let link = self.link()?;
-        let time = if limit == Limit::Send { link.send_limit } else { link.receive_limit };
+        let options = &link.socket.options;
+        let time = if limit == Limit::Send { options.send_limit } else { options.receive_limit };
         // The limit is that of the call's beginning.
         let deadline = match (began, time) {
             (Some(deadline), _) => deadline,
@@ -123,7 +151,10 @@ impl Carrier for PostedLink<'_> {
         };
         // sock_intr_errno: "timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR".
         let interrupted = if deadline.is_none() { weft_loader::abi::RESTART } else { -i64::from(libc::EINTR) };
-        Ok(Outcome::Wait(Wait { objects: vec![self.posted.inode()], deadline, interrupted, ..Wait::default() }))
+        // Who sends holds his own socket, and waits at the other one, which may be closed meanwhile.
+        let full = self.full.filter(|_| limit == Limit::Send);
+        let objects = [self.posted.inode()].into_iter().chain(full).collect();
+        Ok(Outcome::Wait(Wait { objects, for_room: full.is_some(), deadline, interrupted, ..Wait::default() }))
     }
     fn has_waited(&self) -> bool {
         self.tree.tasks.threads.get(&self.thread).is_some_and(|one| one.held)
@@ -131,7 +162,7 @@ impl Carrier for PostedLink<'_> {
 
     fn bind(&mut self, address: &[u8]) -> Result<(), Errno> {
         let pid = self.pid()?;
-        let bound = self.link()?.state.bind(address, pid).map_err(Errno);
+        let bound = self.link()?.socket.session.bind(address, pid).map_err(Errno);
         self.tree.forget_alerts(self.outside);
         bound
     }
@@ -142,14 +173,14 @@ impl Carrier for PostedLink<'_> {
         Err(Errno(libc::EOPNOTSUPP))
     }
     fn local_address(&mut self) -> Result<Vec<u8>, Errno> {
-        Ok(self.link()?.state.name())
+        Ok(self.link()?.socket.session.name())
     }
     fn peer_address(&mut self) -> Result<Vec<u8>, Errno> {
-        Ok(self.link()?.state.peer_name())
+        Ok(self.link()?.socket.session.peer_name())
     }
     fn connect(&mut self, address: &[u8]) -> Result<(), Errno> {
-        let pid = self.pid()?;
-        self.link()?.state.connect(address, pid).map_err(Errno)
+        let (pid, manages) = (self.pid()?, self.manages());
+        self.link()?.socket.session.connect(address, pid, manages).map_err(Errno)
     }
 
     fn accept(&mut self) -> Result<SocketId, Errno> {
@@ -164,19 +195,22 @@ impl Carrier for PostedLink<'_> {
     }
 
     fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
-        let link = self.link()?;
-        let value = link.state.option(level, name, length).map_err(Errno)?;
-        Ok(Some(value.unwrap_or_else(|| link.option(name))))
+        let Some(Body::Link(link)) = self.tree.objects.body_mut(self.posted.inode()) else { return Err(Errno(libc::EBADF)) };
+        // sock_error: it is told once.
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) && length >= 0 && std::mem::take(&mut link.lost) {
+            return Ok(Some(libc::ENOBUFS.to_ne_bytes().to_vec()));
+        }
+        link.socket.option(level, name, length, link.queued(), self.outside.stack()).map(Some)
     }
     fn option_bytes(&mut self, _: i32, _: i32, length: usize) -> usize {
         length
     }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
-        if level == libc::SOL_SOCKET {
-            return self.link()?.set_option(name, value).map(|()| true);
+        let Some(Body::Link(link)) = self.tree.objects.body_mut(self.posted.inode()) else { return Err(Errno(libc::EBADF)) };
+        let set = link.socket.set_option(level, name, value, self.outside.stack());
+        if level != libc::SOL_SOCKET {
+            self.tree.forget_alerts(self.outside);
         }
-        let set = self.link()?.state.set_option(level, name, value).map_err(Errno);
-        self.tree.forget_alerts(self.outside);
         set.map(|()| true)
     }
     fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
@@ -192,28 +226,20 @@ impl Carrier for PostedLink<'_> {
         self.tree.about_interfaces(self.thread, request, pointer, self.caller, None, self.outside)
     }
 
-    /// A program asks: the answers wait for it. Or it sends to another of its kind.
+    /// A program asks, or sends to others of its kind.
     fn send(&mut self, message: &Message, name: Option<&[u8]>, _: &[u8], flags: i32) -> Result<usize, Errno> {
-        let pid = self.pid()?;
-        // In real time whoever runs programs on a stack of his own manages it.
-        let manages = self.tree.real.is_some() || self.tree.manages_network(self.thread);
-        let data = message.gather(self.caller, REQUEST_BYTES_MAX)?;
-        let state = &mut self.link()?.state;
-        let to = state.destination(name, flags, data.len(), pid, manages).map_err(Errno)?;
-        let protocol = state.protocol();
-        if to != 0 {
-            let from = netlink::number(&state.name());
-            return self.send_to(protocol, from, to, &data);
+        let (pid, manages) = (self.pid()?, self.manages());
+        let Some(Body::Link(link)) = self.tree.objects.body_mut(self.posted.inode()) else { return Err(Errno(libc::EBADF)) };
+        let session = &mut link.socket.session;
+        let (to, group) = session.destination(name, flags, message.total, pid, manages).map_err(Errno)?;
+        let (protocol, from) = (session.protocol(), session.number());
+        let data = link.socket.gather(self.caller, message)?;
+        let sent = if to == 0 { self.ask(&data, pid, manages) } else { self.send_to(protocol, from, to, &data) };
+        // Linux tells the group first; but a send that waits is made again from its beginning.
+        if group != 0 && sent != Err(Errno(libc::EAGAIN)) {
+            self.send_to_group(protocol, from, (to, group), &data);
         }
-        let inode = self.posted.inode();
-        let Tree { objects, calls, .. } = &mut *self.tree;
-        let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
-        let packets = link.state.answers(&data, pid, manages, &mut Node { stack: self.outside.stack(), calls });
-        packets.into_iter().for_each(|packet| link.queue(0, packet));
-        self.tree.objects.note_change(inode);
-        let alerts = self.outside.stack().take_alerts();
-        self.tree.tell_alerts(&alerts, self.outside);
-        Ok(data.len())
+        sent
     }
     fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
         let link = self.link()?;
@@ -224,11 +250,16 @@ impl Carrier for PostedLink<'_> {
         if std::mem::take(&mut link.lost) {
             return Err(Errno(libc::ENOBUFS));
         }
-        let packet = if flags & libc::MSG_PEEK != 0 { link.packets.front().cloned() } else { link.packets.pop_front() };
-        let (from, packet) = packet.ok_or(Errno(libc::EAGAIN))?;
+        let ((from, groups), packet) = link.peek().ok_or(Errno(libc::EAGAIN))?;
         let room = usize::try_from(bytes).unwrap_or(usize::MAX).min(packet.len());
-        let data = Bytes::copy_from_slice(&packet[..room]);
-        Ok(Taken { data, length: packet.len(), from: netlink::named(from), ..Taken::default() })
+        let (data, length) = (Bytes::copy_from_slice(&packet[..room]), packet.len());
+        let from = netlink::named(*from, *groups);
+        if flags & libc::MSG_PEEK == 0 {
+            link.drop_first();
+            // netlink_rcv_wake: "if (!test_bit(NETLINK_S_CONGESTED, &nlk->state)) wake_up_interruptible(&nlk->wait);"
+            self.tree.objects.note_room(self.posted.inode());
+        }
+        Ok(Taken { data, length, from, ..Taken::default() })
     }
     fn is_stream(&mut self) -> bool {
         false

@@ -45,6 +45,8 @@ pub(super) struct Objects {
     links: BTreeSet<u64>,
     /// Who waits for these looks again.
     changed: BTreeSet<u64>,
+    /// Netlink sockets that have room again, or are gone: who waits to send there looks again.
+    roomier: BTreeSet<u64>,
     /// Some descriptor may have been closed for good.
     closing: bool,
     /// Those that have hung up while calls wait at them.
@@ -111,6 +113,15 @@ impl Objects {
     pub fn links(&self) -> impl Iterator<Item = &Link> {
         self.links.iter().filter_map(|inode| if let Some(Body::Link(link)) = self.body(*inode) { Some(link) } else { None })
     }
+    /// The first netlink socket of which this holds, with its inode.
+    pub fn find_link(&mut self, is: impl Fn(&Link) -> bool) -> Option<(u64, &mut Link)> {
+        let holds = |inode: &&u64| matches!(self.body(**inode), Some(Body::Link(link)) if is(link));
+        let inode = *self.links.iter().find(holds)?;
+        match self.body_mut(inode)? {
+            Body::Link(link) => Some((inode, link)),
+            _ => None,
+        }
+    }
     /// Does something with each netlink socket; true: it has changed.
     pub fn change_links(&mut self, mut change: impl FnMut(&mut Link) -> bool) {
         for inode in &self.links {
@@ -126,12 +137,16 @@ impl Objects {
     pub fn note_change(&mut self, inode: u64) {
         self.changed.insert(inode);
     }
-    pub fn has_changes(&self) -> bool {
-        !self.changed.is_empty()
+    /// A netlink socket has room again, or is gone.
+    pub fn note_room(&mut self, inode: u64) {
+        self.roomier.insert(inode);
     }
-    /// Those that have changed since the last call.
-    pub fn take_changes(&mut self) -> BTreeSet<u64> {
-        std::mem::take(&mut self.changed)
+    pub fn has_changes(&self) -> bool {
+        !self.changed.is_empty() || !self.roomier.is_empty()
+    }
+    /// Those that have changed since the last call, and those that have room.
+    pub fn take_changes(&mut self) -> (BTreeSet<u64>, BTreeSet<u64>) {
+        (std::mem::take(&mut self.changed), std::mem::take(&mut self.roomier))
     }
 
     /// One that has hung up stays until the calls that wait at it are over.

@@ -44,7 +44,7 @@ impl Tree {
         let words = posted.arguments.map(|word| word as usize);
         match self.objects.body(posted.inode()) {
             Some(Body::Link(_)) => {
-                let mut link = PostedLink { tree: self, outside, thread, posted, caller };
+                let mut link = PostedLink { tree: self, outside, thread, posted, caller, full: None };
                 socket_calls::answer(&mut link, number, &words)
             }
             Some(Body::Socket(s)) => {

@@ -58,6 +58,8 @@ pub(super) struct Wait {
     pub sockets: Vec<SocketId>,
     /// Epolls, timers and signalfds, by inode.
     pub objects: Vec<u64>,
+    /// The last of these has no room for what the thread sends. It is another one's, and may be closed meanwhile.
+    pub for_room: bool,
     /// Descriptors of the kernel's are among what it waits for.
     pub native: bool,
     /// A child's change.
@@ -81,6 +83,17 @@ pub(super) struct Wait {
 }
 
 impl Wait {
+    /// The objects that the call keeps open.
+    pub fn kept_open(&self) -> &[u64] {
+        let others = usize::from(self.for_room);
+        self.objects.get(..self.objects.len().saturating_sub(others)).unwrap_or_default()
+    }
+
+    /// Where it waits for room.
+    pub fn room_at(&self) -> Option<u64> {
+        self.objects.last().copied().filter(|_| self.for_room)
+    }
+
     /// It has been taken out of the queue of this word.
     pub fn no_longer_at(&mut self, key: FutexKey) {
         if let Some(place) = self.futexes.iter().position(|one| *one == key) {

@@ -304,13 +304,29 @@ fn receive_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<i64, Errno>
 /// # Errors
 /// EFAULT: a part of a datagram cannot be read, or of the first piece of a stream. [`LATER`].
 pub fn gather(memory: &impl Memory, message: &Message, stream_room: Option<usize>) -> Result<Bytes, Errno> {
-    let most = stream_room.unwrap_or(DATAGRAM_BYTES_MAX);
+    let Some(most) = stream_room else { return gather_whole(memory, message, DATAGRAM_BYTES_MAX) };
     let data = message.gather(memory, most)?;
-    let ends_early = (data.len() as u64) < message.total.min(most as u64);
     // tcp_sendmsg_locked copies pieces of pages (skb_page_frag_refill: 32 KiB) whole or not at all, and sends those before the one that fails.
-    let whole_or_not = stream_room.is_none() || data.len() < STREAM_PIECE_BYTES;
-    if ends_early && whole_or_not {
+    if (data.len() as u64) < message.total.min(most as u64) && data.len() < STREAM_PIECE_BYTES {
         return Err(Errno(libc::EFAULT));
+    }
+    Ok(data.freeze())
+}
+
+/// Reads from a program all that it sends, which is no more than so many bytes.
+///
+/// # Errors
+/// EFAULT: a part cannot be read. [`LATER`].
+pub fn gather_whole(memory: &impl Memory, message: &Message, most: usize) -> Result<Bytes, Errno> {
+    let wanted = message.total.min(most as u64);
+    let mut data = message.gather(memory, most)?;
+    // A program's memory may come in portions.
+    while (data.len() as u64) < wanted {
+        let more = message.behind(data.len() as u64).gather(memory, most - data.len())?;
+        if more.is_empty() {
+            return Err(Errno(libc::EFAULT));
+        }
+        data.extend_from_slice(&more);
     }
     Ok(data.freeze())
 }

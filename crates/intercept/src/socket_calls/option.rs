@@ -75,6 +75,8 @@ pub struct Room {
     pub asked: i32,
     /// The value is the instructions of a filter.
     filter: bool,
+    /// The value is words, of which those are written that fit; told is the length of all.
+    words: bool,
 }
 
 impl Room {
@@ -87,7 +89,7 @@ impl Room {
         let filter = (level, name) == (libc::SOL_SOCKET, libc::SO_GET_FILTER);
         // sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
         let asked = if filter && told >= 0 { (FILTER_INSTRUCTIONS_MAX * INSTRUCTION_BYTES) as i32 } else { told.min(TOLD_BYTES_MAX) };
-        Ok(Room { told, asked, filter })
+        Ok(Room { told, asked, filter, words: (level, name) == (libc::SOL_NETLINK, libc::NETLINK_LIST_MEMBERSHIPS) })
     }
 
     /// Writes a value and its length.
@@ -105,6 +107,10 @@ impl Room {
                 return Err(Errno(libc::EINVAL));
             }
             memory.write(at, if asks { &[] } else { value })?;
+        } else if self.words {
+            // netlink_getsockopt: "if (len - pos < sizeof(u32)) break; … if (put_user(ALIGN(BITS_TO_BYTES(nlk->ngroups), sizeof(u32)), optlen))"
+            memory.write(at, &value[..length - length % 4])?;
+            length = value.len();
         } else {
             memory.write(at, value.get(..length).unwrap_or(value))?;
         }

@@ -9,14 +9,9 @@ use weft_intercept::face::{SocketId, Stack};
 /// Binds the model's socket.
 pub(super) fn bind(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), Errno> {
     let Some(one) = c.s.stand_ins.get_mut(c.key) else { return Err(Errno(libc::EBADF)) };
-    if let Body::Netlink(state) = &one.body {
-        let protocol = state.protocol();
-        // The process's number may be that of a socket whose last close has not been looked at yet.
-        if c.s.netlink_ports.has(protocol, c.call.tid) {
-            c.s.look_for_closed_links(c.turn);
-        }
-        let Some(Body::Netlink(state)) = c.s.stand_ins.get_mut(c.key).map(|one| &mut one.body) else { return Err(Errno(libc::EBADF)) };
-        return state.bind(address, c.call.tid).map_err(Errno);
+    if matches!(one.body, Body::Netlink(_)) {
+        let process = c.s.process_number(c.key, c.call.tid, c.turn);
+        return c.s.session(c.key)?.bind(address, process).map_err(Errno);
     }
     let socket = one.socket().ok_or(Errno(libc::EINVAL))?;
     match c.turn.stack.bind(socket, address) {
@@ -50,7 +45,7 @@ fn name_of(
     of_netlink: impl FnOnce(&netlink::Session) -> Vec<u8>,
 ) -> Result<Vec<u8>, Errno> {
     match c.s.stand_ins.get_mut(c.key).map(|one| &mut one.body) {
-        Some(Body::Netlink(state)) => Ok(of_netlink(state)),
+        Some(Body::Netlink(state)) => Ok(of_netlink(&state.socket.session)),
         Some(Body::Stream(stream)) => of_socket(stream.socket, c.turn.stack),
         Some(Body::Packet(packets)) => of_socket(packets.socket, c.turn.stack),
         None => Err(Errno(libc::EBADF)),

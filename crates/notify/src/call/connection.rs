@@ -20,7 +20,10 @@ const STAND_IN_BACKLOG: i32 = 16;
 pub(super) fn connect(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), Errno> {
     let Some(one) = c.s.stand_ins.get_mut(c.key) else { return Err(Errno(libc::EBADF)) };
     match &mut one.body {
-        Body::Netlink(session) => session.connect(address, c.call.tid).map_err(Errno),
+        Body::Netlink(_) => {
+            let process = c.s.process_number(c.key, c.call.tid, c.turn);
+            c.s.session(c.key)?.connect(address, process, true).map_err(Errno)
+        }
         Body::Packet(packets) => c.turn.stack.connect(packets.socket, address),
         Body::Stream(stream) => {
             let socket = stream.socket;

@@ -119,20 +119,14 @@ fn send_netlink(
     name: Option<&[u8]>,
     flags: i32,
 ) -> Result<usize, Errno> {
-    let data = message.gather(call, DATAGRAM_BYTES_MAX)?;
-    let Supervisor { stand_ins, calls, .. } = s;
-    if let Some(StandIn { body: Body::Netlink(session), .. }) = stand_ins.get_mut(key) {
-        let to = session.destination(name, flags, data.len(), call.tid, true).map_err(Errno)?;
-        let protocol = session.protocol();
-        if to != 0 {
-            return s.hand_on(protocol, to, data.freeze(), turn);
-        }
+    let process = s.process_number(key, call.tid, turn);
+    let to = s.session(key)?.destination(name, flags, message.total, process, true).map_err(Errno)?;
+    let data = s.link(key)?.socket.gather(call, message)?;
+    if s.stand_ins.get(key).is_some_and(|one| one.unsent.is_some()) {
+        // What was written natively before has no room yet.
+        return Err(Errno(libc::EAGAIN));
     }
-    if let Some(one) = stand_ins.get_mut(key) {
-        netlink::request(one, &data, call.tid, turn.stack, calls);
-        s.watch_room(key, turn);
-    }
-    Ok(data.len())
+    s.send_link(key, to, data, process, turn)
 }
 
 /// `recvmsg(fd, header, flags)`
@@ -384,8 +378,13 @@ fn take_netlink(s: &mut Supervisor, key: usize, total: usize, flags: i32) -> Res
     if flags & libc::MSG_OOB != 0 {
         return Err(Errno(libc::EOPNOTSUPP));
     }
+    // sock_error: it is told once.
+    if std::mem::take(&mut s.link(key)?.lost) {
+        return Err(Errno(libc::ENOBUFS));
+    }
     let end = s.borrow(key)?;
-    let mut data = BytesMut::with_capacity(total.clamp(1, DATAGRAM_BYTES_MAX));
-    let length = sys::receive_into(end.as_fd(), &mut data, total.min(DATAGRAM_BYTES_MAX), libc::MSG_TRUNC | flags & libc::MSG_PEEK)?;
+    let room = total.min(sys::readable_bytes(end.as_fd()));
+    let mut data = BytesMut::with_capacity(room.max(1));
+    let length = sys::receive_into(end.as_fd(), &mut data, room, libc::MSG_TRUNC | flags & libc::MSG_PEEK)?;
     Ok(Taken { data: data.freeze(), length, from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() })
 }

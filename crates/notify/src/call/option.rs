@@ -3,20 +3,18 @@
 use super::trapped::{Call, Outcome};
 use super::trapped_socket::TrappedSocket;
 use crate::filter;
+use crate::netlink;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
+use weft_intercept::face::abi::{SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, SO_TIMESTAMPING_NEW};
 use weft_intercept::socket_calls;
 use weft_intercept::socket_calls::interface;
 use weft_intercept::socket_calls::message::TCP_INQ;
 use weft_loader::calls;
 use weft_loader::calls::requests::{self, SIOCOUTQNSD};
 
-/// SO_RCVTIMEO and SO_SNDTIMEO in their 64-bit forms.
-const SO_RCVTIMEO_NEW: i32 = 66;
-const SO_SNDTIMEO_NEW: i32 = 67;
-const SO_TIMESTAMPING_NEW: i32 = 65;
 /// Options of SOL_SOCKET that act on native reads and writes, so the stand-in gets them too.
 const MIRRORED: [i32; 7] =
     [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, libc::SO_RCVLOWAT, libc::SO_PEEK_OFF, libc::SO_OOBINLINE];
@@ -38,7 +36,7 @@ pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, length: 
     if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF && length < 0 {
         return Err(Errno(libc::EINVAL));
     }
-    if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF && one.ours.is_some() {
+    if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF && one.ours.is_some() && !matches!(one.body, Body::Netlink(_)) {
         // Raw sockets have none. Otherwise it moves with native reads, so the stand-in knows it.
         if let Some(socket) = one.socket() {
             turn.stack.get_option(socket, level, name, length)?;
@@ -46,8 +44,7 @@ pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, length: 
         return Ok(None);
     }
     match (&one.body, one.socket()) {
-        // Buffer sizes and time limits are the stand-in's own.
-        (Body::Netlink(state), _) => state.option(level, name, length).map_err(Errno),
+        (Body::Netlink(_), _) => get_of_link(s, turn, key, level, name, length),
         // Peeking moves it, and that happens in the stand-in.
         (_, Some(_)) if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF => {
             let end = s.borrow(key)?;
@@ -76,16 +73,42 @@ pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, length: 
     }
 }
 
+/// Options of netlink sockets that their stand-ins have and act on: limits of time, and filters.
+fn is_of_stand_in(level: i32, name: i32) -> bool {
+    let limits = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW];
+    let filters = [libc::SO_ATTACH_FILTER, libc::SO_DETACH_FILTER, libc::SO_LOCK_FILTER];
+    level == libc::SOL_SOCKET && (limits.contains(&name) || filters.contains(&name))
+}
+
+fn get_of_link(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
+    if is_of_stand_in(level, name) {
+        return Ok(None);
+    }
+    let queued = s.stand_ins.get(key).map_or(0, netlink::queued);
+    let link = s.link(key)?;
+    // sock_error: it is told once.
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) && length >= 0 && std::mem::take(&mut link.lost) {
+        return Ok(Some(libc::ENOBUFS.to_ne_bytes().to_vec()));
+    }
+    link.socket.option(level, name, length, queued, turn.stack).map(Some)
+}
+
 /// Sets an option. False: the stand-in's own.
 pub(super) fn set(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
     let TrappedSocket { s, turn, call, fd, key, .. } = c;
     let key = *key;
     let Some(one) = s.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
-    if let Body::Netlink(session) = &mut one.body {
-        if level == libc::SOL_SOCKET {
+    if let Body::Netlink(link) = &mut one.body {
+        if is_of_stand_in(level, name) {
             return Ok(false);
         }
-        return session.set_option(level, name, value).map(|()| true).map_err(Errno);
+        link.socket.set_option(level, name, value, turn.stack)?;
+        if level == libc::SOL_SOCKET && matches!(name, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) {
+            // What is sent natively is as long at most, EMSGSIZE. The kernel doubles the value.
+            let half = link.socket.options.send_buffer().min(netlink::NATIVE_BUFFER_BYTES_MAX) / 2;
+            sys::set_send_buffer(s.borrow(key)?.as_fd(), half as i32);
+        }
+        return Ok(true);
     }
     let Some(socket) = one.socket() else { return Err(Errno(libc::EBADF)) };
     // What was written before goes by the old value: traceroute sets the TTL between two native sends.

@@ -2,8 +2,9 @@
 
 use super::trapped::{Call, Outcome};
 use crate::filter;
-use crate::netlink::Session;
+use crate::netlink::Socket;
 use crate::standin::Body;
+use crate::standin::link::Link;
 use crate::standin::packet::{self, Packets};
 use crate::standin::stream::{Phase, Stream};
 use crate::supervisor::{Supervisor, Turn};
@@ -92,7 +93,7 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
 }
 
 fn netlink(s: &mut Supervisor, turn: &mut Turn<'_>, kind: i32, protocol: i32) -> Result<(OwnedFd, usize), Errno> {
-    packet_pair(s, turn, Body::Netlink(Session::among(kind, protocol, &s.netlink_ports).map_err(Errno)?))
+    packet_pair(s, turn, Body::Netlink(Box::new(Link::new(Socket::new(kind, protocol, &s.netlink_ports)?))))
 }
 
 fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(OwnedFd, usize), Errno> {

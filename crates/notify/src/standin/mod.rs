@@ -18,6 +18,7 @@
 //! Shapes ([`stream`], [`packet`]) are below one stand-in ([`stand_in`]), and what flows through it (the pumps) is above.
 
 pub mod buffer;
+pub mod link;
 pub mod liveness;
 pub mod packet;
 pub mod packet_pump;

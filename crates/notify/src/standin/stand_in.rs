@@ -1,5 +1,6 @@
 //! One stand-in: its ends, what it stands for, and how far either side has come.
 
+use super::link::Link;
 use super::packet::Packets;
 use super::stream::{Last, Stream};
 use crate::sys;
@@ -7,7 +8,6 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use weft_intercept::face::SocketId;
-use weft_netlink::Session;
 
 /// Bytes that we let lie unread in a stand-in at first. They still count as the program's receive buffer, so that the advertised window
 /// does not grow by more than this.
@@ -102,7 +102,7 @@ pub enum Body {
     /// SOCK_DGRAM.
     Packet(Packets),
     /// AF_NETLINK.
-    Netlink(Session),
+    Netlink(Box<Link>),
 }
 
 impl StandIn {

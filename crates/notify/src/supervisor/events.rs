@@ -7,8 +7,7 @@ use super::turn::Turn;
 use crate::netlink;
 use crate::reactor::{Reactor, Readiness};
 use crate::standin::{Body, StandIn};
-use crate::sys::{self, Errno};
-use bytes::Bytes;
+use crate::sys;
 use std::os::fd::AsFd;
 use std::time::Instant;
 use weft_core::engine::Alert;
@@ -65,7 +64,7 @@ impl Supervisor {
 
     /// Blocks have alerted of something: programs that listen to netlink's groups hear of it.
     pub fn alerted(&mut self, alerts: &[Alert], stack: &mut dyn Stack, reactor: &mut dyn Reactor) {
-        let listens = |one: &StandIn| matches!(&one.body, Body::Netlink(session) if session.listens());
+        let listens = |one: &StandIn| matches!(&one.body, Body::Netlink(link) if link.socket.session.listens());
         let keys: Vec<usize> = self.stand_ins.iter().filter(|(_, one)| listens(one)).map(|(key, _)| key).collect();
         let turn = &mut Turn { stack, reactor };
         for key in keys {
@@ -75,20 +74,11 @@ impl Supervisor {
             }
             self.move_and_retry(key, false, turn);
         }
-    }
-
-    /// netlink_unicast to a program's socket: whoever has this number gets it.
-    pub(crate) fn hand_on(&mut self, protocol: i32, to: u32, packet: Bytes, turn: &mut Turn<'_>) -> Result<usize, Errno> {
-        let called = |one: &StandIn| matches!(&one.body, Body::Netlink(session) if session.is_called(protocol, to));
-        let found = self.stand_ins.iter_mut().find(|(_, one)| called(one));
-        let (key, one) = found.ok_or(Errno(netlink::Session::NOBODY))?;
-        let bytes = packet.len();
-        netlink::hand_on(one, packet);
-        self.watch_room(key, turn);
-        Ok(bytes)
+        self.retry_changed(turn);
     }
 
     fn settle(&mut self, turn: &mut Turn<'_>) {
+        self.retry_changed(turn);
         self.carry_changes(turn);
         self.arm();
     }

@@ -5,8 +5,8 @@
 //! - parts, which know nothing of the supervisor: [`held`], [`parked`], [`replay`], [`door`], [`pidfds`], [`foreign`],
 //!   [`search`], [`waiting`];
 //! - the supervisor, which has them: [`state`];
-//! - what is done with stand-ins and with those that wait there: [`stand_ins`], [`exchange`], [`pump`], [`listeners`], [`errors`],
-//!   [`told`], [`let_go`], [`memory`];
+//! - what is done with stand-ins and with those that wait there: [`stand_ins`], [`exchange`], [`pump`], [`links`], [`listeners`],
+//!   [`errors`], [`told`], [`let_go`], [`memory`];
 //! - the handlers of calls, which are [`crate::call`]'s;
 //! - a call's way through its handler: [`serve`], [`errands`];
 //! - what happens: [`events`].
@@ -19,6 +19,7 @@ mod exchange;
 mod foreign;
 mod held;
 mod let_go;
+mod links;
 mod listeners;
 mod memory;
 mod parked;

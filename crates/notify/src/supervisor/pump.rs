@@ -2,7 +2,6 @@
 
 use super::state::Supervisor;
 use super::turn::Turn;
-use crate::netlink;
 use crate::standin::stream::Phase;
 use crate::standin::{self, Body, packet_pump, stream_pump};
 use crate::sys;
@@ -12,7 +11,7 @@ use weft_intercept::face::{SocketId, SocketState};
 impl Supervisor {
     /// Moves what can move, without touching held calls.
     pub(crate) fn pump(&mut self, key: usize, hung_up: bool, turn: &mut Turn<'_>) {
-        let Some(one) = self.stand_ins.get_mut(key) else { return };
+        let Some(one) = self.stand_ins.get(key) else { return };
         match &one.body {
             Body::Stream(stream) => match stream.phase {
                 Phase::Fresh | Phase::Dead => {}
@@ -20,13 +19,7 @@ impl Supervisor {
                 Phase::Connecting { .. } | Phase::Connected => self.pump_stream(key, hung_up, turn),
             },
             Body::Packet(_) => self.pump_packets(key, hung_up, turn),
-            Body::Netlink(_) => {
-                if netlink::serve(one, turn.stack, &mut self.calls) {
-                    self.over(key, turn);
-                } else {
-                    self.watch_room(key, turn);
-                }
-            }
+            Body::Netlink(_) => self.pump_link(key, turn),
         }
     }
 
@@ -119,7 +112,7 @@ impl Supervisor {
     }
 
     /// The program's end of a socketpair is closed or shut down both ways.
-    fn over(&mut self, key: usize, turn: &mut Turn<'_>) {
+    pub(super) fn over(&mut self, key: usize, turn: &mut Turn<'_>) {
         let Some(one) = self.stand_ins.get_mut(key) else { return };
         if one.shut_write || one.shut_read {
             self.watch(key);

@@ -32,6 +32,9 @@ impl Supervisor {
             file: Cell::new(None),
             messages: Cell::new(0),
         };
+        // What the program has written natively to netlink sockets came before this call.
+        self.serve_links(turn);
+        self.retry_changed(turn);
         if let Some(call) = self.take_up_parked(call, turn) {
             self.begin(call, turn);
         }
@@ -59,10 +62,23 @@ impl Supervisor {
     /// Asks the call's handler, and tries those first that wait at what it has changed.
     fn answer(&mut self, call: &Call, turn: &mut Turn<'_>) -> Result<Outcome, Errno> {
         let outcome = call::answer(self, turn, call);
-        if let Some(key) = self.changed_by_call.take() {
+        self.retry_changed(turn);
+        outcome
+    }
+
+    /// Tries the calls that wait where something has changed. One of them may change more, which is tried in the same loop.
+    pub(super) fn retry_changed(&mut self, turn: &mut Turn<'_>) {
+        if std::mem::replace(&mut self.retries, true) {
+            return;
+        }
+        while let Some(key) = self.changed.pop_first() {
+            if self.links.contains(&key) {
+                // A packet that was written natively may wait for room, before those calls.
+                self.pump(key, false, turn);
+            }
             self.retry(key, turn);
         }
-        outcome
+        self.retries = false;
     }
 
     /// Writes what the call writes, then sends its answer or keeps it.

@@ -4,6 +4,7 @@ use super::state::Supervisor;
 use super::token::{KIND_STAND_IN, token};
 use super::turn::Turn;
 use crate::call::Call;
+use crate::netlink;
 use crate::reactor::Interest;
 use crate::standin::stream::{self, Phase};
 use crate::standin::{self, Body, StandIn, liveness, packet};
@@ -43,8 +44,9 @@ impl Supervisor {
             return Err(errno);
         }
         self.by_inode.insert(inode, key);
-        if let Some(socket) = socket {
-            self.by_socket.insert(socket, key);
+        match socket {
+            Some(socket) => drop(self.by_socket.insert(socket, key)),
+            None => drop(self.links.insert(key)),
         }
         Ok(key)
     }
@@ -54,7 +56,8 @@ impl Supervisor {
         let Some(one) = self.stand_ins.get_mut(key) else { return Err(Errno(libc::EBADF)) };
         let send_buffer = match &one.body {
             Body::Stream(_) => standin::send_buffer_bytes(one.unread_max),
-            Body::Packet(_) | Body::Netlink(_) => packet::SEND_BUFFER_BYTES,
+            Body::Packet(_) => packet::SEND_BUFFER_BYTES,
+            Body::Netlink(_) => netlink::SEND_BUFFER_BYTES,
         };
         sys::set_send_buffer(ours.as_fd(), send_buffer);
         let token = token(self.space, KIND_STAND_IN, one.generation, key);
@@ -94,6 +97,11 @@ impl Supervisor {
         }
         if let Some(socket) = one.socket() {
             self.by_socket.remove(&socket);
+        }
+        if let Body::Netlink(link) = &one.body {
+            self.links.remove(&key);
+            // netlink_release: "wake_up_interruptible_all(&nlk->wait);", and whoever sent there finds nobody.
+            self.changed.extend(link.senders.keys());
         }
         self.refuse_held(&one.held);
         Some(one)
@@ -148,9 +156,9 @@ impl Supervisor {
         }
     }
 
-    /// A call has changed a stand-in for others, too: those that wait there are tried before its answer goes out.
+    /// A stand-in is changed for others than the call that is answered: those that wait there are tried before the answer goes out.
     pub(crate) fn changed_for_others(&mut self, key: usize) {
-        self.changed_by_call = Some(key);
+        self.changed.insert(key);
     }
 
     /// The stand-in behind a program's descriptor; none when it is something else.
@@ -230,15 +238,6 @@ impl Supervisor {
     /// Looks as soon as may be: there is a stand-in that has probably been closed.
     pub(crate) fn look_soon(&mut self) {
         self.look_at = Some(self.next_look.max(Instant::now()));
-    }
-
-    /// Lets go of netlink sockets whose end no program has any more.
-    pub(crate) fn look_for_closed_links(&mut self, turn: &mut Turn<'_>) {
-        let hung_up = |one: &StandIn| one.ours.as_ref().is_some_and(|ours| sys::poll_now(ours.as_fd(), libc::POLLHUP) & libc::POLLHUP != 0);
-        let links = self.stand_ins.iter().filter(|(_, one)| matches!(one.body, Body::Netlink(_)) && hung_up(one));
-        for key in links.map(|(key, _)| key).collect::<Vec<usize>>() {
-            self.close_stand_in(key, false, turn);
-        }
     }
 
     /// Closes the stand-ins whose last close nobody reported.

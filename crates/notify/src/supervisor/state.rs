@@ -41,6 +41,8 @@ pub struct Supervisor {
     pub(super) workers: Workers,
     pub(super) parked: ParkedCalls,
     pub(crate) stand_ins: Slab<StandIn>,
+    /// The netlink sockets among them.
+    pub(super) links: BTreeSet<usize>,
     /// The numbers of netlink sockets.
     pub(crate) netlink_ports: Ports,
     pub(super) generation: u16,
@@ -63,7 +65,9 @@ pub struct Supervisor {
     pub(super) looked_at: Option<Instant>,
     pub(super) pidfds: Pidfds,
     /// See [`Supervisor::changed_for_others`].
-    pub(super) changed_by_call: Option<usize>,
+    pub(super) changed: BTreeSet<usize>,
+    /// They are being tried again.
+    pub(super) retries: bool,
     pub(crate) buffer: ReadBuffer,
 }
 
@@ -91,6 +95,7 @@ impl Supervisor {
             workers,
             parked: ParkedCalls::default(),
             stand_ins: Slab::new(),
+            links: BTreeSet::new(),
             netlink_ports: Ports::default(),
             generation: 0,
             by_inode: HashMap::new(),
@@ -109,7 +114,8 @@ impl Supervisor {
             next_look: Instant::now(),
             looked_at: None,
             pidfds: Pidfds::default(),
-            changed_by_call: None,
+            changed: BTreeSet::new(),
+            retries: false,
             buffer: ReadBuffer::default(),
         })
     }

@@ -125,12 +125,7 @@ fn set_timestamping(a: &mut Access<'_, '_>, flags: u32, new: bool) -> Result<(),
     if a.stream().is_ok() {
         return if flags == 0 { Ok(()) } else { Err(Errno::EINVAL) };
     }
-    // SOF_TIMESTAMPING_MASK; "if (val & SOF_TIMESTAMPING_OPT_ID_TCP && !(val & SOF_TIMESTAMPING_OPT_ID)) return -EINVAL;"; likewise OPT_STATS
-    // without OPT_TSONLY.
-    let unknown = flags & !0x7_ffff != 0;
-    let lonely_id = flags & TIMESTAMPING_OPT_ID_TCP != 0 && flags & TIMESTAMPING_OPT_ID == 0;
-    let lonely_stats = flags & TIMESTAMPING_OPT_STATS != 0 && flags & TIMESTAMPING_OPT_TSONLY == 0;
-    if unknown || lonely_id || lonely_stats {
+    if !is_timestamping(flags) {
         return Err(Errno::EINVAL);
     }
     // No interface has a clock of its own: sock_timestamping_bind_phc.
@@ -143,6 +138,15 @@ fn set_timestamping(a: &mut Access<'_, '_>, flags: u32, new: bool) -> Result<(),
     }
     (options.timestamping, options.timestamping_new) = (flags, new);
     Ok(())
+}
+
+/// Are these flags of SO_TIMESTAMPING, whose socket is no stream? SOF_TIMESTAMPING_MASK; `sock_set_timestamping`: "if (val &
+/// SOF_TIMESTAMPING_OPT_ID_TCP && !(val & SOF_TIMESTAMPING_OPT_ID)) return -EINVAL;"; likewise OPT_STATS without OPT_TSONLY.
+pub fn is_timestamping(flags: u32) -> bool {
+    let unknown = flags & !0x7_ffff != 0;
+    let lonely_id = flags & TIMESTAMPING_OPT_ID_TCP != 0 && flags & TIMESTAMPING_OPT_ID == 0;
+    let lonely_stats = flags & TIMESTAMPING_OPT_STATS != 0 && flags & TIMESTAMPING_OPT_TSONLY == 0;
+    !unknown && !lonely_id && !lonely_stats
 }
 
 /// "if (optname == SO_TIMESTAMPING_OLD || sock_flag(sk, SOCK_TSTAMP_NEW))", else zeros.

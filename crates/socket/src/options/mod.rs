@@ -26,6 +26,7 @@ use crate::errno::Errno;
 use crate::socket::{Body, Socket};
 use row::{Get, Set};
 
+pub use control::is_timestamping;
 pub(crate) use kept::{Options, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER};
 pub(crate) use reads::bytes_read;
 pub(crate) use row::Access;

@@ -1,0 +1,153 @@
+//! AF_NETLINK sockets: what `weft_netlink` answers from a node's tables.
+
+mod options;
+
+use crate::calls::Calls;
+use crate::face::{Errno, Stack};
+use crate::memory::Memory;
+use crate::socket_calls::{Message, data};
+use bytes::Bytes;
+use weft_core::control::Value;
+use weft_core::{Answer, ControlError, Instant, Op, Query, Selector, Show, Table};
+use weft_netlink::Tables;
+
+pub use options::Options;
+pub use weft_netlink::{KERNEL_NAME, Ports, Session, named};
+
+/// Most packets that wait for room in a stand-in, or for a program in virtual time: what comes then is lost, as the kernel's is (ENOBUFS).
+pub const PACKETS_MAX: usize = 65_536;
+/// With more bytes of them than this the node's answers are lost, too: one answer may be a dump, which is there as a whole.
+pub const PACKETS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest packet of a program; Linux knows SO_SNDBUF alone, which may be some MiB.
+pub const PACKET_BYTES_MAX: usize = 1024 * 1024;
+/// netlink_sendmsg: "if (len > sk->sk_sndbuf - 32) goto out;"
+const SEND_OVERHEAD_BYTES: usize = 32;
+
+/// A netlink socket, but for what waits there.
+#[derive(Debug)]
+pub struct Socket {
+    /// SOL_NETLINK, its number, its groups, and what is answered.
+    pub session: Session,
+    /// SOL_SOCKET.
+    pub options: Options,
+}
+
+impl Socket {
+    /// A fresh one among the others of a node.
+    ///
+    /// # Errors
+    /// Those of [`Session::among`].
+    pub fn new(kind: i32, protocol: i32, ports: &Ports) -> Result<Socket, Errno> {
+        let session = Session::among(kind, protocol, ports).map_err(Errno)?;
+        Ok(Socket { session, options: Options::new(ports.next_cookie()) })
+    }
+
+    /// getsockopt(2). `queued`: the memory that unread packets take.
+    ///
+    /// # Errors
+    /// EINVAL for a length that the option does not take; ENOPROTOOPT; others of SOL_SOCKET.
+    pub fn option(&self, level: i32, name: i32, length: i32, queued: usize, stack: &mut dyn Stack) -> Result<Vec<u8>, Errno> {
+        match self.session.option(level, name, length).map_err(Errno)? {
+            Some(value) => Ok(value),
+            None => self.options.get(name, length, queued, stack, &self.session.peer_name()),
+        }
+    }
+
+    /// setsockopt(2).
+    ///
+    /// # Errors
+    /// EINVAL for a length or value that the option does not take; ENOPROTOOPT; others of SOL_SOCKET.
+    pub fn set_option(&mut self, level: i32, name: i32, value: &[u8], stack: &mut dyn Stack) -> Result<(), Errno> {
+        if level == libc::SOL_SOCKET {
+            return self.options.set(name, value, stack);
+        }
+        self.session.set_option(level, name, value).map_err(Errno)
+    }
+
+    /// What a program sends, whole.
+    ///
+    /// # Errors
+    /// EMSGSIZE for more than SO_SNDBUF holds, or [`PACKET_BYTES_MAX`]; EFAULT where a part cannot be read, or [`crate::memory::LATER`].
+    pub fn gather(&self, memory: &impl Memory, message: &Message) -> Result<Bytes, Errno> {
+        let most = self.options.send_buffer().saturating_sub(SEND_OVERHEAD_BYTES).min(PACKET_BYTES_MAX);
+        if message.total > most as u64 {
+            return Err(Errno(libc::EMSGSIZE));
+        }
+        data::gather_whole(memory, message, most)
+    }
+
+    /// Is there room for a program's packet of so many bytes, with so much memory taken? netlink_attachskb: "if ((rmem == skb->truesize || rmem <=
+    /// READ_ONCE(sk->sk_rcvbuf)) && …", of the sum with the packet: the first always has.
+    pub fn has_room(&self, bytes: usize, queued: usize) -> bool {
+        queued == 0 || queued + memory_of(bytes) <= self.options.receive_buffer()
+    }
+}
+
+/// What a packet of so many bytes counts against a buffer (truesize). netlink_alloc_large_skb: alloc_skb up to NLMSG_GOODSIZE, which takes a small head
+/// (skb_small_head_cache) or a power of two, and behind that what it needs; with `struct skb_shared_info` and `struct sk_buff`.
+pub fn memory_of(bytes: usize) -> usize {
+    const SHARED_INFO: usize = 320;
+    const SK_BUFF: usize = 256;
+    const SMALL_HEAD: usize = 576;
+    const GOOD_SIZE: usize = 4096 - SHARED_INFO;
+    let data = bytes.next_multiple_of(64) + SHARED_INFO;
+    SK_BUFF
+        + match data {
+            ..=SMALL_HEAD => SMALL_HEAD,
+            _ if bytes <= GOOD_SIZE => data.next_power_of_two(),
+            _ => data,
+        }
+}
+
+/// A node's tables, as the adapters have them.
+pub struct Node<'a> {
+    /// Whose tables.
+    pub stack: &'a mut dyn Stack,
+    /// Where it counts what is not supported.
+    pub calls: &'a mut Calls,
+}
+
+impl Tables for Node<'_> {
+    fn ask(&mut self, table: Table, query: &Query) -> Answer {
+        self.stack.ask(table, query)
+    }
+    fn exec(&mut self, block: &str, procedure: &str, arguments: Value) -> Result<Value, ControlError> {
+        let op = Op::Exec { target: Selector::Name(block.to_owned()), procedure: procedure.to_owned(), arguments };
+        let value = self.stack.control(op)?;
+        Ok(value.get(block).cloned().unwrap_or(Value::Null))
+    }
+    fn show(&mut self, what: Show) -> Value {
+        self.stack.control(Op::Show(what)).unwrap_or_default()
+    }
+    fn now(&mut self) -> Instant {
+        self.stack.now()
+    }
+    fn unsupported(&mut self, what: String, errno: i32) {
+        self.calls.unsupported(what, Errno(errno));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_packets_is_what_the_kernel_counts() {
+        // As SO_MEMINFO of a receiver on Linux 6.18 says it.
+        let told = [
+            (1, 832),
+            (193, 832),
+            (640, 1280),
+            (704, 1280),
+            (705, 2304),
+            (1728, 2304),
+            (1729, 4352),
+            (3776, 4352),
+            (3777, 4416),
+            (3841, 4480),
+        ];
+        for (bytes, memory) in told.into_iter().chain([(20_000, 20_608), (60_000, 60_608), (200_000, 200_576), (212_960, 213_568)]) {
+            assert_eq!(memory_of(bytes), memory, "{bytes}");
+        }
+    }
+}
