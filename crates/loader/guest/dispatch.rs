@@ -57,7 +57,7 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
         return;
     }
     let r = &context.registers;
-    let a = [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]].map(|word| word as usize);
+    let a = calls::words_of([r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]]);
     clocks::tick(t);
     context.registers[RAX] = made(t, None, number, &a) as u64;
 }
@@ -83,7 +83,7 @@ fn preempted(t: &mut Thread, context: &mut Context) {
 /// A call of the program with the kernel's frame.
 pub fn trapped(t: &mut Thread, context: &mut Context, number: usize, after: u64) {
     let r = &context.registers;
-    let a = [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]].map(|word| word as usize);
+    let a = calls::words_of([r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]]);
     clocks::tick(t);
     if number == nr::RT_SIGRETURN {
         signal::sigreturn(t, context);
@@ -103,7 +103,7 @@ pub fn trapped(t: &mut Thread, context: &mut Context, number: usize, after: u64)
 pub fn through_gate(registers: &gate::Registers) -> Option<i64> {
     let t = block::current();
     let number = registers.number as usize;
-    let a = registers.arguments.map(|word| word as usize);
+    let a = calls::words_of(registers.arguments);
     clocks::tick(t);
     let result = made(t, None, number, &a);
     let again = signal::restarts(result) || t.saved_mask.is_some();

@@ -40,8 +40,13 @@ impl Place {
 
     /// What is there; none: nothing came since it was cleared.
     pub fn read(&self) -> Option<Notification> {
+        // A loop: `map` of so long an array stays a call of its own, with a call for each word (measured).
+        let mut words = [0; size_of::<Place>() / size_of::<u64>()];
+        for (word, place) in words.iter_mut().zip(&self.0) {
+            *word = place.load(Relaxed);
+        }
         // SAFETY: this structure is integers alone, so that any bytes make one; the sizes are equal (above).
-        let raw: libc::seccomp_notif = unsafe { std::mem::transmute(self.0.each_ref().map(|word| word.load(Relaxed))) };
+        let raw: libc::seccomp_notif = unsafe { std::mem::transmute(words) };
         let (architecture, number, arguments) = (raw.data.arch, raw.data.nr, raw.data.args);
         let instruction = raw.data.instruction_pointer;
         (raw.id != 0).then_some(Notification { id: raw.id, tid: raw.pid, architecture, number, arguments, instruction })

@@ -253,9 +253,11 @@ impl Remote {
             if !words.iter().all(|word| is_there(*word, writing)) {
                 return Some(false);
             }
-            let writable = (page..).zip(words).filter(|(_, word)| is_there(**word, true)).map(|(page, _)| page);
-            let room = LOOKED_AT_MAX - looked_at.len();
-            looked_at.extend(writable.take(room));
+            for (page, word) in (page..).zip(words) {
+                if looked_at.len() < LOOKED_AT_MAX && is_there(*word, true) {
+                    looked_at.push(page);
+                }
+            }
             page += words.len() as u64;
         }
         Some(true)

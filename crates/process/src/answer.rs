@@ -21,7 +21,7 @@ macro_rules! handlers {
     ) => {
         /// The handler that a call's row names; none: its row names none.
         fn by_row(tree: &mut Tree, asked: &Asked<'_>, outside: &mut dyn Outside) -> Option<Result<Outcome, Errno>> {
-            let words = asked.posted.arguments.map(|word| word as usize);
+            let words = calls::words_of(asked.posted.arguments);
             match asked.posted.number {
                 $($($number => Some(tree.$method(asked, calls::$name::of(&words), outside)),)?)*
                 _ => None,

@@ -41,7 +41,7 @@ impl Tree {
             let unknown = number == libc::SYS_lseek && !(libc::SEEK_SET..=libc::SEEK_HOLE).contains(&posted.int(2));
             return Err(Errno(if unknown { libc::EINVAL } else { libc::ESPIPE }));
         }
-        let words = posted.arguments.map(|word| word as usize);
+        let words = calls::words_of(posted.arguments);
         match self.objects.body(posted.inode()) {
             Some(Body::Link(_)) => {
                 let mut link = PostedLink { tree: self, outside, thread, posted, caller, full: None };

@@ -60,7 +60,7 @@ impl Tree {
 
     /// Until when nanosleep(2) or clock_nanosleep(2) would sleep.
     pub(super) fn deadline_of_sleep(&self, posted: &Posted, caller: &Caller<'_>) -> Result<Instant, Errno> {
-        let words = posted.arguments.map(|word| word as usize);
+        let words = calls::words_of(posted.arguments);
         let call = match posted.number as usize {
             calls::Nanosleep::NUMBER => as_clock_nanosleep(&calls::Nanosleep::of(&words)),
             _ => calls::ClockNanosleep::of(&words),

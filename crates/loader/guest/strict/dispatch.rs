@@ -24,7 +24,7 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
     }
     let t = block::current();
     let r = &context.registers;
-    let a = [r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]].map(|word| word as usize);
+    let a = calls::words_of([r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]]);
     let number = info.number as usize;
     t.strict.mask = context.mask;
     if info.arch != ARCH {

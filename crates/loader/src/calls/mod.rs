@@ -26,6 +26,12 @@ pub trait Call: Copy {
     fn words(&self) -> [usize; 6];
 }
 
+/// Registers, as [`Call::of`] takes them. Written out: `map` of so long an array stays a call of its own, with a call for each word.
+#[inline]
+pub fn words_of([a, b, c, d, e, f]: [u64; 6]) -> [usize; 6] {
+    [a as usize, b as usize, c as usize, d as usize, e as usize, f as usize]
+}
+
 /// An argument of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentRow {

@@ -73,7 +73,7 @@ pub(crate) enum Outcome {
 impl Call {
     /// Its arguments, as [`calls`] takes them.
     pub(super) fn words(&self) -> [usize; 6] {
-        self.arguments.map(|word| word as usize)
+        calls::words_of(self.arguments)
     }
 
     /// The descriptor that it is about.
