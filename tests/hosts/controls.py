@@ -4,7 +4,8 @@ import ctypes
 import errno
 import socket
 import struct
-import sys
+
+from answers import runs, said
 
 SOL_UDP = 17
 LENGTHS = (0, 1, 2, 4, 8, 12, 16, 20, 24)
@@ -21,24 +22,6 @@ KINDS = {"udp": (socket.SOCK_DGRAM, 0), "raw": (socket.SOCK_RAW, 253), "tcp": (s
 # Everything that asks for news of received packets: level, number.
 ASKED = [(0, 8), (0, 12), (0, 13), (0, 6), (0, 20), (41, 49), (41, 51), (41, 53), (41, 56), (41, 58), (41, 66), (41, 74), (1, 40)]
 MTU = 65536
-
-
-def said(call):
-    try:
-        return call()
-    except OSError as error:
-        return errno.errorcode[error.errno]
-
-
-def runs(pairs):
-    """The same answer of neighbours once."""
-    out = []
-    for what, answer in pairs:
-        if out and out[-1][2] == answer:
-            out[-1][1] = what
-        else:
-            out.append([what, what, answer])
-    return ", ".join(f"{first}: {answer}" if first == last else f"{first}..{last}: {answer}" for first, last, answer in out)
 
 
 def pair(family, host, kind):

@@ -7,6 +7,8 @@ import os
 import socket
 import struct
 
+from answers import runs
+
 libc = ctypes.CDLL(None, use_errno=True)
 PAGE = mmap.PAGESIZE
 PROT_NONE = 0
@@ -37,17 +39,6 @@ def call(number, *words):
     """A system call by its number: libc changes nothing."""
     result = libc.syscall(ctypes.c_long(number), *(word if isinstance(word, ctypes._SimpleCData) else ctypes.c_long(word) for word in words))
     return errno.errorcode[ctypes.get_errno()] if result < 0 else result
-
-
-def runs(pairs):
-    """The same answer of neighbours once."""
-    out = []
-    for what, answer in pairs:
-        if out and out[-1][2] == answer:
-            out[-1][1] = what
-        else:
-            out.append([what, what, answer])
-    return ", ".join(f"{first}: {answer}" if first == last else f"{first}..{last}: {answer}" for first, last, answer in out)
 
 
 class Edge:

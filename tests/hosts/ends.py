@@ -1,9 +1,10 @@
 """Values of setsockopt that end where memory does: how many bytes of each length are looked at, and what comes of less. And no pointer at all."""
 
 import ctypes
-import errno
 import mmap
 import socket
+
+from answers import coded, runs
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.setsockopt.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint]
@@ -39,21 +40,6 @@ KINDS = {
 }
 
 
-def said(result):
-    return errno.errorcode[ctypes.get_errno()] if result < 0 else str(result)
-
-
-def runs(pairs):
-    """The same answer of neighbours once."""
-    out = []
-    for what, answer in pairs:
-        if out and out[-1][2] == answer:
-            out[-1][1] = what
-        else:
-            out.append([what, what, answer])
-    return ", ".join(f"{first}: {answer}" if first == last else f"{first}..{last}: {answer}" for first, last, answer in out)
-
-
 def filled(byte):
     ctypes.memset(START, byte, 2 * PAGE)
 
@@ -66,11 +52,11 @@ def options(table, family, kind, protocol):
                 def of_length(length):
                     """EFAULT or not: what a value comes to is another script's."""
                     there = [size for size in THERE if size <= length]
-                    answers = [(size, said(libc.setsockopt(s.fileno(), level, name, END - size, length))) for size in there]
+                    answers = [(size, coded(libc.setsockopt(s.fileno(), level, name, END - size, length))) for size in there]
                     return runs((size, "EFAULT" if answer == "EFAULT" else "-") for size, answer in answers)
 
-                nulls = [said(libc.setsockopt(s.fileno(), level, name, None, length)) for length in (4, 20, 264)]
-                yield f"{level} {name}: " + runs((length, of_length(length)) for length in LENGTHS) + "; null " + " ".join(nulls)
+                nulls = [coded(libc.setsockopt(s.fileno(), level, name, None, length)) for length in (4, 20, 264)]
+                yield f"{level} {name}: " + runs((length, of_length(length)) for length in LENGTHS) + "; null " + " ".join(map(str, nulls))
 
 
 for byte, table in ((1, OPTIONS), (0, NAMES)):

@@ -1,10 +1,9 @@
 """setsockopt and getsockopt of every number of every level, with every length, on every kind of socket: what each comes to."""
 
 import ctypes
-import errno
-import os
 import socket
-import sys
+
+from answers import coded, runs
 
 libc = ctypes.CDLL(None, use_errno=True)
 # As they are: a negative length, an address that is none.
@@ -42,23 +41,8 @@ KINDS = {
 }
 
 
-def said(result):
-    return errno.errorcode[ctypes.get_errno()] if result < 0 else str(result)
-
-
-def runs(pairs):
-    """The same answer of neighbours once: `0-3 EINVAL, 4-5000 0`."""
-    out = []
-    for what, answer in pairs:
-        if out and out[-1][2] == answer:
-            out[-1][1] = what
-        else:
-            out.append([what, what, answer])
-    return ", ".join(f"{first}: {answer}" if first == last else f"{first}..{last}: {answer}" for first, last, answer in out)
-
-
 def set_option(s, level, name, value, length):
-    return said(libc.setsockopt(s.fileno(), level, name, value, length & 0xFFFFFFFF))
+    return coded(libc.setsockopt(s.fileno(), level, name, value, length & 0xFFFFFFFF))
 
 
 def get_option(s, level, name, length, room=None):
@@ -68,7 +52,7 @@ def get_option(s, level, name, length, room=None):
     told = ctypes.c_int(length)
     result = libc.getsockopt(s.fileno(), level, name, held, ctypes.byref(told))
     if result < 0:
-        return said(result)
+        return coded(result)
     if room is not None or (level, name) in DRAWN:
         return f"{told.value} bytes"
     # What lies behind the value is nobody's to write.
@@ -84,7 +68,7 @@ def rows(make, level, name):
     got = [(length, get_option(s, level, name, length)) for length in GETS]
     yield "get", runs(got)
     if any(answer not in NOT_THERE for _, answer in got):
-        yield "told nowhere", f"{get_option(s, level, name, 4, NOWHERE)} {said(libc.getsockopt(s.fileno(), level, name, NOWHERE, NOWHERE))}"
+        yield "told nowhere", f"{get_option(s, level, name, 4, NOWHERE)} {coded(libc.getsockopt(s.fileno(), level, name, NOWHERE, NOWHERE))}"
     yield "empty", get_option(s, level, name, 0, NOWHERE)
     one = (ctypes.c_ubyte * ROOM)(1)
     answers = [(length, set_option(s, level, name, one, length)) for length in SETS]

@@ -83,6 +83,7 @@ class Scripts:
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self.place.script("answers.py")
         self._linux: dict[str, list[str]] = {}
 
     def linux(self, script: str) -> list[str]:

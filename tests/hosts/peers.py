@@ -1,7 +1,6 @@
 """Netlink sockets of programs that send to each other and to the kernel: who is woken, who waits for room, whose number is whose, what is refused."""
 
 import ctypes
-import errno
 import mmap
 import os
 import select
@@ -10,6 +9,8 @@ import struct
 import sys
 import threading
 import time
+
+from answers import coded, said
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.getsockopt.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
@@ -25,17 +26,6 @@ ME = os.getpid()
 ROOM = 4 << 20
 # A call that nobody wakes ends then; what is woken takes no part of it.
 SECONDS_MAX = 60
-
-
-def said(call):
-    try:
-        return call()
-    except OSError as error:
-        return errno.errorcode.get(error.errno, error.errno)
-
-
-def coded(result):
-    return errno.errorcode[ctypes.get_errno()] if result < 0 else result
 
 
 def opened(protocol=ROUTE, bound=(0, 0)):

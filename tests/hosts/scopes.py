@@ -7,6 +7,8 @@ import socket
 import struct
 import subprocess
 
+from answers import runs, said
+
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
 SOL_IPV6 = 41
@@ -37,24 +39,6 @@ INDEX = {"-": 0, "x0": interface(0), "x1": interface(1), "none": NOBODY}
 ECHO = struct.pack("!BBHHH", 128, 0, 0, 1, 1)
 KINDS = {"udp": (socket.SOCK_DGRAM, 0, 9999), "raw": (socket.SOCK_RAW, 253, 0), "ping": (socket.SOCK_DGRAM, socket.IPPROTO_ICMPV6, 0)}
 SOURCES = ("::", "fe80::a0", "fe80::c0", "fe80::77", "::1", "fd09::1", "fd09:0::77", "ff02::1")
-
-
-def said(call):
-    try:
-        return call()
-    except OSError as error:
-        return errno.errorcode[error.errno]
-
-
-def runs(pairs):
-    """The same answer of neighbours once."""
-    out = []
-    for what, answer in pairs:
-        if out and out[-1][2] == answer:
-            out[-1][1] = what
-        else:
-            out.append([what, what, answer])
-    return ", ".join(f"{first}: {answer}" if first == last else f"{first}..{last}: {answer}" for first, last, answer in out)
 
 
 def sent(s, to, port, scope, source, index):

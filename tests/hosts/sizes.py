@@ -5,15 +5,10 @@ import itertools
 import socket
 import struct
 
+from answers import said
+
 KINDS = {"udp": (socket.SOCK_DGRAM, 0), "raw": (socket.SOCK_RAW, 253), "ping": (socket.SOCK_DGRAM, None)}
 DISCOVER = range(6)
-
-
-def said(call):
-    try:
-        return call()
-    except OSError as error:
-        return errno.errorcode[error.errno]
 
 
 def queued(s):

@@ -1,0 +1,30 @@
+"""How the scripts of options.py say what calls came to, in few words."""
+
+import ctypes
+import errno
+
+
+def said(call):
+    """What it gives, or the name of its errno."""
+    try:
+        return call()
+    except TimeoutError as error:
+        return "ETIMEDOUT" if error.errno else "TIMEOUT"
+    except OSError as error:
+        return errno.errorcode.get(error.errno, error.errno)
+
+
+def coded(result):
+    """What a function of C gave, or the name of its errno."""
+    return errno.errorcode[ctypes.get_errno()] if result < 0 else result
+
+
+def runs(pairs):
+    """The same answer of neighbours once: `0..3: EINVAL, 4..5000: 0`."""
+    out = []
+    for what, answer in pairs:
+        if out and out[-1][2] == answer:
+            out[-1][1] = what
+        else:
+            out.append([what, what, answer])
+    return ", ".join(f"{first}: {answer}" if first == last else f"{first}..{last}: {answer}" for first, last, answer in out)
