@@ -22,7 +22,9 @@ WEFT = HOSTS[1:]
 ROOT, USER = WHO = ("root", "user")
 # Nothing but the loopback.
 STACK = '[node]\nname = "hosts"\ninterfaces = "none"\n'
+ENGINES = ("inline", "queued", "threaded")
 SECONDS_MAX = 300
+FULL = bool(os.environ.get("FULL"))
 # What makes a network namespace like them: its loopback, and ICMP datagram sockets for everybody (which a mapped user cannot say).
 LINUX_SET_UP = 'ip link set lo up; (echo "0 2147483647" >/proc/sys/net/ipv4/ping_group_range) 2>/dev/null || true; exec "$@"'
 
@@ -44,7 +46,8 @@ class Place:
     def __init__(self, env: Environment) -> None:
         self.env = env
         self.weft = shutil.copy2(str(paths.weft_binary()), env.folder / "weft")
-        (env.folder / "stack.toml").write_text(STACK)
+        for engine in ENGINES:
+            (env.folder / f"{engine}.toml").write_text(f'{STACK}engine = "{engine}"\n')
         self._runs = 0
         # By itself: Python lists the folder of a script, and in this one there is more with each run.
         self.programs = env.folder / "programs"
@@ -66,7 +69,7 @@ class Place:
             alone = [paths.tool("unshare"), "--net", *(["--user", "--map-root-user"] if as_user or os.geteuid() else [])]
             words += [*alone, "sh", "-ec", LINUX_SET_UP, "sh"]
         else:
-            words += [self.weft, "run", *(["--strict"] if host == STRICT else []), "--stack", str(self.env.folder / "stack.toml"), "--"]
+            words += [self.weft, "run", *(["--strict"] if host == STRICT else []), "--stack", str(self.env.folder / f"{engine_of(host, who)}.toml"), "--"]
         return self.env.start(f"{host}-{who}{tag}", [*words, *command], XDG_RUNTIME_DIR=str(self._home()))
 
     def run(self, host: str, who: str, command: list[str], may_tell: str = "") -> Said:
@@ -105,6 +108,13 @@ class Place:
         if told := [one for one in summary["not_reproducible"] if not may_tell or may_tell not in one]:
             raise Failure(f"node, {who}: {told}")
         return Said(text, summary["hash"])
+
+
+def engine_of(host: str, who: str) -> str:
+    """Root's stack runs inline, a user's on another engine; the full form gives that one to the other adapter."""
+    if who == ROOT:
+        return "inline"
+    return "threaded" if (host == STRICT) != FULL else "queued"
 
 
 def differing(one: Said, other: Said) -> str:

@@ -156,6 +156,8 @@ impl Tree {
         }
         if !one.held && matches!(state(stack), Some(TCP_ESTABLISHED | TCP_CLOSE_WAIT)) {
             stack.shutdown(socket, libc::SHUT_RDWR).ok()?;
+            // TCP may run on another thread: its state is the one behind that.
+            stack.run();
         }
         // sk_stream_closing
         let closing = matches!(state(stack), Some(TCP_FIN_WAIT1 | TCP_LAST_ACK | TCP_CLOSING));
