@@ -16,6 +16,7 @@ use weft_intercept::memory::Memory;
 use weft_intercept::netlink::{self, Node, Session};
 use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken};
 use weft_intercept::sys::Errno;
+use weft_loader::calls::requests;
 
 impl Tree {
     /// Whoever listens from now on hears nothing of what was before.
@@ -214,8 +215,7 @@ impl Carrier for PostedLink<'_> {
         set.map(|()| true)
     }
     fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
-        // sock_ioctl: FIOSETOWN, SIOCSPGRP, FIOGETOWN, SIOCGPGRP are about the file.
-        if matches!(request, 0x8901..=0x8904) {
+        if requests::is_about_owner(request) {
             return Ok(Some(Vec::new()));
         }
         // netlink_ioctl: "try to hand this ioctl down to the NIC drivers. return -ENOIOCTLCMD;", of which dev_ioctl makes this.

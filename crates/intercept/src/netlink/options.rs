@@ -9,11 +9,11 @@ use std::time::Duration;
 use weft_core::bpf::{Program, Shared};
 use weft_core::{Answer, Frame, InterfaceIndex, Query, Table};
 use weft_socket::abi::*;
-use weft_socket::options::{is_timestamping, timeval};
+use weft_socket::options::{is_timestamping, timeval, timeval_bytes};
 
 /// net.core.rmem_default and wmem_default.
 const BUFFER_BYTES: u32 = 212_992;
-/// net.core.rmem_max and wmem_max (the default of `sockets.buffer_bytes_max`): SO_RCVBUF and SO_SNDBUF take no more.
+/// net.core.rmem_max and wmem_max (the defaults of `sockets.rmem_max` and `wmem_max`): SO_RCVBUF and SO_SNDBUF take no more.
 const BUFFER_BYTES_MAX: u32 = 4 << 20;
 /// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
 const SEND_BYTES_MIN: u32 = 4608;
@@ -155,8 +155,8 @@ impl Options {
         match name {
             SO_SNDBUF => int(self.send_buffer.cast_signed()),
             SO_RCVBUF => int(self.receive_buffer.cast_signed()),
-            SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW => Ok(told_time(self.receive_limit)),
-            SO_SNDTIMEO_OLD | SO_SNDTIMEO_NEW => Ok(told_time(self.send_limit)),
+            SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW => Ok(timeval_bytes(self.receive_limit)),
+            SO_SNDTIMEO_OLD | SO_SNDTIMEO_NEW => Ok(timeval_bytes(self.send_limit)),
             SO_ERROR | SO_ACCEPTCONN | SO_INCOMING_NAPI_ID | SO_ZEROCOPY | SO_RESERVE_MEM => int(0),
             SO_SNDLOWAT => int(1),
             SO_BPF_EXTENSIONS => int(64),
@@ -352,9 +352,4 @@ impl Times {
 fn doubled(bytes: i32, force: bool, least: u32) -> u32 {
     let bytes = if force { bytes.max(0).cast_unsigned() } else { bytes.cast_unsigned().min(BUFFER_BYTES_MAX) };
     bytes.min(i32::MAX.cast_unsigned() / 2).saturating_mul(2).max(least)
-}
-
-fn told_time(limit: Option<Duration>) -> Vec<u8> {
-    let limit = limit.unwrap_or_default();
-    [limit.as_secs(), u64::from(limit.subsec_micros())].iter().flat_map(|part| part.to_ne_bytes()).collect()
 }

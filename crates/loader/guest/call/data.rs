@@ -205,22 +205,20 @@ pub fn splice(t: &mut Thread, call: Splice) -> Answer {
 
 /// splice(2) from /dev/random and /dev/urandom.
 fn splice_random(t: &mut Thread, call: Splice) -> Answer {
+    use super::splice::{SPLICE_F_ALL, SPLICE_F_NONBLOCK, can_be_written};
     use crate::abi;
     use crate::calls::number as nr;
     use crate::channel::post;
-    const SPLICE_F_NONBLOCK: usize = 2;
-    const SPLICE_F_ALL: usize = 15;
-    const O_ACCMODE: isize = 3;
     const PIECE_BYTES: usize = 4096;
     let to = call.fd_out.0;
+    let flags = descriptor::flags(to);
     // Something else than a pipe, a place in it, or the wrong end: the kernel knows the errno, and moves nothing.
-    if call.off_out.0 != 0 || !descriptor::is_pipe(to) || descriptor::flags(to) & O_ACCMODE == 0 || call.flags.0 & !SPLICE_F_ALL != 0 {
+    if call.off_out.0 != 0 || !descriptor::is_pipe(to) || !can_be_written(flags as usize) || call.flags.0 & !SPLICE_F_ALL != 0 {
         return Ok(kernel(&call));
     }
     let count = call.len.0.min(PIECE_BYTES);
     let mut piece = [0_u8; PIECE_BYTES];
     random::bytes(t, &mut piece[..count]);
-    let flags = descriptor::flags(to);
     loop {
         descriptor::set_flags(to, flags | descriptor::NONBLOCK);
         let wrote = sys::call(nr::WRITE, &[to, piece.as_ptr() as usize, count]);

@@ -144,10 +144,6 @@ fn settled(call: &Fcntl) -> isize {
 pub fn is_of_descriptor(request: usize) -> bool {
     matches!(request, FIONBIO | FIOASYNC | 0x5451 | 0x5450)
 }
-/// FIOSETOWN, SIOCSPGRP, FIOGETOWN, SIOCGPGRP: to whom SIGIO goes, as by F_SETOWN.
-pub fn is_about_owner(request: usize) -> bool {
-    (0x8901..=0x8904).contains(&request)
-}
 const FIONBIO: usize = 0x5421;
 const FIOASYNC: usize = 0x5452;
 
@@ -171,7 +167,7 @@ pub fn ioctl(t: &mut Thread, call: Ioctl) -> Answer {
             0 => sys::write_u32(call.arg.0, 0).map(|()| 0),
             failed => Ok(failed),
         }
-    } else if kind == kind::VIRTUAL && is_about_owner(what) {
+    } else if kind == kind::VIRTUAL && requests::is_about_owner(what as u32) {
         // The owner is the file's, which the kernel has; of what the controller has, sockets alone know of it.
         match forward(t, &call, word) {
             0 => Ok(kernel(&call)),

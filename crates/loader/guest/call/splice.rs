@@ -14,9 +14,9 @@ use crate::native::{self, Patience};
 use crate::sys;
 use crate::turns::SPLICES;
 
-const SPLICE_F_NONBLOCK: usize = 2;
+pub(super) const SPLICE_F_NONBLOCK: usize = 2;
 const SPLICE_F_MORE: usize = 4;
-const SPLICE_F_ALL: usize = 15;
+pub(super) const SPLICE_F_ALL: usize = 15;
 const MSG_MORE: usize = 0x8000;
 const POLLIN: u16 = 1;
 const POLLOUT: u16 = 4;
@@ -43,7 +43,7 @@ fn file_flags(fd: usize) -> Result<usize, isize> {
 fn can_be_read(flags: usize) -> bool {
     flags & O_ACCMODE != O_WRONLY
 }
-fn can_be_written(flags: usize) -> bool {
+pub(super) fn can_be_written(flags: usize) -> bool {
     flags & O_ACCMODE != O_RDONLY
 }
 

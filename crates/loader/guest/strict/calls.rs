@@ -4,7 +4,7 @@ use super::descriptors::{can_open, drop_made, hand};
 use super::thread as strict_thread;
 use crate::abi::kind;
 use crate::block::Thread;
-use crate::call::descriptors::{copied, is_about_owner, is_of_descriptor};
+use crate::call::descriptors::{copied, is_of_descriptor};
 use crate::call::positions::{RWF_NOWAIT, RWF_SUPPORTED, WHERE_IT_STANDS, as_recvmsg, as_sendmsg};
 use crate::call::{data, files};
 use crate::calls::*;
@@ -157,11 +157,12 @@ pub fn fcntl(t: &mut Thread, call: Fcntl) -> Option<Answer> {
 /// ioctl(2)
 pub fn ioctl(t: &mut Thread, call: Ioctl) -> Option<Answer> {
     let what = call.cmd.0 as u32 as usize;
-    let interfaces = requests::is_about_interfaces(call.cmd.get() as u32);
+    let request = call.cmd.get() as u32;
+    let interfaces = requests::is_about_interfaces(request);
     let word = descriptor::word(t, call.fd.0);
     let ours = descriptor::kind_of(word) == kind::VIRTUAL || interfaces && descriptor::is_socket(call.fd.0);
     // The owner of a socket's file is the kernel's affair, as by fcntl(2).
-    (ours && !is_of_descriptor(what) && !is_about_owner(what)).then(|| Ok(forward(t, &call, word)))
+    (ours && !is_of_descriptor(what) && !requests::is_about_owner(request)).then(|| Ok(forward(t, &call, word)))
 }
 
 /// sendfile(2)

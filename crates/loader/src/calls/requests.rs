@@ -15,6 +15,11 @@ pub fn is_about_interfaces(request: u32) -> bool {
     (INTERFACES.contains(&request) || WIRELESS.contains(&request)) && request != SIOCOUTQNSD
 }
 
+/// FIOSETOWN, SIOCSPGRP, FIOGETOWN, SIOCGPGRP: to whom SIGIO goes, which is the file's affair, as by F_SETOWN (`sock_ioctl`).
+pub fn is_about_owner(request: u32) -> bool {
+    (0x8901..=0x8904).contains(&request)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,6 +33,7 @@ mod tests {
         // FIOSETOWN, SIOCATMARK, SIOCGSTAMP, SIOCOUTQNSD, FIONREAD
         for request in [0x8901, 0x8905, 0x8906, SIOCOUTQNSD, 0x541b, 0x8a00] {
             assert!(!is_about_interfaces(request), "{request:#x}");
+            assert_eq!(is_about_owner(request), request == 0x8901, "{request:#x}");
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use kept::{Options, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER};
 pub(crate) use reads::bytes_read;
 pub(crate) use row::Access;
 pub use row::{Applies, OptionRow};
-pub use socket::timeval;
+pub use socket::{timeval, timeval_bytes};
 
 /// All rows of all levels.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {

@@ -46,10 +46,7 @@ macro_rules! timeout_row {
             stringify!($name),
             Any,
             Set::Bytes(|a, v| Ok(a.options()?.$field = timeval(v)?)),
-            Get::Bytes(|a, _| {
-                let time = a.options()?.$field.unwrap_or_default();
-                Ok([time.as_secs(), u64::from(time.subsec_micros())].iter().flat_map(|part| part.to_ne_bytes()).collect())
-            }),
+            Get::Bytes(|a, _| Ok(timeval_bytes(a.options()?.$field))),
         )
     };
 }
@@ -425,6 +422,12 @@ fn set_low_water(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     };
     socket.options.receive_low_water = value.min(cap).max(1);
     Ok(())
+}
+
+/// The `struct timeval` of such a limit (`sock_get_timeout`).
+pub fn timeval_bytes(limit: Option<Duration>) -> Vec<u8> {
+    let limit = limit.unwrap_or_default();
+    [limit.as_secs(), u64::from(limit.subsec_micros())].iter().flat_map(|part| part.to_ne_bytes()).collect()
 }
 
 /// SO_RCVTIMEO and SO_SNDTIMEO, by `sock_set_timeout`: negative seconds mean "do not wait" (zero here), zero "for ever" (none).
