@@ -36,14 +36,27 @@ class Process:
                 argv, cwd=cwd or folder, env=environment, stdin=source, stdout=out, stderr=err, start_new_session=True,
             )
         self.pid = self._popen.pid
+        # Its group has no member any more: from then on the number may be anybody's.
+        self._group_is_gone = False
 
     @property
     def running(self) -> bool:
-        return self._popen.poll() is None
+        return self.status is None
 
     @property
     def status(self) -> int | None:
-        return self._popen.poll()
+        return self._seen(self._popen.poll())
+
+    def _seen(self, status: int | None) -> int | None:
+        """Looks, as soon as it has ended, whether it has left others in its group, who keep the number taken."""
+        if status is not None and not self._group_is_gone:
+            try:
+                os.killpg(self.pid, 0)
+            except ProcessLookupError:
+                self._group_is_gone = True
+            except PermissionError:
+                pass
+        return status
 
     @property
     def stdout(self) -> str:
@@ -57,7 +70,7 @@ class Process:
         """The exit status; Failure when the watchdog ends first (the process goes on running)."""
         timeout_s *= PATIENCE
         try:
-            return self._popen.wait(timeout_s)
+            return self._seen(self._popen.wait(timeout_s))
         except subprocess.TimeoutExpired:
             raise Failure(f"{self.name} still ran after {timeout_s:g} s") from None
 
@@ -80,6 +93,8 @@ class Process:
         return next(line for line in self.stdout.splitlines() if text in line)
 
     def kill_group(self, number: int) -> None:
+        if self._group_is_gone:
+            return
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
@@ -89,11 +104,11 @@ class Process:
         """Ends the whole process group: SIGTERM, and SIGKILL after `grace_s`. Returns the exit status."""
         self.kill_group(signal.SIGTERM)
         try:
-            self._popen.wait(grace_s)
+            self._seen(self._popen.wait(grace_s))
         except subprocess.TimeoutExpired:
             pass
         self.kill_group(signal.SIGKILL)
-        return self._popen.wait()
+        return self._seen(self._popen.wait())
 
     def describe(self, lines: int = LINES_SHOWN) -> str:
         """Name, state and last lines of output, for a failure's text."""

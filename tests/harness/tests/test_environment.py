@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from harness import namespaces, paths
 from harness.environment import Environment, Snapshot
@@ -42,6 +44,29 @@ class Environments(unittest.TestCase):
                 ns = env.namespace("a")
                 env.run("escape", ["sh", "-c", "setsid sleep 601 & sleep 0.1"], ns)
         self.assertEqual(before.new_since(), [])
+
+    def test_the_number_of_a_group_that_is_gone_is_never_signalled(self) -> None:
+        # It may be another group's by then: with 32,768 numbers (kernel.pid_max) a whole run gives each out several times.
+        with Environment() as env:
+            ways = {"wait": lambda one: one.wait(15), "status": lambda one: one.wait_for(lambda: not one.running, "over")}
+            for name, over in ways.items():
+                process = env.start(name, ["true"])
+                over(process)
+                with mock.patch("os.killpg") as killpg:
+                    process.stop()
+                killpg.assert_not_called()
+
+    def test_what_is_left_of_a_group_is_ended_with_it(self) -> None:
+        with Environment() as env:
+            process = env.start("leaves", ["sh", "-c", "sleep 602 >/dev/null 2>&1 & echo $!"])
+            process.wait(15)
+            left = int(process.stdout)
+            os.kill(left, 0)
+            process.stop()
+            deadline = time.monotonic() + 15
+            while namespaces._state(left) in "RSD" and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertNotIn(namespaces._state(left), "RSD")
 
     def test_a_crashed_run_is_swept(self) -> None:
         crashed = subprocess.run([sys.executable, "-c", CRASH], cwd=paths.TESTS, capture_output=True, text=True)
