@@ -39,6 +39,10 @@ impl Carrier for TrappedSocket<'_, '_> {
     fn has_waited(&self) -> bool {
         self.call.held.is_some()
     }
+    /// What is shut has an end for each message, and no message to wait for.
+    fn waits_between(&self) -> bool {
+        self.s.stand_ins.get(self.key).is_some_and(|one| one.shut_read)
+    }
 
     fn bind(&mut self, name: &[u8]) -> Result<(), Errno> {
         address::bind(self, name)

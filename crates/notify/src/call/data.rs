@@ -17,6 +17,7 @@ use std::time::Duration;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::socket_calls;
+use weft_intercept::socket_calls::Carrier;
 use weft_intercept::socket_calls::data::{DATAGRAM_BYTES_MAX, Several, gather};
 use weft_intercept::socket_calls::message::{MESSAGES_MAX, Message, TCP_INQ, Taken, joined};
 use weft_loader::calls;
@@ -153,7 +154,8 @@ pub(super) fn recvmmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, ask
     {
         return Ok(outcome);
     }
-    let taken = match socket_calls::data::receive_several(&mut c, asked, None)? {
+    let limit = timeout.filter(|_| c.waits_between());
+    let taken = match socket_calls::data::receive_several(&mut c, asked, limit)? {
         Several::Messages(taken) => taken,
         Several::Ended(outcome) => return Ok(outcome),
     };
