@@ -1,6 +1,6 @@
 """A thread or a process waits, another does something: on each host what the call comes to on Linux, or a row of docs/compatibility.md.
 
-`waits.c` has the matrix, `waits.toml` the cells that differ. A cell that differs is asked six times, by itself and on both hosts: chance is no judgement.
+`waiting/` has the matrix, `waits.toml` the cells that differ. A cell that differs is asked six times, by itself and on both hosts: chance is no judgement.
 Short form: threads over IPv4, processes over IPv6. FULL=1: both over both, twenty times beside busy loops, as root and as a user. WRITE=1 writes docs/waits.md.
 """
 
@@ -74,7 +74,7 @@ class Matrix:
 
     def ask(self, host: str, who: str, *cell: str) -> Cells:
         """All cells, or one."""
-        program = self.place.compiled("waits.c")
+        program = self.place.compiled("waiting/waits.c")
         words = [[program, str(PATIENCE_MS), *cell]] if cell else [[program, str(PATIENCE_MS), "-", "-", "-", *form] for form in FORMS]
         script = "; ".join(" ".join(f"'{word}'" for word in command) for command in words)
         return parse(self.place.run(host, who, ["sh", "-c", script]).text)
@@ -131,7 +131,7 @@ class Matrix:
             PAGE.write_text(text)
         there = set(re.findall(r"^\| `(\S+)` \|", PAGE.read_text(), re.M))
         if there != set(re.findall(r"^\| `(\S+)` \|", text, re.M)):
-            raise Failure("docs/waits.md has other causes than waits.c: WRITE=1 make test-waits")
+            raise Failure("docs/waits.md has other causes than waiting/waits.c: WRITE=1 make test-waits")
         return f"{len(there)} causes"
 
 
