@@ -458,6 +458,8 @@ echo 7 > tcp_available_congestion_control; echo $?; echo 1 > route/flush; echo $
 net=/proc/sys/net; put() { for pair; do echo ${pair#*=} > $net/${pair%=*}; done; }
 put core/rmem_max=8388608 core/rmem_default=300000 core/wmem_max=1048576 core/wmem_default=200000 core/netdev_max_backlog=5000 core/default_qdisc=fq
 put ipv4/neigh/default/gc_thresh1=1024 ipv4/neigh/default/gc_thresh2=2048 ipv4/neigh/default/gc_thresh3=4096
+sysctl -w net.core.rmem_max=8388609 net.core.netdev_max_backlog=5001 net.ipv4.conf.eth0.forwarding=1 net.ipv6.conf.eth0.forwarding=0 net.core.nothing=1; sysctl net.core.wmem_max
+cd $net/core; cat wmem_default; stat -c '%a %F %u' rmem_max /proc/sys/net/core/default_qdisc ../ipv4/conf/eth0 ./wmem_max; for name in rmem_max nothing; do test -w $name; echo $?; done; cat ./netdev_budget nothing
 for name in core/rmem_max core/netdev_max_backlog core/default_qdisc ipv4/neigh/default/gc_thresh2 ipv4/neigh/default/gc_thresh3; do cat $net/$name; done
 python3 -c "
 import socket
@@ -491,12 +493,25 @@ cubic
 1
 6000 60000 800000
 b
-8388608
-5000
+net.core.rmem_max = 8388609
+net.core.netdev_max_backlog = 5001
+net.ipv4.conf.eth0.forwarding = 1
+net.ipv6.conf.eth0.forwarding = 0
+net.core.wmem_max = 1048576
+200000
+644 regular empty file 0
+644 regular empty file 0
+555 directory 0
+644 regular empty file 0
+0
+1
+300
+8388609
+5001
 fq
 2048
 4096
-300000 16777216
+300000 16777218
 200000 2097152
 IcmpInErrors 0
 Ip6OutNoRoutes 0

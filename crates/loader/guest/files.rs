@@ -56,14 +56,17 @@ pub fn plain_stat(at: usize) -> Result<(), isize> {
     sys::write_u64(at + 64, sys::read_u64(at + 48)?.div_ceil(4096) * 8)
 }
 
+/// The device in `struct statx` at an address, as st_dev has it (new_encode_dev): the two calls must agree.
+pub fn device_of_statx(at: usize) -> Result<u64, isize> {
+    let (major, minor) = (u64::from(sys::read_u32(at + 136)?), u64::from(sys::read_u32(at + 140)?));
+    Ok(minor & 0xff | major << 8 | (minor & !0xff) << 12)
+}
+
 /// `struct statx` at an address: the same.
 pub fn plain_statx(at: usize) -> Result<(), isize> {
     const FOLDER: u32 = 0o040_000;
-    let (major, minor) = (u64::from(sys::read_u32(at + 136)?), u64::from(sys::read_u32(at + 140)?));
     let inode = sys::read_u64(at + 32)?;
-    // As st_dev has it (new_encode_dev): the two calls must agree.
-    let device = minor & 0xff | major << 8 | (minor & !0xff) << 12;
-    let number = number(inode, device);
+    let number = number(inode, device_of_statx(at)?);
     sys::write_u64(at + 32, number)?;
     let [user, group] = owner(number);
     sys::write_u32(at + 20, user)?;

@@ -80,8 +80,83 @@ fn ask(t: &mut Thread, path: &[u8], flags: usize, there: bool) -> Option<isize> 
     }
 }
 
+/// Settings of the node's, many of which the kernel has no file for here: it has those of one empty network.
+const SETTINGS: &[u8] = b"/proc/sys/net/";
+/// What is as these are: a file that root may write, and a folder.
+const LIKE_A_SETTING: &CStr = c"/proc/sys/net/core/somaxconn";
+const LIKE_A_FOLDER: &CStr = c"/proc/sys/net/ipv4/conf/lo";
+
+/// The whole path of what may be a setting, and its length; None: it is none, or longer than any.
+fn setting(folder: usize, at: usize) -> Option<([u8; PATH_BYTES], usize)> {
+    let mut text = [0_u8; PATH_BYTES];
+    let path = sys::copy_string(at, &mut text).ok().filter(|path| !path.is_empty())?;
+    let mut whole = [0_u8; PATH_BYTES];
+    let mut length = 0;
+    if path[0] != b'/' {
+        length = if folder as i32 == sys::AT_FDCWD as i32 {
+            // With the zero at its end.
+            sys::call(nr::GETCWD, &[whole.as_mut_ptr() as usize, PATH_BYTES]) - 1
+        } else {
+            crate::descriptor::target(folder, &mut whole)
+        };
+        let there = usize::try_from(length).ok().filter(|length| *length < PATH_BYTES)?;
+        // The folder itself has no slash at its end.
+        if !whole[..there].starts_with(&SETTINGS[..SETTINGS.len() - 1]) {
+            return None;
+        }
+        whole[there] = b'/';
+        length += 1;
+    }
+    let mut length = length as usize;
+    let mut path = path;
+    loop {
+        if let Some(rest) = path.strip_prefix(b"./") {
+            path = rest;
+        } else if let Some(rest) = path.strip_prefix(b"../") {
+            path = rest;
+            length = whole[..length.saturating_sub(1)].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        } else {
+            break;
+        }
+    }
+    whole.get_mut(length..length + path.len())?.copy_from_slice(path);
+    let whole_length = length + path.len();
+    whole[..whole_length].starts_with(SETTINGS).then_some((whole, whole_length))
+}
+
+/// Asks about a path. What is a setting of the node's is as LIKE_A_SETTING: the kernel has no such file, or lets nobody write to it. `ask`: the call, of a folder
+/// and a path; `is_of_proc`: what it has found is below /proc.
+pub fn asked(t: &mut Thread, folder: usize, path: usize, ask: &dyn Fn(usize, usize) -> isize, is_of_proc: &dyn Fn() -> bool) -> isize {
+    if header().real_start.load(Relaxed) == 0 {
+        return ask(folder, path);
+    }
+    let result = ask(folder, path);
+    let looks = matches!(result, sys::ENOENT | sys::EACCES) || result == 0 && is_of_proc();
+    let whole = if looks { setting(folder, path) } else { None };
+    let Some((whole, length)) = whole else { return result };
+    let from = whole.as_ptr() as usize;
+    let mut copies = Copies::new(t.channel);
+    copies.add(from, length);
+    match exchange(t, abi::SAID, &[from as u64, length as u64, 0, 0, abi::ASKS]) {
+        abi::IS_FILE => ask(sys::AT_FDCWD, LIKE_A_SETTING.as_ptr() as usize),
+        abi::IS_FOLDER => ask(sys::AT_FDCWD, LIKE_A_FOLDER.as_ptr() as usize),
+        _ => result,
+    }
+}
+
+/// Opens a setting by a path from a folder, where the kernel has none; None: it is none.
+pub fn opened_from(t: &mut Thread, folder: usize, path: usize, flags: usize) -> Option<isize> {
+    let (whole, length) = setting(folder, path).filter(|_| header().real_start.load(Relaxed) != 0)?;
+    ask(t, &whole[..length], flags, false)
+}
+
 /// The device number of /proc; 0: not looked up yet.
 static mut DEVICE: u64 = 0;
+
+/// Where it is in a structure that a call has filled.
+pub fn is_device(read: impl FnOnce() -> Result<u64, isize>) -> bool {
+    read().is_ok_and(|found| found == device())
+}
 
 fn device() -> u64 {
     // SAFETY: one thread runs at a time.

@@ -749,6 +749,12 @@ pub const TERMINAL: u64 = 0x1010;
 pub const EXEC_FAILED: u64 = 0x100f;
 /// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], an errno, or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
+/// Last argument of [`SAID`]: nothing is opened; the answer is 0, [`IS_FILE`] or [`IS_FOLDER`].
+pub const ASKS: u64 = 2;
+/// Answer to [`ASKS`]: the node has a setting of this name.
+pub const IS_FILE: i64 = 1;
+/// Answer to [`ASKS`]: the node has settings below this name.
+pub const IS_FOLDER: i64 = 2;
 /// A program wants to write in a folder of the host's over which nothing is laid yet.
 pub const LAYERS: u64 = 0x1021;
 

@@ -9,6 +9,7 @@ use super::machine::{self, Moment};
 use super::object::Body;
 use super::outcome::Outcome;
 use super::outside::Outside;
+use super::settings::There;
 use super::standard_files;
 use super::state::{Process, State};
 use super::tree::Tree;
@@ -49,7 +50,8 @@ fn descriptor(outer: u32, number: &str) -> Option<String> {
 }
 
 impl Tree {
-    /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it, whether it writes). 0: it is the kernel's.
+    /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it, whether it writes). 0: it is the kernel's. Or it asks whether the
+    /// node has a setting of that name ([`abi::ASKS`]): 0, [`abi::IS_FILE`] or [`abi::IS_FOLDER`].
     ///
     /// # Errors
     /// EACCES: a setting of the node's may not be written, or not by this user; EFAULT.
@@ -63,7 +65,16 @@ impl Tree {
         let mut path = vec![0; (posted.arguments[1] as usize).min(PATH_BYTES_MAX)];
         caller.read(posted.arguments[0], &mut path)?;
         let (close_on_exec, there) = (posted.arguments[2] != 0, posted.arguments[3] != 0);
-        if let Some(name) = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"))
+        let setting = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"));
+        if posted.arguments[4] == abi::ASKS {
+            let found = setting.and_then(|name| settings::is_there(name, outside));
+            return Ok(Outcome::Done(match found {
+                None => 0,
+                Some(There::File) => abi::IS_FILE,
+                Some(There::Folder) => abi::IS_FOLDER,
+            }));
+        }
+        if let Some(name) = setting
             && posted.arguments[4] != 0
         {
             let name = &settings::known_as(name, outside);

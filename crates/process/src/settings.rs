@@ -84,6 +84,13 @@ impl Row {
     }
 }
 
+/// What a name below /proc/sys/net stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum There {
+    File,
+    Folder,
+}
+
 /// Every congestion control that there is.
 const CONGESTION_CONTROLS: &str = "reno cubic bbr\n";
 /// What cannot be set, and whether it can be opened for writing all the same.
@@ -97,7 +104,7 @@ fn of_interface(name: &str) -> Option<(&str, String)> {
     let (family, rest) = name.split_once("/conf/")?;
     let (interface, setting) = rest.split_once('/')?;
     let whole = format!("{family}/conf/all/{setting}");
-    let known = find(&whole).is_some() || KEPT.iter().any(|(name, _)| *name == whole);
+    let known = find(&whole).is_some() || KEPT.iter().any(|(name, ..)| *name == whole);
     (interface != "all" && matches!(family, "ipv4" | "ipv6") && known).then_some((interface, whole))
 }
 
@@ -109,10 +116,19 @@ pub(super) fn known_as(name: &str, outside: &mut dyn Outside) -> String {
     if there { whole } else { name.to_owned() }
 }
 
+/// Is there such a file below /proc/sys/net, or such a folder, of the node's: of one of its interfaces?
+pub(super) fn is_there(name: &str, outside: &mut dyn Outside) -> Option<There> {
+    let is_file = |name: &str| is_writable(name, false).is_some();
+    if is_file(&known_as(name, outside)) {
+        return Some(There::File);
+    }
+    (name.contains("/conf/") && is_file(&known_as(&format!("{name}/forwarding"), outside))).then_some(There::Folder)
+}
+
 /// May root open a file below /proc/sys/net for writing? `there`: the kernel has opened one of that name. None: the kernel is to say what it is.
 pub(super) fn is_writable(name: &str, there: bool) -> Option<bool> {
     let fixed = FIXED.iter().find(|(known, ..)| *known == name).map(|(.., writable)| *writable);
-    let known = || find(name).is_some() || KEPT.iter().any(|(kept, _)| *kept == name);
+    let known = || find(name).is_some() || KEPT.iter().any(|(kept, ..)| *kept == name);
     fixed.or_else(|| (there || known()).then_some(true))
 }
 
@@ -123,6 +139,9 @@ pub(super) fn read(name: &str, written: &BTreeMap<&str, String>, outside: &mut d
     }
     if let Some((_, text, _)) = FIXED.iter().find(|(known, ..)| *known == name) {
         return Some((*text).to_owned());
+    }
+    if let Some((.., shown)) = KEPT.iter().find(|(known, ..)| *known == name) {
+        return Some(format!("{shown}\n"));
     }
     let (_, form, parameters) = SETTINGS.iter().find(|(known, ..)| *known == name)?;
     let values: Option<Vec<String>> = parameters.iter().map(|(block, name)| shown(*form, &get(outside, block, name)?)).collect();
@@ -172,7 +191,7 @@ fn meant(form: Form, text: &str) -> Option<Value> {
 }
 
 /// What is shown of a line that changes nothing.
-fn keep(kind: Kept, line: &[u8]) -> Result<String, Errno> {
+fn keep(kind: Kept, only: &str, line: &[u8]) -> Result<String, Errno> {
     let invalid = Errno(libc::EINVAL);
     if kind == Kept::Name {
         let word: String = line.iter().take_while(|byte| !matches!(byte, 0 | b'\n')).map(|byte| char::from(*byte)).collect();
@@ -182,7 +201,7 @@ fn keep(kind: Kept, line: &[u8]) -> Result<String, Errno> {
     }
     let said = parse(Form::Number, line, 1);
     let number = said.values.first().filter(|_| !said.wrong).ok_or(invalid)?.to_string();
-    if matches!(kind, Kept::Only(value) if value != number) { Err(invalid) } else { Ok(number) }
+    if kind == Kept::Only && number != only { Err(invalid) } else { Ok(number) }
 }
 
 /// Its two values are taken together (net/ipv4/sysctl_net_ipv4.c, ipv4_local_port_range); of other lines those before a wrong one stay.
@@ -319,9 +338,9 @@ impl Tree {
         }
         let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
         caller.read(address, &mut text)?;
-        let kept = KEPT.iter().find(|(known, _)| *known == name);
+        let kept = KEPT.iter().find(|(known, ..)| *known == name);
         let done = match kept {
-            Some((name, kind)) => keep(*kind, &text).map(|line| {
+            Some((name, kind, only)) => keep(*kind, only, &text).map(|line| {
                 self.settings_written.insert(name, line);
                 text.len()
             }),
@@ -481,9 +500,12 @@ mod tests {
         assert_eq!(meant(Form::Pages, "2"), Some(json!(8192)));
         assert_eq!(meant(Form::Flag, "yes"), None);
         assert_eq!(["0", "2", "1"].map(|text| meant(Form::On(2), text)), [Some(json!(false)), Some(json!(true)), None]);
-        assert_eq!((keep(Kept::Numbers, b" 5000\n"), keep(Kept::Numbers, b"much")), (Ok("5000".to_owned()), Err(Errno(libc::EINVAL))));
-        assert_eq!((keep(Kept::Only("1"), b"1"), keep(Kept::Only("1"), b"0")), (Ok("1".to_owned()), Err(Errno(libc::EINVAL))));
-        assert_eq!((keep(Kept::Name, b"fq\n"), keep(Kept::Name, b"a/b")), (Ok("fq".to_owned()), Err(Errno(libc::ENOENT))));
+        assert_eq!(
+            (keep(Kept::Numbers, "", b" 5000\n"), keep(Kept::Numbers, "", b"much")),
+            (Ok("5000".to_owned()), Err(Errno(libc::EINVAL)))
+        );
+        assert_eq!((keep(Kept::Only, "1", b"1"), keep(Kept::Only, "1", b"0")), (Ok("1".to_owned()), Err(Errno(libc::EINVAL))));
+        assert_eq!((keep(Kept::Name, "", b"fq\n"), keep(Kept::Name, "", b"a/b")), (Ok("fq".to_owned()), Err(Errno(libc::ENOENT))));
         let line = |name: &str, line: &str| find(name).and_then(|row| row.assignments(line));
         assert_eq!(line("ipv4/tcp_fin_timeout", "30"), Some(vec!["tcp.fin_timeout=30s".to_owned()]));
         assert_eq!(line("ipv4/tcp_rmem", "4096\t8192"), Some(vec!["tcp.rmem_min=4096".to_owned(), "tcp.rmem_default=8192".to_owned()]));
@@ -493,7 +515,7 @@ mod tests {
         listed.sort_unstable();
         there.sort_unstable();
         assert_eq!(listed, there, "the congestion controls that tcp has");
-        let kept = KEPT.iter().map(|(name, _)| *name);
+        let kept = KEPT.iter().map(|(name, ..)| *name);
         let mut known: Vec<&str> = names().chain(FIXED.iter().map(|(name, ..)| *name)).chain(kept).collect();
         known.sort_unstable();
         assert!(known.windows(2).all(|two| two[0] != two[1]), "a name stands twice: {known:?}");

@@ -96,7 +96,8 @@ fn opening(t: &mut Thread, number: usize, folder: usize, path: Path, flags: usiz
         return Ok(fd);
     }
     let path = path_of(t, path).0;
-    Ok(opening_path(t, number, folder, path, flags, open))
+    let fd = opening_path(t, number, folder, path, flags, open);
+    if fd == sys::ENOENT { Ok(proc::opened_from(t, folder, path, flags).unwrap_or(fd)) } else { Ok(fd) }
 }
 
 /// The same, of this very path.
@@ -170,19 +171,21 @@ fn has_writer(fd: usize) -> bool {
 
 /// readlink(2)
 pub fn readlink(t: &mut Thread, call: Readlink) -> Answer {
-    let read = |buf, bufsiz| by_kernel(&Readlink { buf: Address(buf), bufsiz: Int(bufsiz), ..call });
+    let read = |_, path, buf, bufsiz| by_kernel(&Readlink { path: Path(path), buf: Address(buf), bufsiz: Int(bufsiz) });
     link(t, sys::AT_FDCWD, call.path, call.buf, call.bufsiz, &read)
 }
 
 /// readlinkat(2)
 pub fn readlinkat(t: &mut Thread, call: Readlinkat) -> Answer {
-    let read = |buf, bufsiz| by_kernel(&Readlinkat { buf: Address(buf), bufsiz: Int(bufsiz), ..call });
+    let read = |folder, path, buf, bufsiz| by_kernel(&Readlinkat { dfd: Dir(folder), pathname: Path(path), buf: Address(buf), bufsiz: Int(bufsiz) });
     link(t, call.dfd.0, call.pathname, call.buf, call.bufsiz, &read)
 }
 
-fn link(t: &Thread, folder: usize, path: Path, buf: Address, bufsiz: Int, read: &dyn Fn(usize, usize) -> isize) -> Answer {
+/// `read`: the call of a folder and a path, with room and its length.
+fn link(t: &mut Thread, folder: usize, path: Path, buf: Address, bufsiz: Int, read: &dyn Fn(usize, usize, usize, usize) -> isize) -> Answer {
     let Some(process) = proc::whose_executable(t, path.0) else {
-        let result = read(buf.0, bufsiz.0);
+        let result = proc::asked(t, folder, path.0, &|folder, path| read(folder, path, buf.0, bufsiz.0), &|| false);
+        let read = &|buf, bufsiz| read(folder, path.0, buf, bufsiz);
         return if result > 0 {
             proc::plain_link(folder, path.0, [buf.0, bufsiz.0], result as usize, read).map(|length| length as isize)
         } else {
@@ -203,7 +206,9 @@ fn or_executable(t: &Thread, path: Path) -> Path {
 
 /// stat(2)
 pub fn stat(t: &mut Thread, call: Stat) -> Answer {
-    told(by_kernel(&Stat { filename: or_executable(t, call.filename), ..call }), call.statbuf.0)
+    let path = or_executable(t, call.filename).0;
+    let ask = |_, path| by_kernel(&Stat { filename: Path(path), ..call });
+    told(proc::asked(t, sys::AT_FDCWD, path, &ask, &|| is_of_proc(call.statbuf.0)), call.statbuf.0)
 }
 
 /// fstat(2)
@@ -212,14 +217,21 @@ pub fn fstat(_: &mut Thread, call: Fstat) -> Answer {
 }
 
 /// lstat(2)
-pub fn lstat(_: &mut Thread, call: Lstat) -> Answer {
-    told(by_kernel(&call), call.statbuf.0)
+pub fn lstat(t: &mut Thread, call: Lstat) -> Answer {
+    let ask = |_, path| by_kernel(&Lstat { filename: Path(path), ..call });
+    told(proc::asked(t, sys::AT_FDCWD, call.filename.0, &ask, &|| is_of_proc(call.statbuf.0)), call.statbuf.0)
 }
 
 /// newfstatat(2)
 pub fn newfstatat(t: &mut Thread, call: Newfstatat) -> Answer {
     let filename = if call.flag.0 & AT_SYMLINK_NOFOLLOW == 0 { or_executable(t, call.filename) } else { call.filename };
-    told(by_kernel(&Newfstatat { filename, ..call }), call.statbuf.0)
+    let ask = |folder, path| by_kernel(&Newfstatat { dfd: Dir(folder), filename: Path(path), ..call });
+    told(proc::asked(t, call.dfd.0, filename.0, &ask, &|| is_of_proc(call.statbuf.0)), call.statbuf.0)
+}
+
+/// Is what `struct stat` at an address tells of below /proc?
+fn is_of_proc(at: usize) -> bool {
+    proc::is_device(|| sys::read_u64(at))
 }
 
 /// What `struct stat` at an address says that depends on the host: whose a file is, and when it was written (see `times`).
@@ -236,7 +248,8 @@ fn told(result: isize, at: usize) -> Answer {
 /// statx(2)
 pub fn statx(t: &mut Thread, call: Statx) -> Answer {
     let filename = if call.flags.0 & AT_SYMLINK_NOFOLLOW == 0 { or_executable(t, call.filename) } else { call.filename };
-    let result = by_kernel(&Statx { filename, ..call });
+    let ask = |folder, path| by_kernel(&Statx { dfd: Dir(folder), filename: Path(path), ..call });
+    let result = proc::asked(t, call.dfd.0, filename.0, &ask, &|| proc::is_device(|| files::device_of_statx(call.buffer.0)));
     if result < 0 || !is_own_machine() {
         return Ok(result);
     }
@@ -245,6 +258,23 @@ pub fn statx(t: &mut Thread, call: Statx) -> Answer {
     files::plain_statx(at)?;
     let places = Places { accessed: at + 0x40, written: at + 0x70, changed: at + 0x60, made: at + 0x50 };
     times::show(&places, sys::read_u32(at + 28)?).map(|()| result)
+}
+
+/// access(2)
+pub fn access(t: &mut Thread, call: Access) -> isize {
+    proc::asked(t, sys::AT_FDCWD, call.filename.0, &|_, path| by_kernel(&Access { filename: Path(path), ..call }), &|| false)
+}
+
+/// faccessat(2)
+pub fn faccessat(t: &mut Thread, call: Faccessat) -> isize {
+    let ask = |folder, path| by_kernel(&Faccessat { dfd: Dir(folder), filename: Path(path), ..call });
+    proc::asked(t, call.dfd.0, call.filename.0, &ask, &|| false)
+}
+
+/// faccessat2(2)
+pub fn faccessat2(t: &mut Thread, call: Faccessat2) -> isize {
+    let ask = |folder, path| by_kernel(&Faccessat2 { dfd: Dir(folder), filename: Path(path), ..call });
+    proc::asked(t, call.dfd.0, call.filename.0, &ask, &|| false)
 }
 
 /// statfs(2)

@@ -49,7 +49,7 @@ macro_rules! for_each_call {
             18 PWRITE64 Pwrite64(fd: Fd, buf: InBytes, count: Size, pos: Long): program(positions::pwrite64);
             19 READV Readv(fd: Fd, vec: In<kernel::IoVecs>, vlen: Size): program(data::readv), strict program(calls::readv);
             20 WRITEV Writev(fd: Fd, vec: In<kernel::IoVecs>, vlen: Size): program(data::writev), strict program(calls::writev);
-            21 ACCESS Access(filename: Path, mode: Int): kernel;
+            21 ACCESS Access(filename: Path, mode: Int): program(files::access);
             22 PIPE Pipe(fildes: Out<kernel::FdPair>): program(descriptors::pipe), note "pipes";
             23 SELECT Select(n: Int, inp: InOut<kernel::FdSet>, outp: InOut<kernel::FdSet>, exp: InOut<kernel::FdSet>,
                 tvp: InOut<kernel::Timeval>):
@@ -348,7 +348,7 @@ macro_rules! for_each_call {
             267 READLINKAT Readlinkat(dfd: Dir, pathname: Path, buf: Address, bufsiz: Int):
                 program(files::readlinkat), strict program(calls::readlinkat);
             268 FCHMODAT Fchmodat(dfd: Dir, filename: Path, mode: Mode): program(files::fchmodat);
-            269 FACCESSAT Faccessat(dfd: Dir, filename: Path, mode: Int): kernel;
+            269 FACCESSAT Faccessat(dfd: Dir, filename: Path, mode: Int): program(files::faccessat);
             270 PSELECT6 Pselect6(n: Int, inp: InOut<kernel::FdSet>, outp: InOut<kernel::FdSet>, exp: InOut<kernel::FdSet>,
                 tsp: InOut<kernel::Timespec>, sig: Address):
                 program(poll::pselect6), strict program(poll::pselect6), note "poll-size" "stopped-select";
@@ -473,7 +473,7 @@ macro_rules! for_each_call {
             437 OPENAT2 Openat2(dfd: Dir, filename: Path, how: In<kernel::OpenHow>, usize: Size):
                 program(files::openat2), strict program(calls::openat2);
             438 PIDFD_GETFD PidfdGetfd(pidfd: Fd, fd: Int, flags: Flags): refused(EPERM);
-            439 FACCESSAT2 Faccessat2(dfd: Dir, filename: Path, mode: Int, flags: AccessFlags): kernel;
+            439 FACCESSAT2 Faccessat2(dfd: Dir, filename: Path, mode: Int, flags: AccessFlags): program(files::faccessat2);
             440 PROCESS_MADVISE ProcessMadvise(pidfd: Fd, vec: In<kernel::IoVecs>, vlen: Size, behavior: Int, flags: Flags):
                 refused(ENOSYS);
             441 EPOLL_PWAIT2 EpollPwait2(epfd: Fd, events: Out<kernel::EpollEvents>, maxevents: Int, timeout: In<kernel::Timespec>,

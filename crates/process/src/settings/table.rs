@@ -159,33 +159,34 @@ pub(super) enum Kept {
     Numbers,
     /// A name.
     Name,
-    /// This alone, which is what a node does.
-    Only(&'static str),
+    /// Nothing but what it shows, which is what a node does.
+    Only,
 }
 
-/// Settings that are taken and shown again, and change nothing: tuning guides and distributions write them.
-pub(super) const KEPT: &[(&str, Kept)] = &[
-    ("core/netdev_max_backlog", Kept::Numbers),
-    ("core/netdev_budget", Kept::Numbers),
-    ("core/netdev_budget_usecs", Kept::Numbers),
-    ("core/dev_weight", Kept::Numbers),
-    ("core/optmem_max", Kept::Numbers),
-    ("core/busy_poll", Kept::Numbers),
-    ("core/busy_read", Kept::Numbers),
-    ("core/default_qdisc", Kept::Name),
-    ("ipv4/tcp_autocorking", Kept::Numbers),
-    ("ipv4/tcp_early_demux", Kept::Numbers),
-    ("ipv4/udp_early_demux", Kept::Numbers),
-    ("ipv4/ip_early_demux", Kept::Numbers),
-    ("ipv4/tcp_max_orphans", Kept::Numbers),
-    ("ipv4/tcp_no_metrics_save", Kept::Only("1")),
-    ("ipv4/udp_rmem_min", Kept::Numbers),
-    ("ipv4/udp_wmem_min", Kept::Numbers),
-    ("ipv4/neigh/default/gc_thresh2", Kept::Numbers),
-    ("ipv6/neigh/default/gc_thresh2", Kept::Numbers),
-    ("ipv4/conf/all/log_martians", Kept::Numbers),
-    ("ipv4/conf/all/accept_source_route", Kept::Only("0")),
-    ("ipv6/conf/all/accept_source_route", Kept::Only("0")),
-    ("ipv4/icmp_echo_ignore_broadcasts", Kept::Only("1")),
-    ("ipv4/icmp_ignore_bogus_error_responses", Kept::Only("1")),
+/// Settings that are taken and shown again, and change nothing: tuning guides and distributions write them. With what each shows before anybody writes it:
+/// Linux's default with HZ = 250 and 1 GiB of memory.
+pub(super) const KEPT: &[(&str, Kept, &str)] = &[
+    ("core/netdev_max_backlog", Kept::Numbers, "1000"),
+    ("core/netdev_budget", Kept::Numbers, "300"),
+    ("core/netdev_budget_usecs", Kept::Numbers, "8000"),
+    ("core/dev_weight", Kept::Numbers, "64"),
+    ("core/optmem_max", Kept::Numbers, "131072"),
+    ("core/busy_poll", Kept::Numbers, "0"),
+    ("core/busy_read", Kept::Numbers, "0"),
+    ("core/default_qdisc", Kept::Name, "pfifo_fast"),
+    ("ipv4/tcp_autocorking", Kept::Numbers, "1"),
+    ("ipv4/tcp_early_demux", Kept::Numbers, "1"),
+    ("ipv4/udp_early_demux", Kept::Numbers, "1"),
+    ("ipv4/ip_early_demux", Kept::Numbers, "1"),
+    ("ipv4/tcp_max_orphans", Kept::Numbers, "4096"),
+    ("ipv4/tcp_no_metrics_save", Kept::Only, "1"),
+    ("ipv4/udp_rmem_min", Kept::Numbers, "4096"),
+    ("ipv4/udp_wmem_min", Kept::Numbers, "4096"),
+    ("ipv4/neigh/default/gc_thresh2", Kept::Numbers, "512"),
+    ("ipv6/neigh/default/gc_thresh2", Kept::Numbers, "512"),
+    ("ipv4/conf/all/log_martians", Kept::Numbers, "0"),
+    ("ipv4/conf/all/accept_source_route", Kept::Only, "0"),
+    ("ipv6/conf/all/accept_source_route", Kept::Only, "0"),
+    ("ipv4/icmp_echo_ignore_broadcasts", Kept::Only, "1"),
+    ("ipv4/icmp_ignore_bogus_error_responses", Kept::Only, "1"),
 ];
