@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -401,6 +403,46 @@ static void guides(void)
         close(fd);
     }
 }
+/* IPv6 is switched off and on again: addresses of lo, and what a program comes to without them. */
+static void without_ipv6(void)
+{
+    static const char *const steps[][2] = {{"lo", "1"}, {"default", "1"}, {"lo", "0"}, {"all", "1"}, {"lo", "0"}, {"all", "0"}, {"lo", "0"}, {"nothing", "1"}};
+    static const char *const hosts[] = {"::1", "2001:db8::1", "::", "ff02::1", "::ffff:127.0.0.1"};
+    struct ifreq lo = {.ifr_name = "lo"};
+    int any = socket(AF_INET, SOCK_DGRAM, 0);
+    ioctl(any, SIOCGIFFLAGS, &lo);
+    lo.ifr_flags |= IFF_UP;
+    say("lo is up", ioctl(any, SIOCSIFFLAGS, &lo));
+    close(any);
+    for (unsigned n = 0; n < sizeof steps / sizeof *steps; n++) {
+        static const char *const shown[] = {"all", "default", "lo"};
+        char name[100], data[20] = "";
+        snprintf(name, sizeof name, "/proc/sys/net/ipv6/conf/%s/disable_ipv6", steps[n][0]);
+        int fd = open(name, O_WRONLY);
+        say(name, write(fd, steps[n][1], 1));
+        close(fd);
+        for (int i = 0; i < 3; i++) {
+            snprintf(name, sizeof name, "/proc/sys/net/ipv6/conf/%s/disable_ipv6", shown[i]);
+            fd = open(name, O_RDONLY);
+            say(shown[i], read(fd, data, sizeof data));
+            printf("%.2s", data);
+            close(fd);
+        }
+        for (unsigned i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+            struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(9)};
+            inet_pton(AF_INET6, hosts[i], &to.sin6_addr);
+            for (int stream = 0; stream < 2; stream++) {
+                int s = socket(AF_INET6, stream ? SOCK_STREAM : SOCK_DGRAM, 0);
+                say(hosts[i], connect(s, (void *)&to, sizeof to));
+                close(s);
+            }
+            int s = socket(AF_INET6, SOCK_DGRAM, 0);
+            to.sin6_port = 0;
+            say("bind", bind(s, (void *)&to, sizeof to));
+            close(s);
+        }
+    }
+}
 static void settings(void)
 {
     static const char number[] = "/proc/sys/net/ipv4/ip_forward", word[] = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -423,6 +465,7 @@ static void settings(void)
     show_setting("the first one", number);
     lines();
     guides();
+    without_ipv6();
     fd = open(word, O_RDWR);
     say("a word of nothing", write(fd, "reno\n", 0));
     say("a word", write(fd, "reno\n", 5));

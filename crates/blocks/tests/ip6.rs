@@ -519,3 +519,46 @@ fn the_state_survives_a_replacement() {
     assert!(node.receive(&from_peer(header(PEER_IP, OUR_IP, Protocol(99)), b"raw")).is_empty());
     assert_eq!(node.seen("raw").len(), 1);
 }
+
+#[test]
+fn an_interface_without_ipv6_hears_and_sends_nothing_and_has_nothing() {
+    let mut node = Node::new();
+    let datagram = from_peer(header(PEER_IP, OUR_IP, Protocol::UDP), &udp_segment(PEER_IP, OUR_IP, b"hello"));
+    let on = |node: &Node| addresses(node).iter().map(|address| address.interface).collect::<Vec<_>>();
+    let disable = |node: &mut Node, name: &str, disable: bool| {
+        node.exec("ip6", "interface_disable", json!({"interface": name, "disable": disable})).unwrap()
+    };
+    assert!(on(&node).contains(&ETH0) && node.route(PEER_IP, None, None).is_some());
+    assert_eq!(disable(&mut node, "eth0", true), json!(true));
+    assert!(!on(&node).contains(&ETH0) && node.route(PEER_IP, None, None).is_none());
+    node.receive(&datagram);
+    assert_eq!((payloads(&mut node).len(), node.drops("ip6", Reason::Ipv6Disabled), node.counter("ip6", "InDisabled")), (0, 1, 1));
+    let add = json!({"interface": "eth0", "address": format!("{OUR_IP}/64"), "dad": false});
+    assert!(node.refused("address_add", add.clone()).to_string().contains("EACCES: IPv6 is disabled on this device"));
+    assert!(node.refused("route_add", json!({"destination": "fd99::/64", "interface": "eth0"})).to_string().contains("on nexthop device"));
+    node.tell(Change::AddAddress(Address::permanent(ETH0, OUR_IP.into(), 64)));
+    node.tell(Change::AddRoute(Route { destination: OUR_IP.into(), prefix_bits: 128, interface: ETH0, ..Route::PLAIN }));
+    assert_eq!((on(&node).contains(&ETH0), node.counter("ip6", "ChangesRefused")), (false, 2));
+    // A successor knows of it.
+    let op = Op::Replace { name: "ip6".to_owned(), kind: "ip6".to_owned(), parameters: Default::default(), drop_state: false };
+    node.control(op).unwrap();
+    assert!(!on(&node).contains(&ETH0));
+    assert_eq!(node.exec("ip6", "interface_disable", json!({"interface": "eth0"})).unwrap(), json!(true));
+    assert_eq!(disable(&mut node, "eth0", false), json!(false));
+    node.exec("ip6", "address_add", add).unwrap();
+    node.receive(&datagram);
+    assert_eq!(payloads(&mut node), [b"hello"]);
+    // All, and what one says afterwards.
+    node.set("ip6", "disable", json!(true));
+    assert_eq!(
+        (
+            on(&node).len(),
+            node.control(Op::Get { target: Selector::Name("ip6".to_owned()), name: Some("disable_new".to_owned()) }).unwrap()
+        ),
+        (0, json!({"ip6": true}))
+    );
+    disable(&mut node, "lo", false);
+    assert_eq!(on(&node), [InterfaceIndex::LOOPBACK]);
+    node.set("ip6", "disable", json!(false));
+    assert!(on(&node).contains(&ETH0), "its link-local address is back");
+}

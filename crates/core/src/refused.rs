@@ -16,6 +16,8 @@ pub enum ErrorKind {
     NotFound,
     /// Nothing fits what was said.
     NoMatch,
+    /// It is switched off there.
+    Denied,
     /// Somebody else has it.
     Busy,
     /// It is there already.
@@ -42,6 +44,7 @@ impl ErrorKind {
         ErrorKind::NotPermitted,
         ErrorKind::NotFound,
         ErrorKind::NoMatch,
+        ErrorKind::Denied,
         ErrorKind::Busy,
         ErrorKind::Exists,
         ErrorKind::NoDevice,
@@ -68,6 +71,7 @@ impl ErrorKind {
             ErrorKind::NotPermitted => (1, "EPERM"),
             ErrorKind::NotFound => (2, "ENOENT"),
             ErrorKind::NoMatch => (3, "ESRCH"),
+            ErrorKind::Denied => (13, "EACCES"),
             ErrorKind::Busy => (16, "EBUSY"),
             ErrorKind::Exists => (17, "EEXIST"),
             ErrorKind::NoDevice => (19, "ENODEV"),
@@ -188,9 +192,9 @@ mod tests {
     #[test]
     fn kinds_have_the_numbers_and_names_of_linux() {
         let numbers: Vec<i32> = ErrorKind::ALL.iter().map(|kind| kind.errno()).collect();
-        assert_eq!(numbers, [1, 2, 3, 16, 17, 19, 22, 28, 95, 99, 101, 113]);
+        assert_eq!(numbers, [1, 2, 3, 13, 16, 17, 19, 22, 28, 95, 99, 101, 113]);
         let names: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
-        let of_linux = "EPERM ENOENT ESRCH EBUSY EEXIST ENODEV EINVAL ENOSPC EOPNOTSUPP EADDRNOTAVAIL ENETUNREACH EHOSTUNREACH";
+        let of_linux = "EPERM ENOENT ESRCH EACCES EBUSY EEXIST ENODEV EINVAL ENOSPC EOPNOTSUPP EADDRNOTAVAIL ENETUNREACH EHOSTUNREACH";
         assert_eq!(names.join(" "), of_linux);
     }
 

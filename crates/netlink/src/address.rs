@@ -1,6 +1,6 @@
 //! RTM_*ADDR: addresses of interfaces.
 
-use crate::errno::{EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, Refusal, number_of};
+use crate::errno::{EACCES, EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, Refusal, number_of};
 use crate::message::{Attributes, INET, INET6, Message, byte, families, word};
 use crate::packet::{NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
 use crate::session::Options;
@@ -218,6 +218,7 @@ fn add_refusal((errno, why): &(i32, String), address: IpAddr) -> Refusal {
     let text = match (*errno, address) {
         (EEXIST, IpAddr::V4(_)) => "ipv4: Address already assigned".to_owned(),
         (EEXIST, IpAddr::V6(_)) => "ipv6: address already assigned".to_owned(),
+        (EACCES, IpAddr::V6(_)) => "ipv6: IPv6 is disabled on this device".to_owned(),
         (EINVAL, IpAddr::V6(ip)) if ip.is_multicast() => {
             "ipv6: Cannot assign multicast address without \"IFA_F_MCAUTOJOIN\" flag".to_owned()
         }

@@ -11,7 +11,8 @@ use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::InterfaceIndex;
 use weft_core::table::{
-    AddressKind, Answer, Family, Query, Route, RouteAnswer, RouteKind, RouteRow, TABLE_LOCAL, TABLE_MAIN, Table, Traffic, Which,
+    AddressKind, Answer, Family, InterfaceRow, Query, Route, RouteAnswer, RouteKind, RouteRow, TABLE_LOCAL, TABLE_MAIN, Table, Traffic,
+    Which,
 };
 
 pub(crate) const NEWROUTE: u16 = 24;
@@ -100,8 +101,19 @@ fn all(family: Family, tables: &mut dyn Tables) -> Vec<RouteRow> {
         a.table.cmp(&b.table).then(dump_order(a, b)).then(a.metric.cmp(&b.metric))
     });
     let addresses = crate::address::all(family, tables);
-    routes.extend(local::routes(&addresses, &interfaces(tables, Which::All)).into_iter().map(RouteRow::from));
+    let mut rows = interfaces(tables, Which::All);
+    if family == Family::V6 {
+        // One that has no address may have no IPv6.
+        let has = |row: &InterfaceRow| addresses.iter().any(|address| address.interface == row.interface.index);
+        rows.retain(|row| has(row) || !is_disabled(row, tables));
+    }
+    routes.extend(local::routes(&addresses, &rows).into_iter().map(RouteRow::from));
     routes
+}
+
+/// Is IPv6 switched off on an interface (net.ipv6.conf.NAME.disable_ipv6)?
+fn is_disabled(row: &InterfaceRow, tables: &mut dyn Tables) -> bool {
+    tables.exec("ip6", "interface_disable", json!({"interface": row.interface.name})).is_ok_and(|answer| answer == json!(true))
 }
 
 fn dump(request: &Request<'_>, attributes: &Attributes<'_>, options: &Options, tables: &mut dyn Tables) -> Reply {
@@ -326,6 +338,7 @@ fn add_refusal(v4: bool, (errno, why): &(i32, String)) -> Refusal {
     let text = match (*errno, v4) {
         (EEXIST, _) | (ENODEV, _) | (EHOSTUNREACH, false) | (ENOENT, true) => return Refusal::plain(*errno),
         (ENOENT, false) => "Can not replace route - no match found",
+        (EACCES, false) => "IPv6 is disabled on nexthop device",
         (ENETUNREACH, true) => "Nexthop has invalid gateway",
         (EINVAL, true) if why.contains("broadcast address") => "Nexthop has invalid gateway",
         (EINVAL, true) if why.contains("bits set") => "Invalid prefix for given prefix length",

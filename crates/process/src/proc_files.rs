@@ -78,7 +78,9 @@ impl Tree {
             && posted.arguments[4] != 0
         {
             let name = &settings::known_as(name, outside);
-            let Some(writable) = settings::is_writable(name, there) else { return Ok(Outcome::Done(0)) };
+            let Some(writable) = settings::is_writable(name, there || settings::is_there(name, outside).is_some()) else {
+                return Ok(Outcome::Done(0));
+            };
             if !writable || !self.manages_network(thread) {
                 return Err(Errno(libc::EACCES));
             }

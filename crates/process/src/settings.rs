@@ -10,7 +10,7 @@ use super::tree::Tree;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use table::{Form, KEPT, Kept, OF_A_BYTE, SETTINGS, Setting};
+use table::{Form, KEPT, Kept, OF_A_BYTE, OF_AN_INTERFACE, SETTINGS, Setting};
 use weft_core::parameter::parse_duration;
 use weft_core::{Op, Selector};
 use weft_intercept::memory::Memory as _;
@@ -111,14 +111,51 @@ fn of_interface(name: &str) -> Option<(&str, String)> {
 /// The name under which the node has a setting: a folder below `conf` for each of its interfaces, and `default`, have what `all` has, as far as a parameter
 /// stands for it. Blocks have it for the whole node.
 pub(super) fn known_as(name: &str, outside: &mut dyn Outside) -> String {
-    let Some((interface, whole)) = of_interface(name) else { return name.to_owned() };
-    let there = interface == "default" || tables::interfaces(outside.stack()).iter().any(|row| row.name == interface);
+    if find(name).is_some() {
+        return name.to_owned();
+    }
+    let Some((interface, whole)) = of_interface(name).filter(|_| own(name).is_none()) else { return name.to_owned() };
+    let there = interface == "default" || is_interface(interface, outside);
     if there { whole } else { name.to_owned() }
+}
+
+fn is_interface(name: &str, outside: &mut dyn Outside) -> bool {
+    tables::interfaces(outside.stack()).iter().any(|row| row.name == name)
+}
+
+/// A setting that an interface has for itself.
+struct Own<'a> {
+    interface: &'a str,
+    block: &'static str,
+    procedure: &'static str,
+    argument: &'static str,
+}
+
+fn own(name: &str) -> Option<Own<'_>> {
+    let (interface, setting) = name.strip_prefix("ipv6/conf/")?.split_once('/')?;
+    let (_, block, procedure, argument) = OF_AN_INTERFACE.iter().find(|(known, ..)| *known == setting)?;
+    (!matches!(interface, "all" | "default")).then_some(Own { interface, block, procedure, argument })
+}
+
+impl Own<'_> {
+    /// What it says; `value`: what is set before.
+    fn exec(&self, value: Option<bool>, outside: &mut dyn Outside) -> Option<Value> {
+        let mut arguments = serde_json::json!({ "interface": self.interface });
+        if let Some(value) = value {
+            arguments[self.argument] = value.into();
+        }
+        let target = Selector::Name(self.block.to_owned());
+        let answer = outside.control(Op::Exec { target, procedure: self.procedure.to_owned(), arguments })?;
+        Some(answer.get(self.block).cloned().unwrap_or(answer))
+    }
 }
 
 /// Is there such a file below /proc/sys/net, or such a folder, of the node's: of one of its interfaces?
 pub(super) fn is_there(name: &str, outside: &mut dyn Outside) -> Option<There> {
     let is_file = |name: &str| is_writable(name, false).is_some();
+    if let Some(own) = own(name) {
+        return is_interface(own.interface, outside).then_some(There::File);
+    }
     if is_file(&known_as(name, outside)) {
         return Some(There::File);
     }
@@ -139,6 +176,12 @@ pub(super) fn read(name: &str, written: &BTreeMap<&str, String>, outside: &mut d
     }
     if let Some((_, text, _)) = FIXED.iter().find(|(known, ..)| *known == name) {
         return Some((*text).to_owned());
+    }
+    if let Some(own) = own(name) {
+        return is_interface(own.interface, outside)
+            .then(|| own.exec(None, outside).and_then(|value| shown(Form::Flag, &value)))
+            .flatten()
+            .map(|text| text + "\n");
     }
     if let Some((.., shown)) = KEPT.iter().find(|(known, ..)| *known == name) {
         return Some(format!("{shown}\n"));
@@ -259,6 +302,11 @@ fn parse(form: Form, line: &[u8], most: usize) -> Said {
 /// for a word that is none.
 fn write(name: &str, line: &[u8], outside: &mut dyn Outside) -> Result<usize, Errno> {
     let invalid = Errno(libc::EINVAL);
+    if let Some(own) = own(name) {
+        let said = parse(Form::Flag, line, 1);
+        let value = said.values.first().and_then(Value::as_bool).filter(|_| !said.wrong).ok_or(invalid)?;
+        return own.exec(Some(value), outside).map(|_| said.used).ok_or(invalid);
+    }
     let (_, form, parameters) = SETTINGS.iter().find(|(known, ..)| *known == name).ok_or(invalid)?;
     let set = |outside: &mut dyn Outside, (block, name): (&str, &str), value| {
         outside.control(Op::Set { target: Selector::Name(block.to_owned()), name: name.to_owned(), value })

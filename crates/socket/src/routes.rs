@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::socket::Socket;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_core::table::{Family, RouteAnswer, RouteKind, Traffic};
+use weft_core::table::{AddressState, Family, RouteAnswer, RouteKind, Traffic};
 use weft_core::{Answer, Context, InterfaceIndex, Query, Table};
 
 /// Asks for the way to `to` as this socket may use it; errors as `ip_route_output_flow` and `__mkroute_output` give them.
@@ -28,7 +28,7 @@ pub(crate) fn through(
         return Err(if to.is_ipv4() { Errno::ENODEV } else { Errno::ENETUNREACH });
     }
     let query = Query::Route { destination: to, source, interface, traffic };
-    let answer = cx.route(&query, Family::of(to)).ok_or(Errno::ENETUNREACH)?;
+    let answer = cx.route(&query, Family::of(to)).ok_or_else(|| no_route(to, source, cx))?;
     match answer.kind {
         RouteKind::Unicast | RouteKind::Local | RouteKind::Broadcast | RouteKind::Multicast => Ok(answer),
         RouteKind::Blackhole => Err(Errno::EINVAL),
@@ -37,6 +37,17 @@ pub(crate) fn through(
         // No look-up ends there.
         RouteKind::Throw => Err(Errno::ENETUNREACH),
     }
+}
+
+/// Why there is no way. ip6_dst_lookup_tail looks for a source before it looks at what the route is: a node without any address has none.
+fn no_route(to: IpAddr, source: Option<IpAddr>, cx: &Context<'_>) -> Errno {
+    let usable = |state| matches!(state, AddressState::Preferred | AddressState::Deprecated);
+    let without_source = || match cx.ask(Table::Addresses(Family::V6), &Query::Addresses) {
+        Answer::Addresses(rows) => !rows.iter().any(|row| usable(row.state)),
+        _ => false,
+    };
+    let nowhere = to.is_ipv6() && source.is_none_or(|source| source.is_unspecified()) && without_source();
+    if nowhere { Errno::EADDRNOTAVAIL } else { Errno::ENETUNREACH }
 }
 
 /// An unspecified destination means this host: the own address, or 127.0.0.1 (`ip_route_output_key_hash_rcu`).

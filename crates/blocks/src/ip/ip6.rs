@@ -45,6 +45,7 @@ use crate::ip::routes::Tables;
 use crate::ip::rules::Rules;
 use addresses::Addresses;
 use exceptions::Exceptions;
+use interfaces::Disabled;
 use resolve::RouteCache;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -118,6 +119,21 @@ pub static KIND: Kind = Kind {
             doc: "forward packets for others (Linux net.ipv6.conf.all.forwarding)",
         },
         Parameter {
+            name: "disable",
+            value: ParameterType::Bool,
+            default: "false",
+            live: true,
+            doc: "no IPv6 on any interface, and on none that comes: their addresses and routes go; set to false, link-local addresses and ::1 come back \
+                  (Linux net.ipv6.conf.all.disable_ipv6)",
+        },
+        Parameter {
+            name: "disable_new",
+            value: ParameterType::Bool,
+            default: "false",
+            live: true,
+            doc: "no IPv6 on interfaces that come from now on (Linux net.ipv6.conf.default.disable_ipv6)",
+        },
+        Parameter {
             name: "multipath_hash_policy",
             value: ParameterType::Unsigned { min: 0, max: 1 },
             default: "0",
@@ -151,6 +167,11 @@ pub static KIND: Kind = Kind {
         Named {
             name: "interface_set",
             doc: "interface (or group:NUMBER), up: an administrator put it up or down: down, its routes and addresses go",
+        },
+        Named {
+            name: "interface_disable",
+            doc: "interface (or group:NUMBER), disable? (true or false; left out, nothing changes): no IPv6 on these interfaces, or again \
+                  (Linux net.ipv6.conf.NAME.disable_ipv6); answers whether it is disabled on all of them",
         },
         Named {
             name: "route_add",
@@ -223,10 +244,11 @@ pub static KIND: Kind = Kind {
             name: "RoutesRefused",
             text: "routes that were not taken because there were as many as a node may have, or next hops as a route may",
         },
+        Counter { name: "InDisabled", text: "packets received on, and sent to, interfaces on which IPv6 is disabled" },
     ],
     owns: &[Table::Addresses(Family::V6), Table::Routes(Family::V6)],
     asks: &[Table::Interfaces, Table::Groups(Family::V6)],
-    state_version: 6,
+    state_version: 7,
     ..Kind::EMPTY
 };
 
@@ -262,7 +284,8 @@ mod count {
     pub const CHANGES_REFUSED: usize = 27;
     pub const RULES_REFUSED: usize = 28;
     pub const ROUTES_REFUSED: usize = 29;
-    pub const ALL: usize = 30;
+    pub const DISABLED: usize = 30;
+    pub const ALL: usize = 31;
 }
 
 /// Linux ip6_forward, ndisc_send_redirect: "inet_peer_xrlim_allow(peer, 1*HZ)".
@@ -275,6 +298,8 @@ pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(Ip6
 const STATE_WITHOUT_RULES: u32 = 4;
 /// Version of the state whose routes had one next hop each.
 const STATE_WITHOUT_HOPS: u32 = 5;
+/// Version of the state of nodes that had IPv6 on every interface.
+const STATE_WITHOUT_DISABLED: u32 = 6;
 pub use crate::ip::hops::HOPS_MAX;
 
 /// An address that says something.
@@ -304,6 +329,7 @@ pub struct Ip6 {
     has_interfaces: bool,
     /// Ethernet interfaces that are up and have had their link-local address.
     awake: BTreeSet<InterfaceIndex>,
+    disabled: Disabled,
     /// What routers told of links.
     links: BTreeMap<InterfaceIndex, Link>,
     /// Changes with every change of addresses, routes or interfaces.
@@ -328,7 +354,7 @@ struct Link {
 weft_core::fields!(struct Link { mtu, hop_limit });
 
 /// What state is read into: the tables, and what was learned.
-type Parts = (Exported<RouteRow>, Tables<u128>, Told, Reassembly, Option<[Taken; 2]>);
+type Parts = (Exported<RouteRow>, Tables<u128>, Told, Reassembly, Option<[Taken; 2]>, Option<Disabled>);
 type Told = (BTreeSet<InterfaceIndex>, BTreeMap<InterfaceIndex, Link>, KeyedHasher, Exceptions);
 
 #[derive(Serialize, Deserialize)]
@@ -354,6 +380,7 @@ impl Ip6 {
             name: config.name.clone(),
             default_hop_limit: config.u64("default_hop_limit") as u8,
             forwards: config.bool("forward"),
+            disabled: Disabled::new(config.bool("disable"), config.bool("disable_new")),
             redirects: [(), ()].map(|()| Limit::new(0, 0, REDIRECT_INTERVAL, KeyedHasher::new(&mut config.rng))),
             addresses: Addresses::new(KeyedHasher::new(&mut config.rng)),
             tables: Tables::default(),
@@ -392,7 +419,8 @@ impl Ip6 {
         let told = (awake.into_iter().collect(), from.take()?, from.take()?, self.exceptions.read(from)?);
         let reassembly = self.reassembly.read(from, fragments::could_wait)?;
         let redirects = if from.version() <= STATE_WITHOUT_RULES { None } else { Some([from.take()?, from.take()?]) };
-        Ok((read, tables, told, reassembly, redirects))
+        let disabled = if from.version() <= STATE_WITHOUT_DISABLED { None } else { Some(from.take()?) };
+        Ok((read, tables, told, reassembly, redirects, disabled))
     }
 
     #[inline]
@@ -504,6 +532,8 @@ impl Block for Ip6 {
         match name {
             "default_hop_limit" => Some(self.default_hop_limit.into()),
             "forward" => Some(self.forwards.into()),
+            "disable" => Some(self.disabled.all.into()),
+            "disable_new" => Some(self.disabled.new.into()),
             "multipath_hash_policy" => Some(u64::from(self.tables.multipath.by_ports).into()),
             "fragment_memory_bytes" => Some(self.reassembly.limits().memory_bytes_max.into()),
             "fragment_timeout" => Some((self.reassembly.limits().timeout.as_nanos() as u64).into()),
@@ -512,7 +542,7 @@ impl Block for Ip6 {
         }
     }
 
-    fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
+    fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
         match (name, value.as_u64(), value.as_bool()) {
             ("default_hop_limit", Some(hops), _) => self.default_hop_limit = hops as u8,
             ("multipath_hash_policy", Some(policy), _) => self.tables.multipath.by_ports = policy == 1,
@@ -524,6 +554,8 @@ impl Block for Ip6 {
                 let bytes = self.reassembly.limits().memory_bytes_max as u64;
                 self.reassembly.set_limits(Ip6::reassembly_limits(bytes, Duration::from_nanos(nanos)));
             }
+            ("disable", _, Some(disable)) => self.disable_all(disable, cx),
+            ("disable_new", _, Some(disable)) => self.disabled.new = disable,
             ("forward", _, Some(forwards)) => {
                 self.forwards = forwards;
                 self.changed();
@@ -537,6 +569,7 @@ impl Block for Ip6 {
             "address_add" => self.address_add(arguments, cx),
             "address_delete" => self.address_delete(arguments, cx),
             "interface_set" => self.interface_set(arguments, cx),
+            "interface_disable" => self.interface_disable(arguments, cx),
             "route_add" => self.route_add(arguments, cx).inspect_err(|error| {
                 self.counters[count::ROUTES_REFUSED] += u64::from(matches!(error, ControlError::Limit { .. }));
             }),
@@ -572,11 +605,12 @@ impl Block for Ip6 {
             self.exceptions.write(out);
             self.reassembly.write(out);
             self.redirects.iter().for_each(|limit| limit.write(out));
+            out.put(&self.disabled);
         }))
     }
 
     fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        let ((read, tables, told, reassembly, redirects), counters) =
+        let ((read, tables, told, reassembly, redirects, disabled), counters) =
             crate::counted::import_since(&KIND, STATE_WITHOUT_RULES, state, now, |from| self.read(from))?;
         if !self.addresses.replace(read.addresses) {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
@@ -585,6 +619,9 @@ impl Block for Ip6 {
         (self.awake, self.links, self.flow_hasher, self.exceptions) = told;
         for (limit, taken) in self.redirects.iter_mut().zip(redirects.into_iter().flatten()) {
             limit.resume(taken);
+        }
+        if let Some(disabled) = disabled {
+            self.disabled = disabled;
         }
         self.counters = counters;
         self.take_over_fragments(reassembly);

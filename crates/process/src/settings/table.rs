@@ -99,6 +99,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("ipv6/neigh/default/unres_qlen_bytes", Form::Number, &[("nd", "pending_bytes_max")]),
     ("ipv6/neigh/default/gc_thresh1", Form::Number, &[("nd", "collect_above")]),
     ("ipv6/neigh/default/gc_thresh3", Form::Number, &[("nd", "entries_max")]),
+    ("ipv6/conf/all/disable_ipv6", Form::Flag, &[("ip6", "disable")]),
+    ("ipv6/conf/default/disable_ipv6", Form::Flag, &[("ip6", "disable_new")]),
     ("ipv6/conf/all/accept_ra", Form::On(1), &[("nd", "accept_ra")]),
     ("ipv6/conf/all/accept_ra_defrtr", Form::Flag, &[("nd", "accept_default_router")]),
     ("ipv6/conf/all/accept_redirects", Form::Flag, &[("nd", "accept_redirects")]),
@@ -151,6 +153,10 @@ pub(super) const OF_A_BYTE: &[&str] = &[
     "ipv4/fib_multipath_hash_policy",
     "ipv6/fib_multipath_hash_policy",
 ];
+
+/// Settings that each interface has for itself: the name in its folder below ipv6/conf, and the block's procedure that says and sets it (`interface` and
+/// the last name).
+pub(super) const OF_AN_INTERFACE: &[(&str, &str, &str, &str)] = &[("disable_ipv6", "ip6", "interface_disable", "disable")];
 
 /// What may be written to a setting that no parameter stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

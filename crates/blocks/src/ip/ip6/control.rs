@@ -29,6 +29,12 @@ pub enum TableError {
     /// The link is too narrow.
     #[error("IPv6 needs an MTU of at least 1280, and the interface's is {0}")]
     MtuTooSmall(u32),
+    /// The interface has no IPv6 (ip6_addr_add, addrconf_add_dev).
+    #[error("IPv6 is disabled on this device")]
+    Disabled,
+    /// The next hop's interface has none (fib6_nh_init).
+    #[error("IPv6 is disabled on nexthop device")]
+    HopDisabled,
     /// The interface does not have it.
     #[error("the interface does not have {0}")]
     AddressAbsent(Ipv6Addr),
@@ -79,6 +85,7 @@ impl TableError {
             | TableError::GatewayInvalid(_)
             | TableError::HopWithoutGateway
             | TableError::SourceNotLocal(_) => ErrorKind::Invalid,
+            TableError::Disabled | TableError::HopDisabled => ErrorKind::Denied,
             TableError::AddressAbsent(_) => ErrorKind::AddressNotAvailable,
             TableError::GatewayUnreachable(_) => ErrorKind::HostUnreachable,
         }
@@ -146,6 +153,9 @@ impl Ip6 {
             if ip.is_multicast() || ip.is_unspecified() || ip.to_ipv4_mapped().is_some() {
                 return Err(refused(TableError::AddressInvalid(ip)));
             }
+            if self.disabled.is(interface) {
+                return Err(refused(TableError::Disabled));
+            }
             if let Some(facts) = self.facts.get(interface, cx).filter(|facts| (facts.mtu as usize) < MTU_MIN) {
                 return Err(refused(TableError::MtuTooSmall(facts.mtu)));
             }
@@ -209,18 +219,56 @@ impl Ip6 {
         let arguments = Arguments::new(&block, "interface_set", value, &["interface", "up"])?;
         let up = arguments.bool("up")?.ok_or_else(|| arguments.fail("up is missing"))?;
         let interfaces = request::interfaces(&arguments, cx)?;
-        if up && interfaces.contains(&InterfaceIndex::LOOPBACK) {
+        if up && interfaces.contains(&InterfaceIndex::LOOPBACK) && !self.disabled.is(InterfaceIndex::LOOPBACK) {
             self.add_address(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128), cx);
         }
         for interface in interfaces {
-            self.tables.mark(interface, !up);
-            if !up {
-                self.delete_addresses(|address| address.interface == interface, cx);
-                self.remove_routes(|row| hops::is_lost(row, interface), cx);
-            }
-            self.changed();
+            self.take_down(interface, !up, cx);
         }
         Ok(Value::Null)
+    }
+
+    /// Addresses and routes of an interface go, or may come.
+    fn take_down(&mut self, interface: InterfaceIndex, down: bool, cx: &mut Context<'_>) {
+        self.tables.mark(interface, down);
+        if down {
+            self.delete_addresses(|address| address.interface == interface, cx);
+            self.remove_routes(|row| hops::is_lost(row, interface), cx);
+        }
+        self.changed();
+    }
+
+    /// Switches IPv6 off on interfaces, or on again; says whether it is off on all of them.
+    pub(super) fn interface_disable(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        let block = self.name.clone();
+        let arguments = Arguments::new(&block, "interface_disable", value, &["interface", "disable"])?;
+        let disable = arguments.bool("disable")?;
+        let interfaces = request::interfaces(&arguments, cx)?;
+        for interface in disable.iter().flat_map(|_| &interfaces) {
+            self.disable_one(*interface, disable == Some(true), cx);
+        }
+        Ok(interfaces.iter().all(|interface| self.disabled.is(*interface)).into())
+    }
+
+    /// Linux addrconf_disable_ipv6: as if the interface went down, or came up, for IPv6 alone.
+    pub(super) fn disable_one(&mut self, interface: InterfaceIndex, disable: bool, cx: &mut Context<'_>) {
+        if !self.disabled.set(interface, disable) {
+            return;
+        }
+        let up = self.facts.get(interface, cx).is_none_or(|facts| facts.up);
+        if !disable && up && interface == InterfaceIndex::LOOPBACK {
+            self.add_address(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128), cx);
+        }
+        self.take_down(interface, disable || !up, cx);
+        self.one_interface_changed(interface, cx);
+    }
+
+    /// Linux addrconf_disable_change: on every interface, and on those that come.
+    pub(super) fn disable_all(&mut self, disable: bool, cx: &mut Context<'_>) {
+        (self.disabled.all, self.disabled.new) = (disable, disable);
+        for interface in self.interfaces(cx) {
+            self.disable_one(interface, disable, cx);
+        }
     }
 
     /// Removes routes from every table.
@@ -270,6 +318,9 @@ impl Ip6 {
         self.tables.begin(table);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
         let ways = ways.map_err(refused)?;
+        if ways.iter().any(|interface| self.disabled.is(*interface)) {
+            return Err(refused(TableError::HopDisabled));
+        }
         let source = arguments.address_v6("source")?;
         if let Some(source) = source.filter(|source| !self.addresses.iter().any(|own| own.address == IpAddr::V6(*source))) {
             return Err(refused(TableError::SourceNotLocal(source)));
@@ -428,7 +479,7 @@ impl Ip6 {
         if known.is_none() && (self.addresses.len() >= ADDRESSES_MAX || self.facts.get(address.interface, cx).is_none()) {
             return false;
         }
-        if address.prefix_bits > 128 {
+        if address.prefix_bits > 128 || self.disabled.is(address.interface) {
             return false;
         }
         self.add_address(address, cx);
@@ -437,6 +488,9 @@ impl Ip6 {
 
     fn take_route(&mut self, route: Route, cx: &mut Context<'_>) -> bool {
         let IpAddr::V6(destination) = route.destination else { return false };
+        if self.disabled.is(route.interface) {
+            return false;
+        }
         // One with the same destination, metric and gateway is replaced.
         let same = |other: &RouteRow| other.hops.is_empty() && u128::is_same(&other.route, &route);
         let before = self.tables.main.remove(destination.to_bits(), route.prefix_bits, same);

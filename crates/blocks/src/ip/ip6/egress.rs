@@ -125,6 +125,11 @@ impl Ip6 {
 
     /// Sends a packet with its header on its way.
     pub(super) fn leave(&mut self, frame: &mut Frame, source: Ipv6Addr, answer: &RouteAnswer, cx: &mut Context<'_>) -> Verdict {
+        if self.disabled.is(answer.interface) {
+            // ip6_output drops in silence.
+            self.counters[count::DISABLED] += 1;
+            return Verdict::Drop(Reason::Ipv6Disabled);
+        }
         self.counters[count::OUT_OCTETS] += frame.len() as u64;
         let meta = frame.meta_mut();
         meta.ether_type = EtherType::IPV6;

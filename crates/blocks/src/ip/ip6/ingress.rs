@@ -47,6 +47,11 @@ impl Ip6 {
     pub(super) fn receive(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
         self.counters[count::IN_RECEIVES] += 1;
         self.counters[count::IN_OCTETS] += frame.len() as u64;
+        if self.disabled.is(frame.meta().interface) {
+            // ip6_rcv_core, SKB_DROP_REASON_IPV6DISABLED
+            self.counters[count::DISABLED] += 1;
+            return Verdict::Drop(Reason::Ipv6Disabled);
+        }
         if frame.head().len() < HEADER_LEN {
             // Cannot fail: never more than the frame has.
             let _ = frame.pull_up(frame.len().min(HEADER_LEN));

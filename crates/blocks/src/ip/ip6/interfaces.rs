@@ -16,6 +16,49 @@ pub(super) fn link_local_of(mac: Mac) -> Ipv6Addr {
     Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(identifier))
 }
 
+/// On which interfaces there is no IPv6.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Disabled {
+    /// What was last said of all.
+    pub all: bool,
+    /// What holds for interfaces that come.
+    pub new: bool,
+    /// What holds for those that came: at most as many as there are interfaces.
+    by_interface: BTreeMap<InterfaceIndex, bool>,
+}
+
+weft_core::fields!(struct Disabled { all, new, by_interface });
+
+impl Disabled {
+    pub fn new(all: bool, new: bool) -> Disabled {
+        Disabled { all, new: all || new, by_interface: BTreeMap::new() }
+    }
+
+    /// Is there none on this one?
+    #[inline]
+    pub fn is(&self, interface: InterfaceIndex) -> bool {
+        !self.by_interface.is_empty() && self.by_interface.get(&interface) == Some(&true)
+    }
+
+    /// The same of one that may have come just now.
+    fn sees(&mut self, interface: InterfaceIndex) -> bool {
+        // One that nobody switched off leaves no trace while all are on.
+        if !self.new && self.by_interface.is_empty() {
+            return false;
+        }
+        *self.by_interface.entry(interface).or_insert(self.new)
+    }
+
+    /// False: it was so.
+    pub fn set(&mut self, interface: InterfaceIndex, disable: bool) -> bool {
+        self.by_interface.insert(interface, disable).unwrap_or(false) != disable
+    }
+
+    fn forget(&mut self, goes: impl Fn(InterfaceIndex) -> bool) {
+        self.by_interface.retain(|interface, _| !goes(*interface));
+    }
+}
+
 /// Does anything become of it when time passes?
 pub(super) const fn has_lifetime(address: &Address) -> bool {
     address.preferred_until.is_some() || address.valid_until.is_some()
@@ -27,12 +70,16 @@ impl Ip6 {
         self.has_interfaces = self.facts.refresh(cx);
         self.changed();
         self.forget_gone(cx);
-        let known: Vec<InterfaceIndex> = match cx.ask(Table::Interfaces, &Query::Interfaces(Which::All)) {
-            Answer::Interfaces(rows) => rows.iter().map(|row| row.interface.index).collect(),
-            _ => return,
-        };
-        for interface in known {
+        for interface in self.interfaces(cx) {
             self.interface_changed(interface, cx);
+        }
+    }
+
+    /// All that there are.
+    pub(super) fn interfaces(&self, cx: &Context<'_>) -> Vec<InterfaceIndex> {
+        match cx.ask(Table::Interfaces, &Query::Interfaces(Which::All)) {
+            Answer::Interfaces(rows) => rows.iter().map(|row| row.interface.index).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -48,9 +95,13 @@ impl Ip6 {
 
     fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
         let Some(facts) = self.facts.get(interface, cx) else { return };
-        let serves = facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= MTU_MIN;
+        let disabled = self.disabled.sees(interface);
+        let serves = !disabled && facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= MTU_MIN;
         let own = link_local_of(facts.mac);
-        if !serves {
+        if disabled {
+            self.awake.remove(&interface);
+            self.delete_addresses(|address| address.interface == interface, cx);
+        } else if !serves {
             // Linux addrconf_ifdown: what the node gave itself goes, and comes again. What somebody set stays here.
             if self.awake.remove(&interface) {
                 self.delete_addresses(|address| address.interface == interface && address.dynamic, cx);
@@ -83,6 +134,7 @@ impl Ip6 {
         // Blackholes and the like name no interface.
         let goes = |interface: InterfaceIndex| interface != InterfaceIndex::NONE && gone.contains(&interface);
         self.awake.retain(|interface| !goes(*interface));
+        self.disabled.forget(goes);
         self.links.retain(|interface, _| !goes(*interface));
         self.exceptions.forget_gateways(|_, interface| goes(interface));
         for address in self.addresses.remove_where(|address| goes(address.interface)) {
