@@ -6,14 +6,17 @@ use crate::block;
 use crate::calls::number as nr;
 use crate::sys;
 use crate::x86_64::{entry, gate};
+use core::cmp::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
 
 const PAGE: usize = 4096;
-/// Room for the break: 4 GiB of addresses.
-const BREAK_BYTES: usize = abi::BREAK_BYTES as usize;
+/// MAP_PRIVATE|MAP_ANONYMOUS|MAP_FIXED_NOREPLACE
+const NEW_PLACE: usize = 0x10_0022;
+/// MAP_NORESERVE beside it, for what nobody touches.
+const RESERVED_PLACE: usize = NEW_PLACE | 0x4000;
 
-/// Start, present end, limit.
-static mut BREAK: [usize; 3] = [0; 3];
+/// The program's break: where it begins, and what brk(2) told last.
+static mut BREAK: [usize; 2] = [0; 2];
 
 /// From here to the end of the loader's image nothing is the program's; 0: only the image is not.
 static mut RESERVED: usize = 0;
@@ -26,7 +29,7 @@ pub fn reserve() {
     if end - start > abi::IMAGE_BYTES_MAX {
         sys::die("the loader is larger than what is kept for it, bytes", end - start);
     }
-    let take = |from: usize, bytes: usize| sys::call(nr::MMAP, &[from, bytes, 0, 0x10_4022, usize::MAX, 0]) == from as isize;
+    let take = |from: usize, bytes: usize| sys::call(nr::MMAP, &[from, bytes, 0, RESERVED_PLACE, usize::MAX, 0]) == from as isize;
     if !take(from, start - from) {
         // Something lies there: around it.
         for page in (from..start).step_by(PAGE) {
@@ -37,31 +40,30 @@ pub fn reserve() {
     unsafe { RESERVED = from };
 }
 
-/// Reserves room behind the program.
+/// The break begins behind the program. Nothing is kept for it: what lies in its way ends it, as on Linux, and MAP_32BIT finds room behind programs at fixed
+/// addresses.
 pub fn set_break(end: usize) {
     let start = end.next_multiple_of(PAGE) + PAGE;
-    let mut bytes = BREAK_BYTES;
-    while sys::call(nr::MMAP, &[start, bytes, 0, 0x10_4022, usize::MAX, 0]) != start as isize && bytes > PAGE {
-        bytes /= 2;
-    }
     // SAFETY: the process has one thread.
-    unsafe { BREAK = [start, start, start + bytes] };
+    unsafe { BREAK = [start; 2] };
 }
 
 /// brk(2)
 pub fn set(wanted: usize) -> isize {
     // SAFETY: one thread runs at a time.
-    let [start, now, limit] = unsafe { BREAK };
-    if wanted < start || wanted > limit {
+    let [start, now] = unsafe { BREAK };
+    if wanted < start || wanted > usize::MAX - PAGE {
         return now as isize;
     }
     let (old, new) = (now.next_multiple_of(PAGE), wanted.next_multiple_of(PAGE));
-    if new > old && sys::call(nr::MPROTECT, &[old, new - old, 3]) != 0 {
+    let readable_and_writable = 3;
+    let result = match new.cmp(&old) {
+        Ordering::Greater => sys::call(nr::MMAP, &[old, new - old, readable_and_writable, NEW_PLACE, usize::MAX, 0]),
+        Ordering::Less => sys::call(nr::MUNMAP, &[new, old - new]),
+        Ordering::Equal => 0,
+    };
+    if result < 0 {
         return now as isize;
-    }
-    if new < old {
-        // Fresh pages that nobody may touch, in place of the old.
-        sys::call(nr::MMAP, &[new, old - new, 0, 0x4032, usize::MAX, 0]);
     }
     // SAFETY: as above.
     unsafe { BREAK[1] = wanted };

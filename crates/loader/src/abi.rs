@@ -79,8 +79,6 @@ pub const FILE_BUCKETS: usize = 4096;
 
 /// Private writable memory of the loader in each process: stacks for the handlers of its threads.
 pub const BLOCKS_BYTES: u64 = 128 << 20;
-/// Addresses that the loader keeps for the program's break.
-pub const BREAK_BYTES: u64 = 1 << 32;
 /// The stack of the loader itself.
 pub const FIRST_STACK_BYTES: usize = 256 * 1024;
 /// The loader's image is no larger.
@@ -88,10 +86,8 @@ pub const IMAGE_BYTES_MAX: usize = 1 << 20;
 /// Where what is kept for it begins is a multiple of this, and usually so much lies behind that.
 pub const RESERVED_BYTES: usize = 2 << 20;
 /// What the loader itself takes of RLIMIT_DATA and RLIMIT_AS: programs get so much more than they are told. The last of it is the vDSO and the gates.
-pub const OWN_SHARE: [(usize, u64); 2] = [
-    (2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64),
-    (9, BLOCKS_BYTES + BREAK_BYTES + ARENA_BYTES as u64 + RESERVED_BYTES as u64 + (1 << 19)),
-];
+pub const OWN_SHARE: [(usize, u64); 2] =
+    [(2, BLOCKS_BYTES + FIRST_STACK_BYTES as u64), (9, BLOCKS_BYTES + ARENA_BYTES as u64 + RESERVED_BYTES as u64 + (1 << 19))];
 
 /// What the loader takes of a resource, by its number.
 pub fn own_share(resource: usize) -> u64 {
