@@ -32,6 +32,7 @@ SCRIPTS = (
     "scopes.py",
     "ends.py",
     "sizes.py",
+    "layouts.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"

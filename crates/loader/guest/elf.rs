@@ -15,6 +15,8 @@ const HEADERS_MAX: usize = 64;
 
 const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
+const PT_GNU_STACK: u32 = 0x6474_e551;
+const PF_X: u32 = 1;
 const PAGE: usize = 4096;
 
 #[repr(C)]
@@ -56,6 +58,8 @@ pub struct Image {
     /// Where its program headers are.
     pub headers: usize,
     pub header_count: usize,
+    /// It asks for a stack that holds code.
+    pub executable_stack: bool,
 }
 
 /// A program with its interpreter.
@@ -65,6 +69,8 @@ pub struct Loaded {
     pub interpreter: usize,
     /// Where to begin.
     pub entry: usize,
+    /// Its stack is to hold code.
+    pub executable_stack: bool,
 }
 
 static VDSO: &[u8] = include_bytes!(env!("WEFT_VDSO"));
@@ -146,6 +152,9 @@ fn load(path: usize, preferred: usize) -> (Image, usize) {
         end: bias.wrapping_add(high),
         headers: 0,
         header_count: segments.len(),
+        // arch/x86/include/asm/elf.h, elf_read_implies_exec: of 64 bits, a program without such a header has none ("exec-none"), and one with it has no
+        // more than the stack.
+        executable_stack: segments.iter().any(|segment| segment.kind == PT_GNU_STACK && segment.flags & PF_X != 0),
     };
     for segment in loads() {
         map_segment(fd, segment, bias);
@@ -192,10 +201,11 @@ pub fn load_program(t: &Thread) -> Loaded {
     let length = interpreter(fd, &mut path[..abi::PATH_BYTES - 1]).unwrap_or(0);
     sys::call(nr::CLOSE, &[fd]);
     if length == 0 {
-        return Loaded { program, interpreter: 0, entry: program.entry };
+        return Loaded { program, interpreter: 0, entry: program.entry, executable_stack: program.executable_stack };
     }
     path[length] = 0;
     let (interpreter, fd) = load(path.as_ptr() as usize, INTERPRETER_ADDRESS);
     sys::call(nr::CLOSE, &[fd]);
-    Loaded { program, interpreter: interpreter.base, entry: interpreter.entry }
+    // fs/binfmt_elf.c, load_elf_binary: the header of the program decides, not that of its interpreter.
+    Loaded { program, interpreter: interpreter.base, entry: interpreter.entry, executable_stack: program.executable_stack }
 }

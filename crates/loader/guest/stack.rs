@@ -1,6 +1,7 @@
 //! The stack that the kernel gave to the loader, and the one that the program gets.
 
 use crate::block::Thread;
+use crate::calls::number as nr;
 use crate::elf::Loaded;
 use crate::program_name;
 use crate::random;
@@ -50,9 +51,33 @@ impl Kernel {
 impl Kernel {
     /// Where the kernel has put its vDSO; 0: nowhere.
     pub fn vdso(&self) -> usize {
+        self.auxiliary(AT_SYSINFO_EHDR)
+    }
+
+    /// What the auxiliary vector says; 0: nothing.
+    fn auxiliary(&self, what: usize) -> usize {
         // SAFETY: the list ends with a zero.
         let entries = (0..).map(|index| unsafe { *self.auxiliary.add(index) }).take_while(|entry| entry[0] != 0);
-        entries.filter(|entry| entry[0] == AT_SYSINFO_EHDR).map(|entry| entry[1]).next().unwrap_or(0)
+        entries.filter(|entry| entry[0] == what).map(|entry| entry[1]).next().unwrap_or(0)
+    }
+
+    /// The stack holds code from now on, all of it, and what it grows by.
+    fn let_execute(&self) {
+        const PROT_ALL: usize = 7;
+        const PROT_GROWSDOWN: usize = 0x0100_0000;
+        let page = self.stack & !4095;
+        let name = self.auxiliary(AT_EXECFN);
+        // fs/exec.c, bprm_mm_init: "bprm->p = vma->vm_end - sizeof(void *);", and what is put there first is the name of the file.
+        let mut end = name;
+        // SAFETY: the kernel's text, with a zero at its end.
+        while name != 0 && unsafe { *(end as *const u8) } != 0 {
+            end += 1;
+        }
+        let top = (end + 1 + size_of::<usize>()).next_multiple_of(4096);
+        let all = |to: usize| sys::call(nr::MPROTECT, &[page, to - page, PROT_ALL | PROT_GROWSDOWN]);
+        if (top <= page || all(top) != 0) && all(page + 4096) != 0 {
+            sys::die("the stack of the program cannot hold code", 0);
+        }
     }
 }
 
@@ -112,6 +137,9 @@ pub unsafe fn build(t: &mut Thread, kernel: &Kernel, image: &Loaded, vdso: usize
         put(0);
         if begin > kernel.stack {
             sys::die("the stack is too small", 0);
+        }
+        if image.executable_stack {
+            kernel.let_execute();
         }
         begin
     }
