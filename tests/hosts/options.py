@@ -33,6 +33,7 @@ SCRIPTS = (
     "ends.py",
     "sizes.py",
     "layouts.py",
+    "blocked.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"

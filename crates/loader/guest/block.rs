@@ -71,14 +71,36 @@ pub struct RealTime {
     pub info: Info,
     /// What is blocked while its call waits.
     pub mask: u64,
-    /// What the program believes to have blocked, of what is never blocked: calls come by SIGSYS, and our copying needs faults.
+    /// SIGSYS, if the program believes to have it blocked. It never is, because calls come by it.
     pub pretended: u64,
+    /// The kernel has a signal of faults blocked for it: our copying must not fault.
+    pub careful: bool,
+    /// The call of the kernel's that is under way opens SIGSYS by a mask of its own.
+    pub opens: bool,
+    /// A SIGSYS that somebody sent to this thread, until it is unblocked.
+    pub held: Option<Info>,
+    /// The thread's number.
+    pub tid: usize,
 }
 
 impl Default for RealTime {
     fn default() -> RealTime {
         let info = Info { signal: 0, errno: 0, code: 0, padding: 0, address: 0, number: 0, arch: 0, rest: [0; 12] };
-        RealTime { on: false, joined: false, borrowed: false, wake: -1, waits: false, deferred: 0, info, mask: 0, pretended: 0 }
+        RealTime {
+            on: false,
+            joined: false,
+            borrowed: false,
+            wake: -1,
+            waits: false,
+            deferred: 0,
+            info,
+            mask: 0,
+            pretended: 0,
+            careful: false,
+            opens: false,
+            held: None,
+            tid: 0,
+        }
     }
 }
 
@@ -111,6 +133,12 @@ pub fn current() -> &'static mut Thread {
     unsafe { &mut *((entry::stack_pointer() & !(BLOCK - 1)) as *mut Thread) }
 }
 
+/// The calling thread, if this is one of its handlers and it must not fault in copying.
+pub fn is_careful() -> bool {
+    // SAFETY: as in `current`, when the stack is a block.
+    is_ours(entry::stack_pointer()) && unsafe { (*((entry::stack_pointer() & !(BLOCK - 1)) as *const Thread)).strict.careful }
+}
+
 /// A thread by the index of its block.
 pub fn by_index(index: usize) -> &'static Thread {
     // SAFETY: the block of a thread that is there, as `gate::running` says.
@@ -126,6 +154,10 @@ pub fn allocate() -> Option<usize> {
 /// In virtual time the stack goes on being used until the thread is gone; no other thread of the node runs until then.
 pub fn release(index: usize) {
     USED[index / 64].fetch_and(!(1 << (index % 64)), AcqRel);
+}
+/// The threads that there are: of this process, and children of vfork(2) with its memory.
+pub fn all() -> impl Iterator<Item = &'static Thread> {
+    (0..BLOCKS).filter(|index| USED[index / 64].load(Relaxed) & 1 << (index % 64) != 0).map(by_index)
 }
 /// The word and the bit of a block.
 pub fn used(index: usize) -> (&'static AtomicU64, usize) {

@@ -18,15 +18,16 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
     crate::x86_64::entry::unaligned_again();
     // SAFETY: the kernel has built both on the thread's block.
     let (info, context) = unsafe { (&*info, &mut *context) };
+    let t = block::current();
     if info.code != SYS_USER_DISPATCH {
-        // Sent by somebody, or a filter of the program's own: no program handles it here.
+        signal::on_sent(t, info, context);
         return;
     }
-    let t = block::current();
+    signal::begin_handler(t, context.mask);
     let r = &context.registers;
     let a = calls::words_of([r[RDI], r[RSI], r[RDX], r[R10], r[R8], r[R9]]);
     let number = info.number as usize;
-    t.strict.mask = context.mask;
+    t.strict.mask = context.mask | t.strict.pretended;
     if info.arch != ARCH {
         crate::channel::post(t, crate::abi::UNSUPPORTED, &[number as u64 | 1 << 32, 0, -sys::ENOSYS as u64]);
         context.registers[RAX] = sys::ENOSYS as u64;
@@ -37,7 +38,8 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
         signal::sigreturn(t, context);
         return;
     }
-    match answer(t, context, number, &a) {
+    let answered = answer(t, context, number, &a).or_else(|| signal::before_native(t, number, &a).map(Err));
+    match answered {
         None => {
             t.native_return = after;
             context.registers[RIP] = entry::native().0;

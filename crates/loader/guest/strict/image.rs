@@ -43,6 +43,7 @@ pub unsafe fn start(kernel: &Kernel) -> ! {
         let process = (*(&raw const PROCESS)).assume_init_ref();
         let t = block::put(block::allocate().unwrap_or(0), (*(&raw const NO_CHANNEL)).assume_init_ref(), process);
         t.strict.on = true;
+        t.strict.tid = sys::call(nr::GETTID, &[]) as usize;
         t.strict.mask = next.mask;
         if next.decided == 0 {
             let errno = exec::execve(t, next.target.as_ptr() as usize, kernel.arguments as usize, kernel.environment as usize);
@@ -83,7 +84,7 @@ unsafe fn begin(t: &mut Thread, kernel: &Kernel, next: &strict::Next) -> ! {
         context.registers[18] = 0x33 | 0x2b << 48;
         // UC_SIGCONTEXT_SS|UC_STRICT_RESTORE_SS
         context.flags = 6;
-        context.mask = next.mask;
+        signal::block(t, &mut context, next.mask);
         context.stack = Stack { start: (BLOCKS_ADDRESS + t.index * BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
         entry::resume(&raw const context as usize)
     }

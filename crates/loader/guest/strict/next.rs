@@ -41,6 +41,7 @@ pub fn execute(t: &mut Thread, target: &[u8], name: &[u8], arguments: usize, env
     let all = !0_u64;
     let mut before = 0_u64;
     sys::call(nr::RT_SIGPROCMASK, &[2, &raw const all as usize, &raw mut before as usize, 8]);
+    super::signal::before_exec(t);
     let empty = [0_u8];
     let errno = sys::call(nr::EXECVEAT, &[abi::DESCRIPTOR_LOADER as usize, empty.as_ptr() as usize, arguments, environment, AT_EMPTY_PATH]);
     sys::call(nr::RT_SIGPROCMASK, &[2, &raw const before as usize, 0, 8]);

@@ -9,6 +9,7 @@ use crate::calls::{EpollCtl, EpollPwait, EpollPwait2, EpollWait, Int, Poll, Ppol
 use crate::channel::real;
 use crate::descriptor;
 use crate::forward::Answer;
+use crate::frames::NEVER_BLOCKED;
 use crate::sys;
 use crate::waits::real::now;
 use crate::waits::{Limit, milliseconds, poll_set, select_sets, timespec, timeval};
@@ -48,7 +49,11 @@ fn sets_have_socket(t: &mut Thread, n: Int, sets: [usize; 3]) -> bool {
 /// The mask that holds for the time of the call.
 fn with_mask(t: &mut Thread, at: usize) -> Result<(), isize> {
     if at != 0 {
-        t.strict.mask = sys::read_u64(at)? & !super::signal::kept_open();
+        let mask = sys::read_u64(at)?;
+        if super::signal::opens(t, mask) {
+            return Err(sys::EINTR);
+        }
+        t.strict.mask = mask & !NEVER_BLOCKED;
     }
     Ok(())
 }

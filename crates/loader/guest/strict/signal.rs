@@ -1,13 +1,14 @@
-//! Signals in real time: the kernel's, with frames that are built here.
+//! Signals in real time: the kernel's, with frames that are built here. What the program blocks is blocked, but for SIGSYS, by which calls come: one that
+//! somebody sends while the program has it blocked is held here.
 
 use crate::abi;
 use crate::block;
 use crate::block::Thread;
 use crate::call::signals::SIGSET_BYTES;
-use crate::calls::{RtSigaction, RtSigprocmask, number as nr};
+use crate::calls::{RtSigaction, RtSigpending, RtSigprocmask, RtSigtimedwait, number as nr};
 use crate::forward::Answer;
 use crate::frames::*;
-use crate::lock::ACTIONS;
+use crate::lock::{ACTIONS, Lock};
 use crate::sys;
 use crate::x86_64::context::*;
 use crate::x86_64::entry;
@@ -21,15 +22,175 @@ fn faults() -> u64 {
     FAULTS.iter().fold(0, |mask, signal| mask | 1 << (signal - 1))
 }
 
+const OF_SIGSYS: u64 = 1 << (SIGSYS - 1);
+
 /// What is never blocked.
 pub fn kept_open() -> u64 {
-    NEVER_BLOCKED | faults() | 1 << (SIGSYS - 1)
+    NEVER_BLOCKED | OF_SIGSYS
+}
+
+/// A handler of ours begins, with the program's signals blocked as they were. Some of faults may be, or are ignored: then nothing here may fault.
+pub fn begin_handler(t: &mut Thread, blocked: u64) {
+    let ignored = || FAULTS.iter().any(|signal| t.process.actions[*signal].handler.load(Relaxed) == 1);
+    t.strict.careful = blocked & faults() != 0 || ignored();
+    t.strict.opens = false;
 }
 
 /// Sets what the program has blocked.
-fn block(t: &mut Thread, context: &mut Context, mask: u64) {
+pub fn block(t: &mut Thread, context: &mut Context, mask: u64) {
     context.mask = mask & !kept_open();
-    t.strict.pretended = mask & kept_open() & !NEVER_BLOCKED;
+    t.strict.pretended = mask & OF_SIGSYS;
+    if t.strict.pretended == 0
+        && let Some(info) = take_held(t)
+    {
+        queue(t.strict.tid, &info);
+    }
+}
+
+/// A SIGSYS that somebody sent to this process, while all threads had it blocked.
+static HELD: Lock = Lock::new();
+static mut OF_PROCESS: Option<Info> = None;
+
+/// Sends a SIGSYS to the calling thread, again: it is as it came.
+fn queue(tid: usize, info: &Info) {
+    let pid = sys::call(nr::GETPID, &[]) as usize;
+    sys::call(nr::RT_TGSIGQUEUEINFO, &[pid, tid, SIGSYS, core::ptr::from_ref(info) as usize]);
+}
+
+/// Keeps a SIGSYS until it is unblocked, or gives it to a thread that has it open. One that is there already is enough.
+fn hold(t: &mut Thread, info: &Info) {
+    const SI_TKILL: i32 = -6;
+    if info.code == SI_TKILL || t.strict.borrowed {
+        t.strict.held.get_or_insert(*info);
+        return;
+    }
+    // SAFETY: under the lock.
+    HELD.with(|| unsafe { (*(&raw mut OF_PROCESS)).get_or_insert(*info) });
+    if let Some(other) = block::all().find(|one| !one.strict.borrowed && one.strict.tid != 0 && one.strict.pretended == 0) {
+        // It takes what is held. Nobody may send another thread what the kernel has told.
+        let pid = sys::call(nr::GETPID, &[]) as usize;
+        sys::call(nr::TGKILL, &[pid, other.strict.tid, SIGSYS]);
+    }
+}
+
+/// What is held for the thread or its process.
+fn take_held(t: &mut Thread) -> Option<Info> {
+    // SAFETY: under the lock.
+    t.strict.held.take().or_else(|| if t.strict.borrowed { None } else { HELD.with(|| unsafe { (*(&raw mut OF_PROCESS)).take() }) })
+}
+
+fn is_held(t: &Thread) -> bool {
+    // SAFETY: under the lock.
+    t.strict.held.is_some() || !t.strict.borrowed && HELD.with(|| unsafe { (*(&raw const OF_PROCESS)).is_some() })
+}
+
+/// fork(2): what waits for the maker does not wait for the child.
+pub fn start_anew(t: &mut Thread) {
+    HELD.reset();
+    // SAFETY: the only thread of the process.
+    unsafe { OF_PROCESS = None };
+    t.strict.held = None;
+    t.strict.tid = sys::call(nr::GETTID, &[]) as usize;
+}
+
+/// execve(2): what waits goes on waiting, in the kernel, which has everything blocked by then.
+pub fn before_exec(t: &mut Thread) {
+    if let Some(info) = take_held(t) {
+        queue(sys::call(nr::GETTID, &[]) as usize, &info);
+    }
+}
+
+/// Somebody has sent SIGSYS.
+pub fn on_sent(t: &mut Thread, info: &Info, context: &mut Context) {
+    let at = context.registers[RIP];
+    let in_call = at == entry::native().0 || in_loader(at);
+    if t.strict.pretended != 0 && !(t.strict.opens && in_call) {
+        hold(t, info);
+        return;
+    }
+    let info = &take_held(t).unwrap_or(*info);
+    if t.process.actions[SIGSYS].handler.load(Relaxed) == 1 {
+        return;
+    }
+    if !leave_call(t, context) {
+        // It waits in a call of ours.
+        if t.strict.deferred == 0 {
+            t.strict.deferred = SIGSYS;
+            t.strict.info = *info;
+        }
+        return;
+    }
+    begin_handler(t, context.mask);
+    let blocked = context.mask;
+    deliver(t, SIGSYS, info, context, blocked, true);
+}
+
+/// Where the program was interrupted: a call of the kernel's looks like its own. False: a handler of ours was.
+fn leave_call(t: &Thread, context: &mut Context) -> bool {
+    let at = context.registers[RIP];
+    let (call, done) = entry::native();
+    if at == call {
+        // Before the call, or to be made again: as if the program had come to it just now.
+        context.registers[RIP] = t.native_return.wrapping_sub(2);
+    } else if at == done {
+        context.registers[RIP] = t.native_return;
+    } else {
+        return !in_loader(at);
+    }
+    true
+}
+
+/// A call waits with a mask of its own. True: that opens SIGSYS, and one is held, which ends the call.
+pub fn opens(t: &mut Thread, mask: u64) -> bool {
+    t.strict.opens = t.strict.pretended != 0 && mask & OF_SIGSYS == 0;
+    let held = if t.strict.opens { take_held(t) } else { None };
+    let Some(info) = held else { return false };
+    t.strict.deferred = SIGSYS;
+    t.strict.info = info;
+    t.strict.mask = mask & !NEVER_BLOCKED;
+    true
+}
+
+/// Before a call of the kernel's: has it a mask of its own, and does that end it? Then its errno.
+pub fn before_native(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
+    let at = match number {
+        nr::RT_SIGSUSPEND => a[0],
+        nr::PPOLL => a[3],
+        nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => a[4],
+        nr::PSELECT6 if a[5] != 0 => sys::read_u64(a[5]).unwrap_or(0) as usize,
+        _ => return None,
+    };
+    if t.strict.pretended == 0 || at == 0 {
+        return None;
+    }
+    let mask = sys::read_u64(at).ok()?;
+    opens(t, mask).then_some(sys::EINTR)
+}
+
+/// rt_sigpending(2)
+pub fn rt_sigpending(t: &mut Thread, call: RtSigpending) -> Answer {
+    let mut pending = 0_u64;
+    let result = sys::call(nr::RT_SIGPENDING, &[&raw mut pending as usize, call.sigsetsize.0]);
+    if result < 0 {
+        return Err(result);
+    }
+    if is_held(t) {
+        pending |= OF_SIGSYS;
+    }
+    let bytes = call.sigsetsize.0.min(SIGSET_BYTES);
+    sys::copy_out(call.uset.0, &pending.to_ne_bytes()[..bytes]).map(|()| 0)
+}
+
+/// rt_sigtimedwait(2): what is held is there already.
+pub fn rt_sigtimedwait(t: &mut Thread, call: RtSigtimedwait) -> Option<Answer> {
+    if call.sigsetsize.0 != SIGSET_BYTES || sys::read_u64(call.uthese.0).is_ok_and(|set| set & OF_SIGSYS == 0) {
+        return None;
+    }
+    let info = take_held(t)?;
+    let at = call.uinfo.0;
+    // SAFETY: an Info is bytes.
+    let bytes = unsafe { core::slice::from_raw_parts((&raw const info).cast::<u8>(), size_of::<Info>()) };
+    Some(if at == 0 { Ok(SIGSYS as isize) } else { sys::copy_out(at, bytes).map(|()| SIGSYS as isize) })
 }
 
 /// Ours for a signal; some flags are as the program wants them.
@@ -49,6 +210,10 @@ fn open_what_has_no_effect(t: &Thread) {
     let mut action = KernelAction::default();
     sys::call(nr::RT_SIGACTION, &[SIGSYS, 0, &raw mut action as usize, 8]);
     action.mask = !faults();
+    // What somebody sends is as the program wants it; calls that come by it are not interrupted.
+    let slot = &t.process.actions[SIGSYS];
+    let restarts = slot.handler.load(Relaxed) <= 1 || slot.flags.load(Relaxed) & SA_RESTART != 0;
+    action.flags = action.flags & !SA_RESTART | if restarts { SA_RESTART } else { 0 };
     for signal in WITHOUT_EFFECT {
         if t.process.actions[signal].handler.load(Relaxed) <= 1 {
             action.mask &= !(1 << (signal - 1));
@@ -71,7 +236,9 @@ pub fn begin(t: &Thread, on_call: unsafe extern "C" fn(i32, *const Info, *mut Co
     install_handler(SIGSYS, 0, on_call as *const () as u64);
     open_what_has_no_effect(t);
     for signal in FAULTS {
-        install(signal, 0);
+        if t.process.actions[signal].handler.load(Relaxed) == 0 {
+            install(signal, 0);
+        }
     }
 }
 
@@ -102,7 +269,8 @@ pub fn rt_sigaction(t: &mut Thread, call: RtSigaction) -> Answer {
                 words.iter().zip(new).for_each(|(word, value)| word.store(value, Relaxed));
             }
             if signal == SIGSYS {
-            } else if handled || FAULTS.contains(&signal) {
+                // `open_what_has_no_effect` does it.
+            } else if handled || FAULTS.contains(&signal) && new[0] == 0 {
                 install(signal, new[1]);
             } else {
                 native(signal, &KernelAction { handler: new[0], flags: new[1] & (SA_NOCLDSTOP | SA_NOCLDWAIT), ..KernelAction::default() });
@@ -110,7 +278,7 @@ pub fn rt_sigaction(t: &mut Thread, call: RtSigaction) -> Answer {
             if !handled {
                 words.iter().zip(new).for_each(|(word, value)| word.store(value, Relaxed));
             }
-            if WITHOUT_EFFECT.contains(&signal) {
+            if signal == SIGSYS || WITHOUT_EFFECT.contains(&signal) {
                 open_what_has_no_effect(t);
             }
         }
@@ -193,24 +361,27 @@ pub unsafe extern "C" fn on_signal(number: i32, info: *const Info, context: *mut
         context.registers[RIP] = after;
         return;
     }
-    let (call, done) = entry::native();
-    if at == call {
-        // Before the call, or to be made again: as if the program had come to it just now.
-        context.registers[RIP] = t.native_return.wrapping_sub(2);
-    } else if at == done {
-        context.registers[RIP] = t.native_return;
-    } else if in_loader(at) {
+    if !leave_call(t, context) {
         if !sent {
             let (start, _) = entry::text();
             sys::say("a fault in the loader (a bug in weft), address", info.address as usize);
             sys::die("  at offset", at as usize - start);
         }
-        if t.strict.deferred == 0 {
-            t.strict.deferred = signal;
-            t.strict.info = *info;
+        // SAFETY: changed by this thread alone, around a call.
+        let waits = unsafe { (&raw const t.strict.waits).read_volatile() };
+        if !waits || t.strict.deferred != 0 {
+            // A signal of faults that somebody sent, while we answer a call: it waits until that is done.
+            t.strict.careful = true;
+            context.mask |= 1 << (signal - 1);
+            let pid = sys::call(nr::GETPID, &[]) as usize;
+            sys::call(nr::RT_TGSIGQUEUEINFO, &[pid, t.strict.tid, signal, core::ptr::from_ref(info) as usize]);
+            return;
         }
+        t.strict.deferred = signal;
+        t.strict.info = *info;
         return;
     }
+    begin_handler(t, context.mask | 1 << (signal - 1));
     let blocked = context.mask;
     deliver(t, signal, info, context, blocked, sent);
 }
@@ -223,13 +394,13 @@ pub fn deliver(t: &mut Thread, signal: usize, info: &Info, context: &mut Context
         let words = [&action.handler, &action.flags, &action.restorer, &action.mask].map(|word| word.load(Relaxed));
         if words[0] > 1 && words[1] & SA_RESETHAND != 0 {
             action.handler.store(0, Relaxed);
-            if !FAULTS.contains(&signal) {
+            if !FAULTS.contains(&signal) && signal != SIGSYS {
                 native(signal, &KernelAction::default());
             }
         }
         (words[0], words[1], words[2], words[3])
     });
-    if handler <= 1 || !sent && t.strict.pretended & 1 << (signal - 1) != 0 {
+    if handler <= 1 {
         if sent && handler == 1 {
             return;
         }
@@ -260,7 +431,7 @@ pub fn deliver(t: &mut Thread, signal: usize, info: &Info, context: &mut Context
         t.alternate = Stack { start: 0, flags: SS_DISABLE, padding: 0, bytes: 0 };
     }
     let own = if flags & SA_NODEFER == 0 { 1 << (signal - 1) } else { 0 };
-    block(t, context, blocked | also | own | saved.mask & kept_open());
+    block(t, context, blocked | also | own | saved.mask & OF_SIGSYS);
     let registers = &mut context.registers;
     registers[RIP] = handler;
     registers[RDI] = signal as u64;

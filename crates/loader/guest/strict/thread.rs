@@ -26,6 +26,7 @@ pub fn point(t: &Thread) {
 /// First steps of a thread that shares its maker's memory.
 pub fn begins(t: &mut Thread) -> ! {
     point(t);
+    t.strict.tid = sys::call(nr::GETTID, &[]) as usize;
     crate::thread::arm();
     // SAFETY: the maker has put a context there.
     unsafe { entry::resume(t.begins_at) }
@@ -74,6 +75,7 @@ fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
         ACTIONS.reset();
         SPLICES.reset();
         real::start_anew(t);
+        super::signal::start_anew(t);
         if stack != 0 {
             context.registers[RSP] = stack as u64;
         }
@@ -104,6 +106,7 @@ fn share(t: &mut Thread, context: &Context, a: [usize; 5]) -> isize {
     new.is_thread = thread;
     new.strict.on = true;
     new.strict.borrowed = !thread;
+    new.strict.pretended = t.strict.pretended;
     if flags & CLONE_FILES != 0 {
         new.files = t.files;
     } else {

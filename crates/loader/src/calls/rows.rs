@@ -185,10 +185,11 @@ macro_rules! for_each_call {
             124 GETSID Getsid(pid: Int): kernel;
             125 CAPGET Capget(header: InOut<kernel::CapHeader>, data: Address): program(identity::capget), note "users";
             126 CAPSET Capset(header: InOut<kernel::CapHeader>, data: Address): program(identity::capset), note "users";
-            127 RT_SIGPENDING RtSigpending(uset: Out<kernel::SigSet>, sigsetsize: Size): program(signals::rt_sigpending);
+            127 RT_SIGPENDING RtSigpending(uset: Out<kernel::SigSet>, sigsetsize: Size):
+                program(signals::rt_sigpending), strict program(signal::rt_sigpending);
             128 RT_SIGTIMEDWAIT RtSigtimedwait(uthese: In<kernel::SigSet>, uinfo: Out<kernel::SigInfo>, uts: In<kernel::Timespec>,
                 sigsetsize: Size):
-                forward -> rt_sigtimedwait;
+                forward -> rt_sigtimedwait, strict program(signal::rt_sigtimedwait);
             129 RT_SIGQUEUEINFO RtSigqueueinfo(pid: Int, sig: Signal, uinfo: In<kernel::SigInfo>): forward -> rt_sigqueueinfo;
             130 RT_SIGSUSPEND RtSigsuspend(unewset: In<kernel::SigSet>, sigsetsize: Size): program(signals::rt_sigsuspend);
             131 SIGALTSTACK Sigaltstack(uss: In<kernel::SigStack>, uoss: Out<kernel::SigStack>): frame(signals::sigaltstack), strict same;
