@@ -167,6 +167,27 @@ def addresses() -> None:
     said("addresses", "where four processes have libc", lambda: "the same place" if len(found) == 1 else "several places")
 
 
+def objects() -> None:
+    """Semaphores, queues and memory that are root's alone, as somebody finds them."""
+    def used(ask) -> None:
+        os.setgroups([])
+        os.setresuid(SOMEBODY, SOMEBODY, SOMEBODY)
+        works(ask)
+
+    name = f"owned-{os.getpid()}".encode()
+    semaphores, queue, memory = call(64, 0, 1, 0o600), call(68, 0, 0o600), call(29, 0, 4096, 0o600)
+    fd = call(240, name, os.O_RDWR | os.O_CREAT, 0o600, None)
+    said("whose", "a semaphore", lambda: used(lambda: call(66, semaphores, 0, 12, 0)))
+    said("whose", "a message queue", lambda: used(lambda: call(69, queue, ctypes.create_string_buffer(struct.pack("q", 1)), 0, 0)))
+    said("whose", "shared memory", lambda: used(lambda: call(30, memory, 0, 0)))
+    said("whose", "a message queue of POSIX", lambda: used(lambda: call(240, name, os.O_RDWR, 0, None)))
+    call(66, semaphores, 0, 0, 0)
+    call(71, queue, 0, 0)
+    call(31, memory, 0, 0)
+    call(241, name)
+    os.close(fd)
+
+
 def same_domain() -> None:
     """As it is called already: nobody notices."""
     name = ctypes.create_string_buffer(65)
@@ -203,5 +224,6 @@ filters()
 said("filters", "seccomp with a listener", listens)
 interfaces()
 peers()
+objects()
 spaces()
 addresses()

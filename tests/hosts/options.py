@@ -34,6 +34,7 @@ SCRIPTS = (
     "sizes.py",
     "layouts.py",
     "blocked.py",
+    "queues.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"

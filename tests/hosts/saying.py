@@ -9,6 +9,7 @@ import signal
 import tempfile
 
 libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
 _FOLDERS: list[str] = []
 _MAKER = os.getpid()
 

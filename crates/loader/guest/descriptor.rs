@@ -5,6 +5,7 @@ pub use crate::terminals::kind_of;
 use crate::abi::{self, kind};
 use crate::arena::{header, is_own_machine, touched};
 use crate::block::{FILES, Thread};
+use crate::call::ipc::is_queue;
 use crate::calls;
 use crate::calls::number as nr;
 use crate::channel::{post, real};
@@ -54,6 +55,7 @@ pub fn word(t: &mut Thread, fd: usize) -> u64 {
     }
     let inode = stat.inode & abi::INODE;
     let what = match stat.mode & S_IFMT {
+        S_IFREG if is_queue(fd) => kind::NATIVE,
         S_IFREG | S_IFDIR | S_IFBLK => kind::FILE,
         S_IFSOCK if post(t, abi::WHOSE, &[inode]) == 1 => kind::VIRTUAL,
         S_IFCHR if QUICK_DEVICES.contains(&stat.node) => kind::FILE,

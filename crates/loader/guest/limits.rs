@@ -110,6 +110,7 @@ pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
         (nr::INOTIFY_INIT | nr::INOTIFY_INIT1, sys::EMFILE) if has_room() => abi::HOST_LIMIT_INOTIFY,
         (nr::INOTIFY_ADD_WATCH, ENOSPC) => abi::HOST_LIMIT_WATCH,
         (nr::SENDMSG, ETOOMANYREFS) => abi::HOST_LIMIT_SENDMSG,
+        (nr::MQ_OPEN, sys::EMFILE) if has_room() => abi::HOST_LIMIT_QUEUES,
         _ => return,
     };
     if is_own_machine() {

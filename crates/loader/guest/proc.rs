@@ -15,7 +15,9 @@ const EXECUTABLE: &[u8] = b"/proc/self/exe";
 const PATH_BYTES: usize = 96;
 const O_CLOEXEC: usize = 0o2_000_000;
 const O_ACCMODE: usize = 3;
-const SEGMENTS: &[u8] = b"/proc/sysvipc/shm";
+/// What the node has of System V's, and in which columns times stand: ipc/shm.c, sem.c, msg.c, sysvipc_*_proc_show.
+const LISTS: [(&[u8], core::ops::Range<usize>); 3] =
+    [(b"/proc/sysvipc/shm", 11..14), (b"/proc/sysvipc/sem", 8..10), (b"/proc/sysvipc/msg", 11..14)];
 const UUID: &[u8] = b"/proc/sys/kernel/random/uuid";
 /// A path, and what is opened instead: what `weft_process::files` has put there.
 const BOOT_ID: (&[u8], &CStr) = (b"/proc/sys/kernel/random/boot_id", c"/run/weft/boot_id");
@@ -194,10 +196,12 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
     let other = match instead(t, path.as_ptr() as usize) {
         Some(name) => sys::call(nr::OPEN, &[name, if close_on_exec { O_CLOEXEC } else { 0 }, 0]),
         None if path[..length] == *UUID => uuid(t).unwrap_or(fd as isize),
-        None if path[..length] == *SEGMENTS => segments(fd),
-        None => match ask(t, &path[..length], flags, true) {
-            Some(other) => other,
-            None => return fd as isize,
+        None => match LISTS.iter().find(|(list, _)| path[..length] == **list) {
+            Some((_, times)) => plain_list(fd, times),
+            None => match ask(t, &path[..length], flags, true) {
+                Some(other) => other,
+                None => return fd as isize,
+            },
         },
     };
     if other < 0 {
@@ -207,12 +211,10 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
     crate::descriptor::replace(t, fd, other as usize, close_on_exec)
 }
 
-/// The node's segments of shared memory, as the kernel lists them (ipc/shm.c, sysvipc_shm_proc_show): when they were used is the node's start, as in shmctl(2), and
-/// how much of one is in memory is the host's affair.
-fn segments(fd: usize) -> isize {
-    const FIRST_TIME: usize = 11;
-    const LAST_TIME: usize = 13;
-    let copy = sys::call(nr::MEMFD_CREATE, &[c"shm".as_ptr() as usize, 0]);
+/// What the kernel lists of System V's: when it was used is the node's start, as in shmctl(2), and what stands behind that (how much of a segment is in memory)
+/// is the host's affair.
+fn plain_list(fd: usize, times: &core::ops::Range<usize>) -> isize {
+    let copy = sys::call(nr::MEMFD_CREATE, &[c"sysvipc".as_ptr() as usize, 0]);
     if copy < 0 {
         return copy;
     }
@@ -230,8 +232,8 @@ fn segments(fd: usize) -> isize {
             let begin = at;
             at += line[at..length - 1].iter().take_while(|byte| **byte != b' ').count();
             let never = line[begin..at] == *b"0";
-            if field >= FIRST_TIME && !never && begin < at {
-                let value = if field <= LAST_TIME { &digits[..epoch] } else { b"0" };
+            if field >= times.start && !never && begin < at {
+                let value = if field < times.end { &digits[..epoch] } else { b"0" };
                 let value = &value[value.len().saturating_sub(at - from)..];
                 line[from..at].fill(b' ');
                 line[at - value.len()..at].copy_from_slice(value);

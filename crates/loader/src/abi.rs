@@ -247,6 +247,10 @@ pub struct Header {
     pub lingers: AtomicU32,
     /// [`STRICT`]: epolls that watch sockets of the node so far.
     pub epolls: AtomicU64,
+    /// Somebody may wait at a semaphore or a message queue.
+    pub queue_waits: AtomicU32,
+    /// A program has opened a message queue of POSIX.
+    pub queues: AtomicU32,
     /// Some AF_UNIX socket of the node wants to know who sends to it (SO_PASSCRED): unnamed ones may get a name.
     pub passes_credentials: AtomicU32,
     /// A number of 23 bits with which the node's abstract unix names begin in the kernel. 0: none, it has a network namespace of its own.
@@ -678,6 +682,17 @@ pub const UNKNOWN: u32 = u32::MAX - 1;
 /// As [`UNKNOWN`], and nothing that happens changes it.
 pub const UNCOUNTED: u32 = u32::MAX;
 
+/// For what somebody waits at a set of semaphores: which of them, and whether it is to become 0.
+pub const fn semaphore_wait(number: u64, zero: bool) -> u64 {
+    number & 0xffff | (zero as u64) << 16
+}
+
+/// Is this a call that waits at a semaphore or a message queue?
+pub const fn waits_at_queue(number: u64) -> bool {
+    use crate::calls::number as nr;
+    matches!(number as usize, nr::SEMOP | nr::MSGSND | nr::MSGRCV | nr::MQ_TIMEDSEND | nr::MQ_TIMEDRECEIVE)
+}
+
 /// Most entries of one poll set.
 pub const ENTRIES_MAX: usize = DATA_BYTES / size_of::<Entry>();
 
@@ -689,10 +704,15 @@ pub const CHILD: u64 = 0x1001;
 pub const CLONED: u64 = 0x1002;
 /// A signal may be deliverable now.
 pub const SIGNALS: u64 = 0x1003;
-/// Would block on descriptors of the kernel's: (descriptor, events, call, until when by the node's clock; 0: for ever).
+/// Would block on descriptors of the kernel's: (descriptor, events, call, until when by the node's clock; 0: for ever). Of semaphores and queues, and of no
+/// others, which set, and for what ([`semaphore_wait`]), too.
 pub const BLOCKED: u64 = 0x1004;
-/// Time is up: let others run.
+/// Time is up (0), or the program wants it (1): let others run. Or [`YIELD_TO_WAITERS`].
 pub const YIELD: u64 = 0x1005;
+/// Argument of [`YIELD`]: those that wait at what is the kernel's look again before anybody else runs.
+pub const YIELD_TO_WAITERS: u64 = 2;
+/// How many threads wait at a semaphore: (set, [`semaphore_wait`]).
+pub const WAITERS: u64 = 0x1036;
 /// A descriptor of the controller's was closed: word in `descriptor`.
 pub const CLOSED: u64 = 0x1006;
 /// What is this socket? (inode) → 1: the controller's.
@@ -729,8 +749,10 @@ pub const HOST_LIMIT_FORK: u64 = 4;
 pub const HOST_LIMIT_DESCRIPTORS: u64 = 5;
 /// The same.
 pub const HOST_LIMIT_OBJECTS: u64 = 6;
+/// The same.
+pub const HOST_LIMIT_QUEUES: u64 = 7;
 /// Which call, and which limit.
-pub const HOST_LIMITS: [(&str, &str); 7] = [
+pub const HOST_LIMITS: [(&str, &str); 8] = [
     ("pipe", "fs.pipe-user-pages-soft and -hard"),
     ("inotify_init", "fs.inotify.max_user_instances"),
     ("inotify_add_watch", "fs.inotify.max_user_watches"),
@@ -738,6 +760,7 @@ pub const HOST_LIMITS: [(&str, &str); 7] = [
     ("fork", "processes of a user (ulimit -u of who runs weft)"),
     ("a call that makes a descriptor", "descriptors of a process (ulimit -Hn of who runs weft)"),
     ("socket, accept, epoll_create or timerfd_create", "descriptors of weft itself, one for each (ulimit -Hn of who runs weft)"),
+    ("mq_open", "bytes in message queues of a user (ulimit -q of who runs weft)"),
 ];
 /// A terminal sends a signal: (group of processes, signal, whether nothing is to happen to an orphaned group). → -1: it is one.
 pub const TERMINAL: u64 = 0x1010;

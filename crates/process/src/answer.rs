@@ -131,6 +131,18 @@ impl Tree {
         }
     }
 
+    /// How many threads wait at a semaphore: (set, for what), as they said themselves.
+    fn semaphore_waiters(&self, posted: &Posted) -> i64 {
+        let waits = self.tasks.threads.iter().filter(|(id, thread)| {
+            let said = Posted::read(self.arena.channel(**id));
+            thread.state.waits()
+                && said.number == abi::BLOCKED
+                && said.arguments[2] as i64 == libc::SYS_semop
+                && said.arguments[4..6] == posted.arguments[..2]
+        });
+        waits.count() as i64
+    }
+
     /// What the program's side asks for itself.
     fn question(&mut self, thread: ThreadId, posted: &Posted, caller: &Caller<'_>, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
         match posted.number {
@@ -146,6 +158,9 @@ impl Tree {
             abi::BLOCKED => {
                 if self.tasks.threads.get(&thread).is_some_and(|one| one.held) {
                     return Ok(Outcome::Done(0));
+                }
+                if abi::waits_at_queue(posted.arguments[2]) {
+                    self.arena.header().queue_waits.store(1, Relaxed);
                 }
                 // Argument 3: until when, 0 for ever.
                 let deadline = (posted.arguments[3] != 0).then(|| weft_core::Instant::from_nanos(posted.arguments[3]));
@@ -183,6 +198,7 @@ impl Tree {
                 self.host_limit(posted.arguments[0]);
                 Ok(Outcome::Done(0))
             }
+            abi::WAITERS => Ok(Outcome::Done(self.semaphore_waiters(posted))),
             abi::TERMINAL => self.terminal_signal(thread, posted),
             _ => Err(Errno(libc::ENOSYS)),
         }

@@ -27,9 +27,7 @@ pub const RELEASE: &str = "6.1.0-weft";
 const CPU: &str = "processor\t: 0\nvendor_id\t: weft\ncpu family\t: 6\nmodel\t\t: 0\nmodel name\t: weft\nstepping\t: 0\ncpu MHz\t\t: 1000.000\ncache size\t: 1024 KB\nphysical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1\napicid\t\t: 0\nfpu\t\t: yes\nfpu_exception\t: yes\ncpuid level\t: 13\nwp\t\t: yes\nflags\t\t: fpu tsc cx8 cmov mmx fxsr sse sse2 syscall nx lm\nbogomips\t: 2000.00\nclflush size\t: 64\naddress sizes\t: 48 bits physical, 48 bits virtual\n\n";
 const PAGING: &str = "nr_free_pages 131072\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\npgmajfault 0\n";
 /// Files whose text is always the same.
-const SAME: [(&str, &str); 28] = [
-    ("sysvipc/sem", SEMAPHORES),
-    ("sysvipc/msg", QUEUES),
+const SAME: [(&str, &str); 26] = [
     ("loadavg", "0.00 0.00 0.00 1/1 1\n"),
     ("cpuinfo", CPU),
     ("vmstat", PAGING),
@@ -110,7 +108,7 @@ pub fn file(path: &str, moment: &Moment<'_>, there: bool) -> Option<String> {
         // A setting of the system, or a list of what there is: both are named by what begins their path.
         _ if path.starts_with("sys/") => None,
         // The node's own (a namespace), whose times the loader makes plain.
-        "sysvipc/shm" => None,
+        "sysvipc/shm" | "sysvipc/sem" | "sysvipc/msg" => None,
         _ => there.then(String::new),
     }
 }
@@ -158,11 +156,6 @@ pub fn of_any_process(rest: &str) -> Option<String> {
         _ => return None,
     })
 }
-
-/// /proc/sysvipc of an empty namespace (ipc/shm.c, sem.c, msg.c).
-const SEMAPHORES: &str = "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n";
-const QUEUES: &str =
-    "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n";
 
 /// /proc/PID/maps as the kernel has it, without the host's numbers of devices and files.
 pub fn plain_maps(text: &str) -> String {

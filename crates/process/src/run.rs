@@ -467,6 +467,12 @@ impl Tree {
             }
             abi::YIELD => {
                 self.answer(thread, 0);
+                if posted.arguments[0] == abi::YIELD_TO_WAITERS {
+                    let others = std::mem::take(&mut self.tasks.queue);
+                    self.arena.header().queue_waits.store(0, Relaxed);
+                    self.probe_native();
+                    self.tasks.queue.extend(others);
+                }
                 self.tasks.queue.push_back(thread);
                 return TurnEnd::Over;
             }

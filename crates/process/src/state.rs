@@ -25,6 +25,14 @@ pub(super) enum State {
 }
 
 impl State {
+    /// Does it wait, stopped or not?
+    pub fn waits(&self) -> bool {
+        match self {
+            State::Stopped(inner) => inner.waits(),
+            state => matches!(state, State::Waiting(_)),
+        }
+    }
+
     /// For people.
     pub fn describe(&self) -> String {
         match self {

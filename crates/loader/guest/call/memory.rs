@@ -1,6 +1,5 @@
 //! Memory, kept off what is ours.
 
-use crate::arena::header;
 use crate::arena::is_own_machine;
 use crate::block::Thread;
 use crate::calls::*;
@@ -9,7 +8,6 @@ use crate::memory::{self, is_ours, shared_bytes};
 use crate::output_file;
 use crate::sys;
 use crate::x86_64::gate;
-use core::sync::atomic::Ordering::Relaxed;
 
 const MAP_PRIVATE: usize = 2;
 const MAP_ANONYMOUS: usize = 0x20;
@@ -131,13 +129,9 @@ pub fn shmctl(_: &mut Thread, call: Shmctl) -> Answer {
     const SHM_STAT_ANY: usize = 15;
     let result = kernel(&call);
     // IPC_64 is a flag.
-    if result >= 0 && is_own_machine() && matches!(call.cmd.0 & 0xff, IPC_STAT | SHM_STAT | SHM_STAT_ANY) {
-        // struct shmid64_ds: shm_atime, shm_dtime, shm_ctime behind 48 bytes of permissions and the size. 0: never.
-        for at in [56, 64, 72].map(|offset| call.buf.0 + offset) {
-            if sys::read_u64(at)? != 0 {
-                sys::write_u64(at, header().epoch.load(Relaxed) / 1_000_000_000)?;
-            }
-        }
+    if result >= 0 && matches!(call.cmd.0 & 0xff, IPC_STAT | SHM_STAT | SHM_STAT_ANY) {
+        // struct shmid64_ds: shm_atime, shm_dtime, shm_ctime behind 48 bytes of permissions and the size.
+        super::ipc::plain_times(&[56, 64, 72].map(|offset| call.buf.0 + offset))?;
     }
     Ok(result)
 }

@@ -6,6 +6,7 @@ pub mod descriptors;
 pub mod files;
 pub mod futex;
 pub mod identity;
+pub mod ipc;
 pub mod machine;
 pub mod memory;
 pub mod poll;

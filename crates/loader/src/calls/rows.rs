@@ -122,14 +122,14 @@ macro_rules! for_each_call {
             61 WAIT4 Wait4(upid: Int, stat_addr: Address, options: WaitOptions, ru: Out<kernel::Rusage>): program(processes::wait4) -> wait4;
             62 KILL Kill(pid: Int, sig: Signal): forward -> kill_process;
             63 UNAME Uname(name: Out<kernel::Utsname>): program(machine::uname);
-            64 SEMGET Semget(key: Int, nsems: Int, semflg: Flags): refused(ENOSYS), note "io-uring";
-            65 SEMOP Semop(semid: Int, tsops: Address, nsops: Uint): refused(ENOSYS);
-            66 SEMCTL Semctl(semid: Int, semnum: Int, cmd: Int, arg: Address): refused(ENOSYS);
+            64 SEMGET Semget(key: Int, nsems: Int, semflg: Flags): kernel, note "ipc-users";
+            65 SEMOP Semop(semid: Int, tsops: Address, nsops: Uint): program(ipc::semop);
+            66 SEMCTL Semctl(semid: Int, semnum: Int, cmd: Int, arg: Address): program(ipc::semctl), note "kernel-order";
             67 SHMDT Shmdt(shmaddr: Address): kernel;
-            68 MSGGET Msgget(key: Int, msgflg: Flags): refused(ENOSYS), note "io-uring";
-            69 MSGSND Msgsnd(msqid: Int, msgp: Address, msgsz: Size, msgflg: Flags): refused(ENOSYS);
-            70 MSGRCV Msgrcv(msqid: Int, msgp: Address, msgsz: Size, msgtyp: Long, msgflg: Flags): refused(ENOSYS);
-            71 MSGCTL Msgctl(msqid: Int, cmd: Int, buf: Address): refused(ENOSYS);
+            68 MSGGET Msgget(key: Int, msgflg: Flags): kernel, note "ipc-users";
+            69 MSGSND Msgsnd(msqid: Int, msgp: Address, msgsz: Size, msgflg: Flags): program(ipc::msgsnd);
+            70 MSGRCV Msgrcv(msqid: Int, msgp: Address, msgsz: Size, msgtyp: Long, msgflg: Flags): program(ipc::msgrcv);
+            71 MSGCTL Msgctl(msqid: Int, cmd: Int, buf: Address): program(ipc::msgctl), note "kernel-order";
             72 FCNTL Fcntl(fd: Fd, cmd: Int, arg: Address): program(descriptors::fcntl), strict program(calls::fcntl), note "kernel-signals";
             73 FLOCK Flock(fd: Fd, cmd: Int): program(descriptors::flock), note "host-locks";
             74 FSYNC Fsync(fd: Fd): kernel;
@@ -286,7 +286,8 @@ macro_rules! for_each_call {
             217 GETDENTS64 Getdents64(fd: Fd, dirent: Address, count: Uint): program(files::getdents64);
             218 SET_TID_ADDRESS SetTidAddress(tidptr: Address): program(threads::set_tid_address);
             219 RESTART_SYSCALL RestartSyscall(): refused(ENOSYS);
-            220 SEMTIMEDOP Semtimedop(semid: Int, tsops: Address, nsops: Uint, timeout: In<kernel::Timespec>): refused(ENOSYS);
+            220 SEMTIMEDOP Semtimedop(semid: Int, tsops: Address, nsops: Uint, timeout: In<kernel::Timespec>):
+                program(ipc::semtimedop);
             221 FADVISE64 Fadvise64(fd: Fd, offset: Long, len: Size, advice: Int): kernel;
             222 TIMER_CREATE TimerCreate(which_clock: Int, timer_event_spec: In<kernel::SigEvent>, created_timer_id: Address): forward -> timer_create,
                 note "cpu-clocks";
@@ -313,15 +314,15 @@ macro_rules! for_each_call {
             237 MBIND Mbind(start: Address, len: Size, mode: Uint, nmask: Address, maxnode: Size, flags: Flags): kernel;
             238 SET_MEMPOLICY SetMempolicy(mode: Int, nmask: Address, maxnode: Size): kernel;
             239 GET_MEMPOLICY GetMempolicy(policy: Address, nmask: Address, maxnode: Size, addr: Address, flags: Flags): kernel;
-            240 MQ_OPEN MqOpen(name: Path, oflag: OpenFlags, mode: Mode, attr: Address): refused(ENOSYS), note "io-uring";
-            241 MQ_UNLINK MqUnlink(name: Path): refused(ENOSYS);
+            240 MQ_OPEN MqOpen(name: Path, oflag: OpenFlags, mode: Mode, attr: Address): program(ipc::mq_open), note "ipc-users" "host-limits";
+            241 MQ_UNLINK MqUnlink(name: Path): kernel;
             242 MQ_TIMEDSEND MqTimedsend(mqdes: Fd, msg_ptr: InBytes, msg_len: Size, msg_prio: Uint, abs_timeout: In<kernel::Timespec>):
-                refused(ENOSYS);
+                program(ipc::mq_timedsend);
             243 MQ_TIMEDRECEIVE MqTimedreceive(mqdes: Fd, msg_ptr: OutBytes, msg_len: Size, msg_prio: Address,
                 abs_timeout: In<kernel::Timespec>):
-                refused(ENOSYS);
-            244 MQ_NOTIFY MqNotify(mqdes: Fd, notification: In<kernel::SigEvent>): refused(ENOSYS);
-            245 MQ_GETSETATTR MqGetsetattr(mqdes: Fd, mqstat: Address, omqstat: Address): refused(ENOSYS);
+                program(ipc::mq_timedreceive);
+            244 MQ_NOTIFY MqNotify(mqdes: Fd, notification: In<kernel::SigEvent>): program(ipc::mq_notify), note "queue-news";
+            245 MQ_GETSETATTR MqGetsetattr(mqdes: Fd, mqstat: Address, omqstat: Address): kernel;
             246 KEXEC_LOAD KexecLoad(entry: Address, nr_segments: Size, segments: Address, flags: Flags): refused(ENOSYS);
             247 WAITID Waitid(which: Int, upid: Int, infop: Out<kernel::SigInfo>, options: WaitOptions, ru: Out<kernel::Rusage>):
                 program(processes::waitid) -> waitid;
