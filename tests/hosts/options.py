@@ -35,6 +35,7 @@ SCRIPTS = (
     "layouts.py",
     "blocked.py",
     "queues.py",
+    "shares.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"

@@ -4,7 +4,7 @@ pub use crate::terminals::kind_of;
 
 use crate::abi::{self, kind};
 use crate::arena::{header, is_own_machine, touched};
-use crate::block::{FILES, Thread};
+use crate::block::{self, FILES, Thread};
 use crate::call::ipc::is_queue;
 use crate::calls;
 use crate::calls::number as nr;
@@ -12,6 +12,7 @@ use crate::channel::{post, real};
 use crate::hidden::is_hidden;
 use crate::sys;
 use crate::terminals;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
 const S_IFMT: u32 = 0o170_000;
@@ -38,11 +39,41 @@ struct Stat {
     more: [u64; 12],
 }
 
+/// Another process has this one's descriptors, and not its memory (CLONE_FILES without CLONE_VM): what it does with them is not seen here, so nothing is
+/// remembered.
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// A process is about to be made that has these descriptors.
+pub fn share() {
+    SHARED.store(true, Relaxed);
+}
+
+pub fn are_shared() -> bool {
+    SHARED.load(Relaxed)
+}
+
+/// The thread has descriptors of its own from now on (CLONE_FILES of unshare(2)); others may use its table.
+pub fn separate(t: &mut Thread) -> Result<(), isize> {
+    let (own, old) = (core::ptr::from_ref(t), t.files);
+    if !block::all().any(|other| !core::ptr::eq(other, own) && other.files == old) {
+        return Ok(());
+    }
+    if old == &raw mut t.own_files {
+        let at = sys::map(size_of::<[u64; FILES]>()).ok_or(sys::ENOMEM)?;
+        t.files = at as *mut [u64; FILES];
+    } else {
+        t.files = &raw mut t.own_files;
+    }
+    // SAFETY: both are tables; words are written whole.
+    unsafe { *t.files = *old };
+    Ok(())
+}
+
 /// Kind in bits 56 to 62, inode number below. 0 when there is no such descriptor.
 pub fn word(t: &mut Thread, fd: usize) -> u64 {
     let fd = fd as u32 as usize;
     // SAFETY: the table belongs to this thread's process; one thread runs at a time.
-    let known = unsafe { (*t.files).get(fd).copied().unwrap_or(0) };
+    let known = if are_shared() { 0 } else { unsafe { (*t.files).get(fd).copied().unwrap_or(0) } };
     if known != 0 {
         return known;
     }
@@ -246,7 +277,7 @@ fn closed_in_real_time(t: &mut Thread, was: u64) {
         }
         kind::EPOLL => {
             // SAFETY: the table is this process's; words are written whole.
-            let another = unsafe { (*t.files).contains(&was) };
+            let another = are_shared() || unsafe { (*t.files).contains(&was) };
             if !another {
                 t.channel.descriptor.store(was, Relaxed);
                 post(t, abi::strict::FORGET, &[]);

@@ -5,6 +5,7 @@ use crate::arena;
 use crate::block::{BLOCK, BLOCKS_ADDRESS, Thread, allocate, alternate_stack, map_blocks, only, put, release, used};
 use crate::calls::number as nr;
 use crate::channel::post;
+use crate::descriptor;
 use crate::frames;
 use crate::sys;
 use crate::turns::SPLICES;
@@ -16,15 +17,16 @@ pub const CLONE_VM: usize = 0x100;
 /// Flags of fork(2) and vfork(2) as clone(2): SIGCHLD.
 pub const FORK: usize = 17;
 pub const VFORK: usize = FORK | CLONE_VM | CLONE_VFORK;
-const CLONE_FILES: usize = 0x400;
+pub const CLONE_FILES: usize = 0x400;
 const CLONE_PIDFD: usize = 0x1000;
 pub const CLONE_VFORK: usize = 0x4000;
+const CLONE_PARENT: usize = 0x8000;
 const CLONE_THREAD: usize = 0x1_0000;
 const CLONE_PARENT_SETTID: usize = 0x10_0000;
 const CLONE_CHILD_CLEARTID: usize = 0x20_0000;
 const CLONE_CHILD_SETTID: usize = 0x100_0000;
-/// Namespaces, and what else makes no sense in a node: CLONE_PARENT, CLONE_PTRACE, CLONE_NEW*, CLONE_IO.
-const CLONE_REFUSED: usize = 0x2000 | 0x8000 | 0x2_0000 | 0x7e00_0000 | 0x8000_0000;
+/// Namespaces, and what else makes no sense in a node: CLONE_PTRACE, CLONE_NEW*, CLONE_IO.
+const CLONE_REFUSED: usize = 0x2000 | 0x2_0000 | 0x7e00_0000 | 0x8000_0000;
 
 /// The thread of a new image.
 pub unsafe fn first(index: usize) -> &'static mut Thread {
@@ -69,7 +71,7 @@ pub fn forbid_cpuid() {
 pub fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
     let [flags, stack, parent_tid, child_tid, tls] = a;
     let (shares_memory, thread) = (flags & CLONE_VM != 0, flags & CLONE_THREAD != 0);
-    if flags & CLONE_REFUSED != 0 || (!shares_memory && flags & CLONE_FILES != 0) {
+    if flags & CLONE_REFUSED != 0 {
         post(t, abi::UNSUPPORTED, &[nr::CLONE as u64, flags as u64, -sys::EINVAL as u64]);
         return sys::EINVAL;
     }
@@ -79,6 +81,9 @@ pub fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
     }
     let child = arena::channel(granted as usize & 0xffff);
     child.mask.store(t.channel.mask.load(Relaxed), Relaxed);
+    if !shares_memory && flags & CLONE_FILES != 0 {
+        descriptor::share();
+    }
     if !thread {
         copy_process(t.process, arena::process(child.process.load(Relaxed) as usize));
     }
@@ -198,6 +203,10 @@ pub fn clone3_arguments(at: usize, bytes: usize) -> Result<[usize; 5], isize> {
     // set_tid, cgroup, CLONE_CLEAR_SIGHAND and CLONE_INTO_CGROUP: libc goes on with clone.
     if word(9) != 0 || word(10) != 0 || flags >> 32 != 0 || flags & CLONE_PIDFD != 0 && flags & CLONE_PARENT_SETTID != 0 {
         return Err(sys::ENOSYS);
+    }
+    // kernel/fork.c, clone3_args_valid
+    if flags & (CLONE_THREAD | CLONE_PARENT) != 0 && signal != 0 {
+        return Err(sys::EINVAL);
     }
     let parent_tid = if flags & CLONE_PIDFD != 0 { pidfd } else { parent_tid };
     let stack = if stack == 0 { 0 } else { stack + stack_bytes };

@@ -17,6 +17,7 @@ use weft_loader::abi;
 use weft_loader::calls;
 
 const CLONE_VFORK: u64 = 0x4000;
+const CLONE_PARENT: u64 = 0x8000;
 const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_SIGNAL: u64 = 0xff;
 const CLD_EXITED: i32 = 1;
@@ -87,11 +88,16 @@ impl Tree {
         let granted = if flags & CLONE_THREAD != 0 {
             self.new_thread(process)
         } else {
+            let maker = self.tasks.processes.get(&process).map(|one| (one.parent, one.exit_signal));
             let made = self.new_process(Some(process));
             if let Some((child, _)) = made
                 && let Some(one) = self.tasks.processes.get_mut(&child)
             {
                 one.exit_signal = (flags & CLONE_SIGNAL) as i32;
+                // kernel/fork.c, copy_process: "CLONE_PARENT re-uses the old parent", and its exit signal.
+                if let Some((parent, signal)) = maker.filter(|_| flags & CLONE_PARENT != 0) {
+                    (one.parent, one.exit_signal) = (parent, signal);
+                }
             }
             made.map(|(_, thread)| thread)
         };

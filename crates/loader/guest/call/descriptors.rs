@@ -68,6 +68,11 @@ pub fn close_range(t: &mut Thread, call: CloseRange) -> isize {
     if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
         return sys::EINVAL;
     }
+    if flags & UNSHARE != 0
+        && let Err(errno) = descriptor::separate(t)
+    {
+        return errno;
+    }
     let close = |first: usize, last: usize| sys::call(CloseRange::NUMBER, &[first, last, flags]);
     let (low, high) = (abi::DESCRIPTOR_LOADER as usize, abi::DESCRIPTOR_CONTROL as usize);
     if flags & CLOEXEC == 0 {

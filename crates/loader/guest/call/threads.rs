@@ -1,11 +1,13 @@
 //! Threads: how they begin and end, and what they tell the kernel.
 
+use crate::arena::is_own_machine;
 use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::calls::*;
-use crate::forward::{Answer, kernel as by_kernel};
+use crate::descriptor;
+use crate::forward::{Answer, kernel as by_kernel, refused};
 use crate::sys;
-use crate::thread::{self, FORK, VFORK};
+use crate::thread::{self, CLONE_FILES, FORK, VFORK};
 use crate::x86_64::context::Context;
 
 /// clone(2)
@@ -28,6 +30,19 @@ pub fn fork(t: &mut Thread, context: &mut Context, _: Fork) -> isize {
 /// vfork(2)
 pub fn vfork(t: &mut Thread, context: &mut Context, _: Vfork) -> isize {
     thread::clone(t, context, [VFORK, 0, 0, 0, 0])
+}
+
+/// unshare(2): descriptors, working directory and undone semaphores of a thread's own. Namespaces are nobody's.
+pub fn unshare(t: &mut Thread, call: Unshare) -> Answer {
+    const CLONE_NEW: usize = 0x7e02_0080;
+    if call.unshare_flags.0 & CLONE_NEW != 0 && is_own_machine() {
+        return refused(t, &call, sys::EPERM);
+    }
+    let result = by_kernel(&call);
+    if result >= 0 && call.unshare_flags.0 & CLONE_FILES != 0 {
+        descriptor::separate(t)?;
+    }
+    Ok(result)
 }
 
 /// exit(2)

@@ -106,12 +106,14 @@ pub fn leave(t: &mut Thread) {
     }
 }
 
-/// After fork(2): nothing of the maker's is this process's.
-pub fn start_anew(t: &mut Thread) {
+/// After fork(2): nothing of the maker's is this process's. `shares_files`: its descriptors are.
+pub fn start_anew(t: &mut Thread, shares_files: bool) {
     t.strict.joined = false;
     t.strict.wake = -1;
     HAD_CHANNEL.store(false, Relaxed);
-    close_hidden();
+    if !shares_files {
+        close_hidden();
+    }
 }
 
 /// Sends a descriptor to the controller. Returns what sendmsg(2) does, or that there is no controller.

@@ -57,7 +57,13 @@ pub fn can_open() -> isize {
 
 /// close_range(2), around what is ours.
 pub fn close_range(t: &mut Thread, first: usize, last: usize, flags: usize) -> isize {
+    const UNSHARE: usize = 2;
     const CLOEXEC: usize = 4;
+    if flags & UNSHARE != 0
+        && let Err(errno) = descriptor::separate(t)
+    {
+        return errno;
+    }
     if flags & CLOEXEC == 0 {
         descriptor::forget_range(t, first, last);
     }

@@ -2,18 +2,17 @@
 
 use crate::abi::Process;
 use crate::block::{BLOCK, BLOCKS_ADDRESS, Thread, allocate, only, put, release, used};
-use crate::calls::{Clone, Clone3, Fork, Vfork, number as nr};
+use crate::calls::{Clone, Clone3, ExitGroup, Fork, Vfork, number as nr};
 use crate::channel::real;
 use crate::forward::Answer;
 use crate::frames;
 use crate::lock::{ACTIONS, BREAK};
 use crate::sys;
-use crate::thread::{CLONE_VM, FORK, VFORK};
+use crate::thread::{CLONE_FILES, CLONE_VM, FORK, VFORK};
 use crate::turns::SPLICES;
 use crate::x86_64::context::{Context, RAX, RSP, Stack};
 use crate::x86_64::entry;
 
-const CLONE_FILES: usize = 0x400;
 const CLONE_VFORK: usize = 0x4000;
 const CLONE_THREAD: usize = 0x1_0000;
 
@@ -59,9 +58,9 @@ fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
     if flags & CLONE_VM != 0 {
         return share(t, context, a);
     }
-    if flags & CLONE_FILES != 0 {
-        // What is remembered about descriptors could not follow.
-        return crate::forward::unsupported(t, nr::CLONE, flags, sys::EINVAL).unwrap_or_else(|errno| errno);
+    let shares_files = flags & CLONE_FILES != 0;
+    if shares_files {
+        crate::descriptor::share();
     }
     let pid = sys::call(nr::CLONE, &[flags, 0, parent_tid, child_tid, tls]);
     if pid == 0 {
@@ -74,7 +73,7 @@ fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
         BREAK.reset();
         ACTIONS.reset();
         SPLICES.reset();
-        real::start_anew(t);
+        real::start_anew(t, shares_files);
         super::signal::start_anew(t);
         if stack != 0 {
             context.registers[RSP] = stack as u64;
@@ -141,6 +140,14 @@ fn share(t: &mut Thread, context: &Context, a: [usize; 5]) -> isize {
         }
     }
     pid
+}
+
+/// exit_group(2): a process that shares its descriptors leaves none of ours behind.
+pub fn exit_group(t: &mut Thread, _: ExitGroup) -> Option<Answer> {
+    if crate::descriptor::are_shared() {
+        real::leave(t);
+    }
+    None
 }
 
 /// exit(2): this thread only.

@@ -303,7 +303,7 @@ macro_rules! for_each_call {
             229 CLOCK_GETRES ClockGetres(which_clock: Int, tp: Out<kernel::Timespec>): program(time::clock_getres) -> clock_getres;
             230 CLOCK_NANOSLEEP ClockNanosleep(which_clock: Int, flags: TimerFlags, rqtp: In<kernel::Timespec>, rmtp: Address):
                 program(time::clock_nanosleep) -> clock_nanosleep, note "cpu-clocks";
-            231 EXIT_GROUP ExitGroup(error_code: Int): program(threads::exit_group) -> exit_group;
+            231 EXIT_GROUP ExitGroup(error_code: Int): program(threads::exit_group) -> exit_group, strict program(thread::exit_group);
             232 EPOLL_WAIT EpollWait(epfd: Fd, events: Out<kernel::EpollEvents>, maxevents: Int, timeout: Int):
                 program(poll::epoll_wait), strict program(poll::epoll_wait), note "edge-native" "poll-size";
             233 EPOLL_CTL EpollCtl(epfd: Fd, op: Int, fd: Fd, event: In<kernel::EpollEvent>):
@@ -357,7 +357,7 @@ macro_rules! for_each_call {
             271 PPOLL Ppoll(ufds: InOut<kernel::PollFds>, nfds: Uint, tsp: InOut<kernel::Timespec>, sigmask: In<kernel::SigSet>,
                 sigsetsize: Size):
                 program(poll::ppoll), strict program(poll::ppoll), note "poll-size" "stopped-select";
-            272 UNSHARE Unshare(unshare_flags: CloneFlags): refused(EPERM), note "namespaces";
+            272 UNSHARE Unshare(unshare_flags: CloneFlags): program(threads::unshare), strict same, note "namespaces";
             273 SET_ROBUST_LIST SetRobustList(head: Address, len: Size): program(threads::set_robust_list);
             274 GET_ROBUST_LIST GetRobustList(pid: Int, head_ptr: Address, len_ptr: Address): kernel;
             275 SPLICE Splice(fd_in: Fd, off_in: InOut<kernel::Offset>, fd_out: Fd, off_out: InOut<kernel::Offset>, len: Size,
