@@ -36,6 +36,7 @@ SCRIPTS = (
     "blocked.py",
     "queues.py",
     "shares.py",
+    "firsts.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"

@@ -3,7 +3,7 @@
 use crate::abi::{self, kind};
 use crate::block::Thread;
 use crate::calls::{self, Call, number as nr};
-use crate::channel::{Copies, exchange, post, real};
+use crate::channel::{Copies, exchange, own, post};
 use crate::descriptor;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
@@ -43,9 +43,7 @@ pub fn forward<C: Call>(t: &mut Thread, call: &C, word: u64) -> isize {
 /// The same, of a call by its words.
 #[inline(never)]
 pub fn forward_words(t: &mut Thread, number: usize, words: &[usize; 6], word: u64) -> isize {
-    if t.strict.on
-        && let Err(errno) = real::join(t, false)
-    {
+    if let Err(errno) = own(t) {
         return errno;
     }
     let channel = t.channel;

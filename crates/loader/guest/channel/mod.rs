@@ -16,11 +16,19 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// Posts a call and sleeps until the answer is there. What the controller wants copied is copied.
 pub fn post(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
+    if let Err(errno) = own(t) {
+        return errno as i64;
+    }
     let c = t.channel;
     for copy in &c.copies {
         copy.address.store(0, Relaxed);
     }
     exchange(t, number, arguments)
+}
+
+/// Sees to it that the channel is this thread's own: in real time a new thread has its maker's, who uses it, until it wants one.
+pub fn own(t: &mut Thread) -> Result<(), isize> {
+    if t.strict.on { real::join(t, false) } else { Ok(()) }
 }
 
 /// As [`post`], with what lies in the channel's buffer and its list of copies.
