@@ -36,6 +36,7 @@ SCRIPTS = (
     "blocked.py",
     "queues.py",
     "shares.py",
+    "closes.py",
     "firsts.py",
 )
 TABLE = HERE / "options.toml"

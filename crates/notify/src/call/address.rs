@@ -16,8 +16,8 @@ pub(super) fn bind(c: &mut TrappedSocket<'_, '_>, address: &[u8]) -> Result<(), 
     let socket = one.socket().ok_or(Errno(libc::EINVAL))?;
     match c.turn.stack.bind(socket, address) {
         Err(Errno(libc::EADDRINUSE)) => {
-            // The port may be held by a socket whose last close nobody reported.
-            c.s.look_for_closed(c.turn);
+            // The port may be held by a socket whose last close nobody reported, or nobody has read yet.
+            c.s.let_go_of_closed(c.key, c.turn);
             c.turn.stack.bind(socket, address)
         }
         other => other,

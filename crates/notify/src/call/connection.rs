@@ -51,6 +51,9 @@ fn connect_stream(c: &mut TrappedSocket<'_, '_>, socket: SocketId, address: &[u8
 }
 
 fn begin_connecting(c: &mut TrappedSocket<'_, '_>, socket: SocketId, address: &[u8]) -> Result<(), Errno> {
+    if !c.has_waited() {
+        c.s.look_before_connecting(address, c.turn);
+    }
     let result = c.turn.stack.connect(socket, address);
     if matches!(result, Ok(()) | Err(Errno(libc::EINPROGRESS))) {
         open_for_data(c.s, c.turn, c.key, socket)?;
@@ -109,7 +112,7 @@ pub(super) fn listen(c: &mut TrappedSocket<'_, '_>, backlog: i32) -> Result<(), 
 fn begin_listening(c: &mut TrappedSocket<'_, '_>, socket: SocketId, backlog: i32) -> Result<(), Errno> {
     let mut result = c.turn.stack.listen(socket, backlog);
     if result == Err(Errno(libc::EADDRINUSE)) {
-        c.s.look_for_closed(c.turn);
+        c.s.let_go_of_closed(c.key, c.turn);
         result = c.turn.stack.listen(socket, backlog);
     }
     result?;

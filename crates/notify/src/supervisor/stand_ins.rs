@@ -6,7 +6,7 @@ use super::turn::Turn;
 use crate::call::Call;
 use crate::netlink;
 use crate::reactor::Interest;
-use crate::standin::stream::{self, Phase};
+use crate::standin::stream::{self, Phase, Stream};
 use crate::standin::{self, Body, StandIn, liveness, packet};
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -256,6 +256,37 @@ impl Supervisor {
             if !living.contains(&inode) {
                 self.close_stand_in(key, false, turn);
             }
+        }
+    }
+
+    /// Lets go of all that is closed, where somebody is in the way perhaps that is not there any more: those that have told so, which is only read after
+    /// the call under way, and those that do not. `but`: the stand-in of that call.
+    pub(crate) fn let_go_of_closed(&mut self, but: usize, turn: &mut Turn<'_>) {
+        let others = self.stand_ins.iter().filter(|(key, _)| *key != but);
+        let (keys, ends): (Vec<usize>, Vec<_>) = others.filter_map(|(key, one)| Some((key, one.ours.as_ref()?.as_fd()))).unzip();
+        let events = sys::poll_all(&ends, 0);
+        for (key, _) in keys.into_iter().zip(events).filter(|(_, events)| events & libc::POLLHUP != 0) {
+            self.refresh(key);
+            self.pump(key, true, turn);
+            self.changed_for_others(key);
+        }
+        self.look_for_closed(turn);
+    }
+
+    /// Linux ends a listener within close(2), and whoever connects from then on is refused. Here nobody tells of it: a listener with this port is looked
+    /// for in the program that used it last.
+    pub(crate) fn look_before_connecting(&mut self, address: &[u8], turn: &mut Turn<'_>) {
+        let Some(port) = address.get(2..4).filter(|_| self.stand_ins.len() <= LOOK_STAND_INS_MAX) else { return };
+        let mut listeners = Vec::new();
+        for one in self.stand_ins.iter().map(|(_, one)| one) {
+            let Body::Stream(Stream { socket, phase: Phase::Listening { .. } }) = &one.body else { continue };
+            if turn.stack.local_address(*socket).is_ok_and(|own| own.get(2..4) == Some(port)) {
+                listeners.push((one.place, one.inode));
+            }
+        }
+        let mut is_there = |(tid, fd), inode| self.pidfds.borrow(tid, fd).is_ok_and(|end| sys::inode(end.as_fd()) == Ok(inode));
+        if !listeners.into_iter().all(|(place, inode)| is_there(place, inode)) {
+            self.look_for_closed(turn);
         }
     }
 
