@@ -36,6 +36,7 @@ SCRIPTS = (
     "blocked.py",
     "queues.py",
     "shares.py",
+    "dates.py",
     "closes.py",
     "firsts.py",
 )

@@ -33,8 +33,18 @@ pub fn micros(at: usize) -> Result<[i64; 4], isize> {
     Ok(times)
 }
 
-/// Sets the times of a file, in seconds and nanoseconds.
+/// Sets the times of a file, in seconds and nanoseconds. One that is not named stays what it is.
 pub fn set(folder: usize, path: usize, mut times: [i64; 4], flags: usize) -> isize {
+    // A time of reading that nobody has set is told as that of writing, and would follow it.
+    let reading = match (times[1], times[3]) {
+        (UTIME_OMIT, UTIME_OMIT) | (UTIME_NOW, UTIME_NOW) => None,
+        (UTIME_OMIT, _) => accessed(folder, path, flags),
+        (UTIME_NOW, _) => Some(node_began()),
+        _ => None,
+    };
+    if let Some((seconds, nanos)) = reading {
+        (times[0], times[1]) = (seconds, i64::from(nanos));
+    }
     for at in [0, 2] {
         if !matches!(times[at + 1], UTIME_NOW | UTIME_OMIT) {
             times[at] = times[at].clamp(1 - SET, SET - 1) + AHEAD;
@@ -48,18 +58,39 @@ fn read(at: usize) -> Result<(i64, u32), isize> {
     Ok((sys::read_u64(at)? as i64, sys::read_u32(at + 8)?))
 }
 
+/// When a file was read last, as a program sees it; none where that cannot be asked, which the call that sets it will say by itself.
+fn accessed(folder: usize, path: usize, flags: usize) -> Option<(i64, u32)> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    // STATX_BASIC_STATS
+    const WANTED: usize = 0x7ff;
+    let mut told = [0_u8; 256];
+    let (at, nothing) = (told.as_mut_ptr() as usize, c"".as_ptr() as usize);
+    let (path, flags) = if path == 0 { (nothing, flags | AT_EMPTY_PATH) } else { (path, flags) };
+    if sys::call(nr::STATX, &[folder, path, flags, WANTED, at]) < 0 {
+        return None;
+    }
+    show(&Places::of_statx(at), u32::from(u16::from_ne_bytes([told[28], told[29]]))).ok()?;
+    read(at + 0x40).ok()
+}
+
 /// As a program sees it. `touched`: the file was written or changed since the node began.
 fn plain((seconds, nanos): (i64, u32), touched: bool) -> (i64, u32) {
-    let epoch = header().epoch.load(Relaxed) as i64;
     if seconds > SET {
         (seconds - AHEAD, nanos)
     } else if touched && (seconds, nanos) >= began() {
-        (epoch / NANOS, (epoch % NANOS) as u32)
+        node_began()
     } else {
         (seconds, nanos)
     }
 }
 
+/// The node's start in its own time.
+fn node_began() -> (i64, u32) {
+    let epoch = header().epoch.load(Relaxed) as i64;
+    (epoch / NANOS, (epoch % NANOS) as u32)
+}
+
+/// The node's start by the host's clock.
 fn began() -> (i64, u32) {
     let nanos = header().real_start.load(Relaxed) as i64;
     (nanos / NANOS, (nanos % NANOS) as u32)
@@ -71,6 +102,13 @@ pub struct Places {
     pub written: usize,
     pub changed: usize,
     pub made: usize,
+}
+
+impl Places {
+    /// In a `struct statx` at an address.
+    pub fn of_statx(at: usize) -> Places {
+        Places { accessed: at + 0x40, written: at + 0x70, changed: at + 0x60, made: at + 0x50 }
+    }
 }
 
 /// Makes the times of a file plain. When it was read last is when it was written, unless a program has said otherwise. `mode`: what kind of file it is.

@@ -254,10 +254,8 @@ pub fn statx(t: &mut Thread, call: Statx) -> Answer {
         return Ok(result);
     }
     let at = call.buffer.0;
-    // atime, btime, ctime, mtime
     files::plain_statx(at)?;
-    let places = Places { accessed: at + 0x40, written: at + 0x70, changed: at + 0x60, made: at + 0x50 };
-    times::show(&places, sys::read_u32(at + 28)?).map(|()| result)
+    times::show(&Places::of_statx(at), sys::read_u32(at + 28)?).map(|()| result)
 }
 
 /// access(2)
