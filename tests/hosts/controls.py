@@ -20,7 +20,7 @@ NUMBERS = {
 }
 KINDS = {"udp": (socket.SOCK_DGRAM, 0), "raw": (socket.SOCK_RAW, 253), "tcp": (socket.SOCK_STREAM, 0)}
 # Everything that asks for news of received packets: level, number.
-ASKED = [(0, 8), (0, 12), (0, 13), (0, 6), (0, 20), (41, 49), (41, 51), (41, 53), (41, 56), (41, 58), (41, 66), (41, 74), (1, 40)]
+ASKED = [(0, 8), (0, 12), (0, 13), (0, 6), (0, 20), (41, 49), (41, 51), (41, 53), (41, 56), (41, 58), (41, 66), (41, 74), (1, 40), (1, 75), (41, 11)]
 MTU = 65536
 
 
@@ -51,8 +51,8 @@ def news(b):
 
 
 def told(level, number, value):
-    # The port of an original destination is another each time.
-    return f"{len(value)} bytes" if (level, number) in ((0, 20), (41, 74)) else value.hex()
+    # The port of an original destination, and a flow's label, are others each time.
+    return f"{len(value)} bytes" if (level, number) in ((0, 20), (41, 74), (41, 11)) else value.hex()
 
 
 END = b"the end"
@@ -116,7 +116,7 @@ def received(family, host, kind):
         print(kind, "asked", level, number, news(b))
         a.close(), b.close()
     a, b = pair(family, host, kind)
-    for option in ((0, 1, 8), (0, 2, 33), (41, 67, 12), (41, 16, 44)):
+    for option in ((0, 1, 8), (0, 2, 33), (41, 67, 12), (41, 16, 44), (1, 36, 7)):
         said(lambda: a.setsockopt(*option))
     a.send(b"abc")
     print(kind, "all", news(b))
@@ -124,7 +124,7 @@ def received(family, host, kind):
         return
     sent = [
         said(lambda: a.sendmsg([b"abc"], [(level, number, struct.pack("=i", value))]))
-        for level, number, value in ((0, 1, 16), (0, 2, 9), (41, 67, 20), (41, 52, 10))
+        for level, number, value in ((0, 1, 16), (0, 2, 9), (41, 67, 20), (41, 52, 10), (1, 36, 9))
     ]
     print(kind, "by message", *sent, "; ".join(news(b) for one in sent if one == 3))
     address = socket.inet_aton("127.0.0.3") if family == socket.AF_INET else socket.inet_pton(family, "::1")

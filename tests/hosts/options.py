@@ -39,6 +39,7 @@ SCRIPTS = (
     "dates.py",
     "closes.py",
     "firsts.py",
+    "lites.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"

@@ -77,11 +77,14 @@ def news(s, flags=0, size=100):
 
 
 def errors(s, at_least):
-    """All that lies in the error queue, when so many have come."""
+    """All that lies in the error queue, when so many have come. That of a stream is asked again and again: whether poll tells of it is a row of its own."""
     poll = select.poll()
     poll.register(s, 0)
+    asked_at_most = 10_000
     out = []
-    while len(out) < at_least and poll.poll(5000):
+    while len(out) < at_least and asked_at_most and (s.type == socket.SOCK_STREAM or poll.poll(5000)):
+        asked_at_most -= 1
+        select.select([], [], [], 0.001 if s.type == socket.SOCK_STREAM else 0)
         while (one := news(s, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)) != "EAGAIN":
             out.append(one)
     return [*out, "no more" if news(s, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT) == "EAGAIN" else "more"]
@@ -123,6 +126,8 @@ def by_flags(family, host, kind):
     for data in (b"one", b"two", b"three"):
         a.send(data)
         b.recv(1, socket.MSG_PEEK)
+    while kind == "tcp" and len(b.recv(11, socket.MSG_PEEK)) < 11:
+        pass
     print(kind, "both", news(b, socket.MSG_PEEK, 4), news(b, 0, 4))
     a.close(), b.close()
 
@@ -194,6 +199,38 @@ def sent(family, host, kind):
     a.close(), b.close()
 
 
+def quoted(family, host, kind):
+    """How much of what was sent a time of it brings along."""
+    a, b = pair(family, host, kind)
+    for wanted in (TX_SCHED, TX_SOFTWARE, TX_ACK):
+        a.setsockopt(1, SO_TIMESTAMPING, wanted | SOFTWARE)
+        a.send(b"0123456789")
+        b.recv(20)
+        if kind == "udp" and wanted == TX_ACK:
+            continue
+        while not (data := said(lambda: a.recv(2000, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT))) or data == "EAGAIN":
+            select.select([], [], [], 0.001)
+        print(kind, "quotes for", wanted, len(data), data[-10:])
+    a.close(), b.close()
+
+
+def in_poll(family, host, kind):
+    """What poll says while something lies in the error queue, and when it has been read."""
+    a, b = pair(family, host, kind)
+    a.setsockopt(1, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_TSONLY)
+    poll = select.poll()
+    poll.register(a, select.POLLIN)
+    a.send(b"abc")
+    b.recv(10)
+    while news(a, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT | socket.MSG_PEEK) == "EAGAIN":
+        select.select([], [], [], 0.001)
+    # It was taken all the same.
+    a.send(b"abc")
+    b.recv(10)
+    print(kind, "in poll", poll.poll(5000) == [(a.fileno(), select.POLLERR)], errors(a, 1), poll.poll(0))
+    a.close(), b.close()
+
+
 def zerocopy(family, host, kind):
     a, b = pair(family, host, kind)
     for value in (-1, 2, 1, 0):
@@ -205,7 +242,7 @@ def zerocopy(family, host, kind):
         got = 0
         while got < size:
             got += len(b.recv(1 << 16))
-        print(errors(a, 1))
+        print(errors(a, 0 if kind == "tcp" and not size else 1))
     print(kind, "error", a.getsockopt(1, 4))
     for size in (3, 4, 5):
         a.send(bytes(size), MSG_ZEROCOPY)
@@ -234,8 +271,7 @@ wanted = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 wanted.setsockopt(1, SO_TIMESTAMP, 1)
 select.select([], [], [], 0.1)
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-    for part in (by_number, by_flags, asked_wrongly, sent, zerocopy, ends):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends):
         part(family, host, "udp")
-    # What else there is of streams weft refuses, so that a program knows.
-    for part in (by_number, ends):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends):
         part(family, host, "tcp")

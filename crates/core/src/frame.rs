@@ -56,6 +56,10 @@ pub enum Checksum {
         /// Offset of the checksum field in the transport header, bytes.
         offset: u16,
     },
+    /// On datagram ports, of UDP-Lite: from the first byte of the transport header on it covers so many bytes, and not all. What is sent may say 0: all.
+    Covers(u16),
+    /// On datagram ports: the datagram has none, or is to have none.
+    Absent,
 }
 
 /// How a frame that is larger than the wire's MTU is to be cut.

@@ -63,7 +63,9 @@ pub use slab::Slab;
 pub use snapshot::{Snapshot, SnapshotError, TimeKind};
 pub use solo::Solo;
 pub use state::{State, StateError};
-pub use stream::{CallId, DataFlags, FlowId, StreamCall, StreamError, StreamEvent, StreamInfo, StreamMessage, StreamOption, StreamOptions};
+pub use stream::{
+    CallId, DataFlags, FlowId, Moment, Stamps, StreamCall, StreamError, StreamEvent, StreamInfo, StreamMessage, StreamOption, StreamOptions,
+};
 pub use table::{Answer, Query, Row, Table};
 pub use time::{Duration, Instant};
 pub use vector::{Vector, Verdict};

@@ -87,6 +87,9 @@ pub enum StreamMessage {
 /// What a flow may queue while memory is short, bytes (Linux's SOCK_MIN_SNDBUF, and `tcp_wmem[0]`).
 pub const SHORT_QUEUE_BYTES_MAX: u32 = 4096;
 
+/// Most bytes that go with the news of a moment.
+pub const QUOTED_BYTES_MAX: usize = 1232;
+
 /// How a piece of data is to be treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DataFlags {
@@ -94,6 +97,45 @@ pub struct DataFlags {
     pub more: bool,
     /// The last byte is urgent (MSG_OOB; RFC 6093: the urgent pointer names the byte after it).
     pub urgent: bool,
+    /// A record ends here: what follows begins a segment of its own (MSG_EOR).
+    pub record_end: bool,
+    /// Of which moments of the last byte sockets want to hear ([`StreamEvent::Stamped`]).
+    pub stamps: Stamps,
+}
+
+/// Moments of a byte that is sent (SO_TIMESTAMPING).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stamps {
+    /// It is handed down (SOF_TIMESTAMPING_TX_SCHED).
+    pub scheduled: bool,
+    /// It leaves (SOF_TIMESTAMPING_TX_SOFTWARE).
+    pub left: bool,
+    /// The peer has acknowledged it and all before it (SOF_TIMESTAMPING_TX_ACK).
+    pub acknowledged: bool,
+    /// With the bytes that it went with.
+    pub quoted: bool,
+}
+crate::fields!(struct Stamps { scheduled, left, acknowledged, quoted });
+
+impl Stamps {
+    /// Is any moment asked for?
+    pub const fn any(self) -> bool {
+        self.scheduled || self.left || self.acknowledged
+    }
+}
+
+/// Which of its moments a byte has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moment {
+    /// See [`Stamps::scheduled`].
+    Scheduled,
+    /// See [`Stamps::left`].
+    Left,
+    /// See [`Stamps::acknowledged`].
+    Acknowledged {
+        /// Time to live, or hop limit, of the segment that said so.
+        hops: u8,
+    },
 }
 
 /// What sockets ask of a transport.
@@ -190,6 +232,15 @@ pub enum StreamEvent {
     Urgent {
         /// Bytes until the urgent byte; 0: the next one.
         ahead: u32,
+    },
+    /// A byte for which stamps were asked has come to one of its moments.
+    Stamped {
+        /// Which one: the first byte of the stream is 0.
+        at: u64,
+        /// Which moment.
+        moment: Moment,
+        /// What it went with, up to [`QUOTED_BYTES_MAX`] of it; empty unless that was asked for.
+        bytes: Bytes,
     },
     /// All data and the FIN were acknowledged (lingering close ends).
     SendQueueEmpty,
@@ -339,6 +390,12 @@ stream_options! {
     attached Attached: Option<Box<crate::Attached>> = None,
     /// TCP_SAVE_SYN of a listener: 1: what connections begin with is told from the IP header on; 2: from the link-layer header on.
     save_syn SaveSyn: u8 = 0,
+    /// TCP_RTO_MAX_MS, TCP_RTO_MIN_US: bounds of the retransmission timeout; None: the node's.
+    rto_max RtoMax: Option<Duration> = None,
+    /// See `rto_max`.
+    rto_min RtoMin: Option<Duration> = None,
+    /// TCP_DELACK_MAX_US: the longest delay of an acknowledgment; None: the node's.
+    delayed_ack_max DelayedAckMax: Option<Duration> = None,
     /// IP_MTU_DISCOVER (IP_PMTUDISC_*): 1 = WANT, 0 = DONT, 2 = DO, 3 = PROBE.
     mtu_discover MtuDiscover: u8 = 1,
 }

@@ -26,9 +26,7 @@ const PSCHED: &str = "000003e8 00000040 000f4240 3b9aca00\n";
 /// The text of a file, by its name below /proc/net; None: it is none of these.
 pub fn file(name: &str, stack: &mut dyn Stack) -> Option<String> {
     match name {
-        "tcp" | "tcp6" | "udp" | "udp6" | "raw" | "raw6" | "icmp" | "icmp6" => Some(sockets(name, stack)),
-        "udplite" => Some(header("udp", false)),
-        "udplite6" => Some(header("udp6", true)),
+        "tcp" | "tcp6" | "udp" | "udp6" | "udplite" | "udplite6" | "raw" | "raw6" | "icmp" | "icmp6" => Some(sockets(name, stack)),
         "dev" => Some(devices(stack)),
         "route" => Some(routes(stack)),
         "ipv6_route" => Some(routes6(stack)),
@@ -60,6 +58,7 @@ fn sockets(name: &str, stack: &mut dyn Stack) -> String {
     let protocol = match name.trim_end_matches('6') {
         "tcp" => libc::IPPROTO_TCP,
         "udp" => libc::IPPROTO_UDP,
+        "udplite" => libc::IPPROTO_UDPLITE,
         "raw" => libc::IPPROTO_RAW,
         _ => libc::IPPROTO_ICMP,
     };
@@ -69,7 +68,7 @@ fn sockets(name: &str, stack: &mut dyn Stack) -> String {
     // Linux's tables have no TCP socket that neither listens nor has a connection, and no UDP socket without a port.
     let listed = |one: &Socket| match protocol {
         libc::IPPROTO_TCP => one.state != TCP_CLOSE,
-        libc::IPPROTO_UDP => one.local.port() != 0,
+        libc::IPPROTO_UDP | libc::IPPROTO_UDPLITE => one.local.port() != 0,
         _ => true,
     };
     let of_file = |one: &Socket| i32::from(one.protocol) == protocol && one.local.is_ipv6() == v6 && listed(one);
@@ -279,13 +278,14 @@ fn counts(stack: &mut dyn Stack, v6: bool) -> String {
     let tw = before - all.len();
     let count = |protocol: i32| all.iter().filter(|one| i32::from(one.protocol) == protocol && one.local.is_ipv6() == v6).count();
     let (tcp, udp, raw) = (count(libc::IPPROTO_TCP), count(libc::IPPROTO_UDP), count(libc::IPPROTO_RAW));
+    let lite = count(libc::IPPROTO_UDPLITE);
     if v6 {
-        return format!("TCP6: inuse {tcp}\nUDP6: inuse {udp}\nUDPLITE6: inuse 0\nRAW6: inuse {raw}\nFRAG6: inuse 0 memory 0\n");
+        return format!("TCP6: inuse {tcp}\nUDP6: inuse {udp}\nUDPLITE6: inuse {lite}\nRAW6: inuse {raw}\nFRAG6: inuse 0 memory 0\n");
     }
     // Of both families (tcp_sockets_allocated).
     let alloc = all.iter().filter(|one| i32::from(one.protocol) == libc::IPPROTO_TCP).count();
     let used = all.len();
     format!(
-        "sockets: used {used}\nTCP: inuse {tcp} orphan 0 tw {tw} alloc {alloc} mem 0\nUDP: inuse {udp} mem 0\nUDPLITE: inuse 0\nRAW: inuse {raw}\nFRAG: inuse 0 memory 0\n"
+        "sockets: used {used}\nTCP: inuse {tcp} orphan 0 tw {tw} alloc {alloc} mem 0\nUDP: inuse {udp} mem 0\nUDPLITE: inuse {lite}\nRAW: inuse {raw}\nFRAG: inuse 0 memory 0\n"
     )
 }

@@ -41,6 +41,7 @@ const LISTEN: u8 = 10;
 const IPPROTO_ICMP: u8 = 1;
 const IPPROTO_TCP: u8 = 6;
 const IPPROTO_UDP: u8 = 17;
+const IPPROTO_UDPLITE: u8 = 136;
 const IPPROTO_RAW: u8 = 255;
 
 /// Answers a request.
@@ -122,6 +123,7 @@ impl Socket {
         let protocol = match text("proto")? {
             "tcp" => IPPROTO_TCP,
             "udp" => IPPROTO_UDP,
+            "udplite" => IPPROTO_UDPLITE,
             "raw" => IPPROTO_RAW,
             "icmp" => IPPROTO_ICMP,
             _ => return None,

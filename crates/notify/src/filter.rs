@@ -70,7 +70,7 @@ pub const ALWAYS: [i64; 18] = [
 ];
 
 /// Flags of `sendto` that a stand-in cannot honour.
-pub const SEND_FLAGS: u32 = (libc::MSG_MORE | libc::MSG_OOB | libc::MSG_FASTOPEN | libc::MSG_ZEROCOPY) as u32;
+pub const SEND_FLAGS: u32 = (libc::MSG_EOR | libc::MSG_MORE | libc::MSG_OOB | libc::MSG_FASTOPEN | libc::MSG_ZEROCOPY) as u32;
 /// Flags of `recvfrom` that a stand-in cannot honour (PEEK together with WAITALL is the third).
 pub const RECEIVE_FLAGS: u32 = (libc::MSG_OOB | libc::MSG_TRUNC | libc::MSG_ERRQUEUE) as u32;
 
@@ -382,7 +382,7 @@ mod tests {
             assert_eq!(native(call, [3, 4096, 10, 0, 4096, 16]), NOTIFY);
             assert_eq!(native(call, [3, 4096, 10, 0, 1 << 32, 16]), NOTIFY, "an address whose low half is zero");
         }
-        for flag in [libc::MSG_MORE, libc::MSG_OOB, libc::MSG_FASTOPEN, libc::MSG_ZEROCOPY] {
+        for flag in [libc::MSG_EOR, libc::MSG_MORE, libc::MSG_OOB, libc::MSG_FASTOPEN, libc::MSG_ZEROCOPY] {
             assert_eq!(native(libc::SYS_sendto, [3, 4096, 10, flag as u64, 0, 0]), NOTIFY);
         }
         for flag in [libc::MSG_OOB, libc::MSG_TRUNC, libc::MSG_ERRQUEUE, libc::MSG_PEEK | libc::MSG_WAITALL] {

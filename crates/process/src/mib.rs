@@ -59,7 +59,8 @@ const SIX: &str = "Ip6InReceives Ip6InHdrErrors Ip6InTooBigErrors Ip6InNoRoutes 
 
 /// What UDP counts, of both families together: most of it the sockets do.
 fn udp(all: &Counters, name: &str) -> u64 {
-    let block = if matches!(name, "InErrors" | "InCsumErrors") { "udp" } else { "sockets" };
+    let of_errors = matches!(name.trim_start_matches("UdpLite"), "InErrors" | "InCsumErrors");
+    let block = if of_errors { "udp" } else { "sockets" };
     count(all, block, name)
 }
 
@@ -93,7 +94,7 @@ pub(crate) fn file(name: &str, all: &Counters, forwards: bool, ttl: u64) -> Opti
                 _ => count(all, "tcp", name).to_string(),
             });
             group(&mut text, "Udp", UDP, |name| udp(all, name).to_string());
-            group(&mut text, "UdpLite", UDP, |_| "0".to_owned());
+            group(&mut text, "UdpLite", UDP, |name| udp(all, &format!("UdpLite{name}")).to_string());
         }
         "netstat" => {
             group(&mut text, "TcpExt", TCP_EXT, |name| match name {

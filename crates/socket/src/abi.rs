@@ -8,6 +8,7 @@ pub const SOCK_RAW: i32 = 3;
 pub const IPPROTO_ICMP: i32 = 1;
 pub const IPPROTO_TCP: i32 = 6;
 pub const IPPROTO_UDP: i32 = 17;
+pub const IPPROTO_UDPLITE: i32 = 136;
 pub const IPPROTO_ICMPV6: i32 = 58;
 pub const IPPROTO_RAW: i32 = 255;
 /// Largest protocol number that socket(2) takes, plus one (IPPROTO_MAX, since MPTCP's 262).
@@ -28,6 +29,8 @@ pub const MSG_CONFIRM: i32 = 0x800;
 pub const MSG_ERRQUEUE: i32 = 0x2000;
 pub const MSG_NOSIGNAL: i32 = 0x4000;
 pub const MSG_MORE: i32 = 0x8000;
+/// Of a call that goes on until everything is sent: this is not the last piece. Nobody's but the adapters' (the kernel's MSG_SENDPAGE_NOTLAST).
+pub const MSG_NOT_LAST: i32 = 0x20000;
 pub const MSG_ZEROCOPY: i32 = 0x400_0000;
 pub const MSG_FASTOPEN: i32 = 0x2000_0000;
 
@@ -168,6 +171,9 @@ pub const TCP_INQ: i32 = 36;
 pub const TCP_CC_INFO: i32 = 26;
 pub const TCP_TX_DELAY: i32 = 37;
 pub const TCP_IS_MPTCP: i32 = 43;
+pub const TCP_RTO_MAX_MS: i32 = 44;
+pub const TCP_RTO_MIN_US: i32 = 45;
+pub const TCP_DELACK_MAX_US: i32 = 46;
 
 pub const IP_TOS: i32 = 1;
 pub const IP_TTL: i32 = 2;
@@ -229,9 +235,13 @@ pub const TIMESTAMPING_OPT_STATS: u32 = 0x1000;
 pub const TIMESTAMPING_BIND_PHC: u32 = 0x8000;
 pub const TIMESTAMPING_OPT_ID_TCP: u32 = 0x1_0000;
 pub const TIMESTAMPING_OPT_RX_FILTER: u32 = 0x2_0000;
-/// What a transmit record is about (`ee_info`): SCM_TSTAMP_SND, SCM_TSTAMP_SCHED.
+pub const TIMESTAMPING_TX_ACK: u32 = 0x200;
+/// What a transmit record is about (`ee_info`): SCM_TSTAMP_SND, SCM_TSTAMP_SCHED, SCM_TSTAMP_ACK.
 pub const SCM_TSTAMP_SND: u32 = 0;
 pub const SCM_TSTAMP_SCHED: u32 = 1;
+pub const SCM_TSTAMP_ACK: u32 = 2;
+/// The control message of SOF_TIMESTAMPING_OPT_STATS.
+pub const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
 /// The bits of SO_TIMESTAMPING that ask for a transmit time (SOF_TIMESTAMPING_TX_RECORD_MASK).
 pub const TIMESTAMPING_TX_RECORDS: u32 = 1 | 2 | 0x100 | 0x200 | 0x4_0000;
 

@@ -66,7 +66,7 @@ impl Block for Sockets {
         for index in 0..vector.len() {
             let Some(frame) = vector.take(index) else { continue };
             match port {
-                UDP_IN => datagram_input::input(&self.messages.datagrams, &self.groups, &mut self.registry, frame, cx),
+                UDP_IN => datagram_input::input(&self.messages, &self.groups, &mut self.registry, frame, cx),
                 ERROR_IN => icmp_errors::input(&self.messages, &mut self.registry, frame, cx),
                 RAW_IN => self.messages.raw.input(&mut self.registry, frame, cx),
                 ICMP_IN => self.messages.pings.input(&mut self.registry, frame, cx),
@@ -147,7 +147,7 @@ impl Block for Sockets {
             "ports" => {
                 let others =
                     self.messages.raw.by_protocol.values().chain(self.messages.pings.by_ident.values()).map(Vec::len).sum::<usize>();
-                (self.streams.ports.len() + self.messages.datagrams.ports.len() + others).into()
+                (self.streams.ports.len() + self.messages.datagrams.ports.len() + self.messages.lite.ports.len() + others).into()
             }
             "memberships" => self.groups.members.len().into(),
             _ => return None,

@@ -6,9 +6,9 @@ use crate::errno::Errno;
 use crate::options::Options;
 use crate::socket::{QueuedError, Seen, Socket, Waiting};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use weft_core::Attached;
 use weft_core::attached::Part;
 use weft_core::table::Family;
+use weft_core::{Attached, Instant};
 use weft_wire::ipv4::Prepared;
 
 const fn aligned(length: usize) -> usize {
@@ -205,9 +205,15 @@ fn attach(out: &mut Ancillary, part: Part, data: &[u8], once: bool) -> Result<()
 }
 
 /// `sock_cmsg_send` for streams: only SOL_SOCKET messages are looked at.
-pub(crate) fn check_stream(control: &[u8], socket: &Socket) -> Result<(), Errno> {
+pub(crate) fn for_stream(control: &[u8], socket: &Socket) -> Result<Ancillary, Errno> {
     let mut asked = Ancillary::default();
-    each(control, |level, kind, data| if level == SOL_SOCKET { of_socket(&mut asked, socket, kind, data) } else { Ok(()) })
+    each(control, |level, kind, data| if level == SOL_SOCKET { of_socket(&mut asked, socket, kind, data) } else { Ok(()) })?;
+    Ok(asked)
+}
+
+/// What a stream's read tells of when its last byte came (`tcp_recv_timestamp`).
+pub(crate) fn of_stream_time(socket: &Socket, at: Instant, boot_time_nanos: u64) -> Vec<u8> {
+    of_time(&socket.options, boot_time_nanos.saturating_add(at.as_nanos()), false)
 }
 
 fn pair(first: i64, second: i64) -> [u8; 16] {
@@ -223,6 +229,10 @@ pub(crate) fn of_received(socket: &Socket, waiting: &Waiting, boot_time_nanos: u
     let mut out = of_time(options, boot_time_nanos.saturating_add(waiting.received.as_nanos()), false);
     if options.receive_overflow && dropped > 0 {
         out.extend(message(SOL_SOCKET, SO_RXQ_OVFL, &dropped.to_ne_bytes()));
+    }
+    // sock_recv_mark: "if (sock_flag(sk, SOCK_RCVMARK) && skb)"
+    if options.receive_mark {
+        out.extend(message(SOL_SOCKET, SO_MARK, &waiting.seen.mark.to_ne_bytes()));
     }
     // udp_cmsg_recv: "if (skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4) … put_cmsg(msg, SOL_UDP, UDP_GRO, sizeof(gso_size), &gso_size);"
     if waiting.joined.each_bytes != 0 {
@@ -302,6 +312,10 @@ fn of_ipv6_packet(options: &Options, seen: &Seen, out: &mut Vec<u8>) {
     }
     if options.receive_traffic_class {
         out.extend(message(SOL_IPV6, IPV6_TCLASS, &i32::from(seen.tos).to_ne_bytes()));
+    }
+    // "if (np->rxopt.bits.rxflow) { __be32 flowinfo = ip6_flowinfo((struct ipv6hdr *)nh); if (flowinfo) put_cmsg(…); }"
+    if options.receive_flow_info && seen.flow_info != 0 {
+        out.extend(message(SOL_IPV6, IPV6_FLOWINFO, &seen.flow_info.to_be_bytes()));
     }
     for (kind, header) in extensions(seen) {
         let wanted = match kind {
@@ -385,6 +399,11 @@ fn octets(address: IpAddr) -> [u8; 4] {
 pub(crate) fn of_error(socket: &Socket, error: &QueuedError, boot_time_nanos: u64) -> Vec<u8> {
     let timed = error.origin != SO_EE_ORIGIN_ZEROCOPY && error.origin != SO_EE_ORIGIN_LOCAL;
     let mut out = if timed { of_time(&socket.options, boot_time_nanos.saturating_add(error.at.as_nanos()), true) } else { Vec::new() };
+    // __sock_recv_timestamp: "if (!empty) { … if (skb_is_err_queue(skb) && skb->len && SKB_EXT_ERR(skb)->opt_stats) put_cmsg(msg, SOL_SOCKET,
+    // SCM_TIMESTAMPING_OPT_STATS, skb->len, skb->data);"
+    if error.statistics && socket.options.timestamping & TIMESTAMPING_SOFTWARE != 0 {
+        out.extend(message(SOL_SOCKET, SCM_TIMESTAMPING_OPT_STATS, &error.data));
+    }
     if let Some(seen) = &error.seen {
         of_packet(socket, seen, &mut out);
     }
@@ -428,6 +447,6 @@ mod tests {
         assert_eq!(for_sending(&control, Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
         assert!(for_sending(&[1, 2, 3], Sender::Udp, &udp(), Family::V4).is_ok());
         assert_eq!(for_sending(&message(SOL_IP, 99, &[]), Sender::Udp, &udp(), Family::V4).map(|_| ()), Err(Errno::EINVAL));
-        assert!(check_stream(&message(SOL_IP, 99, &[]), &udp()).is_ok());
+        assert!(for_stream(&message(SOL_IP, 99, &[]), &udp()).is_ok());
     }
 }

@@ -112,7 +112,11 @@ pub(crate) fn begin(
     let options = socket.stream().map(|stream| stream.transport.clone()).unwrap_or_default();
     let entry = Flow { owner: Some(s), hold: None, local: ends.local, remote: Some(ends.remote), time_wait: None };
     streams.flows.insert(flow, entry);
-    Ok(fast_open::open(streams, flow, ends, options, first, cx))
+    let taken = fast_open::open(streams, flow, ends, options, first, cx);
+    if let Some(stream) = sockets.get_mut(s)?.stream_mut() {
+        stream.written = taken as u64;
+    }
+    Ok(taken)
 }
 
 /// `tcp_disconnect`: connect(AF_UNSPEC), a failed connect that is tried again, shutdown of a listener.
@@ -146,7 +150,8 @@ pub(crate) fn disconnect(streams: &mut Streams, sockets: &mut Registry, s: Socke
     let (hold, address) = (socket.hold, socket.local.ip());
     if let Some(stream) = socket.stream_mut() {
         let (transport, backlog) = (std::mem::take(&mut stream.transport), stream.backlog);
-        *stream = Stream { transport, backlog, phase: stream.phase, ..Stream::new() };
+        let errors = std::mem::take(&mut stream.errors);
+        *stream = Stream { transport, backlog, phase: stream.phase, errors, ..Stream::new() };
     }
     if let Some(hold) = hold {
         streams.ports.update(hold, |held| (held.address, held.remote) = (address, None));

@@ -33,6 +33,12 @@ counters! {
     ICMP_IN_MESSAGES "icmp_in" "messages that came in for ICMP datagram sockets",
     ERRORS_QUEUED "errors_queued" "entries put into error queues",
     ERRORS_LOST "errors_lost" "entries lost to a full error queue",
+    UNCHECKED "unchecked" "datagrams over IPv6 without a checksum, whose sockets want one",
+    LITE_IN "UdpLiteInDatagrams" "UDP-Lite datagrams that came in",
+    LITE_OUT "UdpLiteOutDatagrams" "UDP-Lite datagrams sent",
+    LITE_NO_PORTS "UdpLiteNoPorts" "UDP-Lite datagrams for a port without a socket",
+    LITE_BUFFER_ERRORS "UdpLiteRcvbufErrors" "UDP-Lite datagrams lost to a full receive buffer",
+    LITE_UNCOVERED "UdpLiteUncovered" "UDP-Lite datagrams whose checksum covers less than their sockets want",
 }
 
 /// How often each happened.

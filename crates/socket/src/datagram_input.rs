@@ -6,7 +6,9 @@ use crate::counters;
 use crate::datagrams::{Datagrams, takes};
 use crate::filter;
 use crate::memory::truesize;
+use crate::messages::Messages;
 use crate::multicast::Groups;
+use crate::options::Options;
 use crate::outputs::{UNREACHABLE, UNREACHABLE6};
 use crate::receive_queue;
 use crate::registry::Registry;
@@ -14,11 +16,14 @@ use crate::socket::{Joined, SocketId, Waiting};
 use std::net::{IpAddr, SocketAddr};
 use weft_core::scope::link_of;
 use weft_core::table::AddressKind;
-use weft_core::{Context, Frame, IcmpError, IcmpErrorKind, Instant, Reason};
+use weft_core::{Checksum, Context, Frame, IcmpError, IcmpErrorKind, Instant, Reason};
+use weft_wire::Protocol;
 
 /// A datagram came in. Nobody wants it: it goes back as unreachable, with its IP header in front.
-pub(crate) fn input(datagrams: &Datagrams, groups: &Groups, sockets: &mut Registry, mut frame: Frame, cx: &mut Context<'_>) {
-    sockets.count(counters::DATAGRAMS_IN);
+pub(crate) fn input(messages: &Messages, groups: &Groups, sockets: &mut Registry, mut frame: Frame, cx: &mut Context<'_>) {
+    let lite = frame.meta().protocol == Protocol::UDPLITE;
+    let datagrams: &Datagrams = if lite { &messages.lite } else { &messages.datagrams };
+    sockets.count(if lite { counters::LITE_IN } else { counters::DATAGRAMS_IN });
     frame.meta_mut().interface = link_of(frame.meta().interface, frame.meta().dst, cx);
     let meta = frame.meta();
     let (to, from) = (SocketAddr::new(meta.dst, meta.dst_port), SocketAddr::new(meta.src, meta.src_port));
@@ -55,7 +60,8 @@ pub(crate) fn input(datagrams: &Datagrams, groups: &Groups, sockets: &mut Regist
 }
 
 fn unwanted(sockets: &mut Registry, mut frame: Frame, group: bool, cx: &mut Context<'_>) {
-    sockets.count(counters::NO_PORTS);
+    let lite = frame.meta().protocol == Protocol::UDPLITE;
+    sockets.count(if lite { counters::LITE_NO_PORTS } else { counters::NO_PORTS });
     let (at, from) = (frame.meta().network_at, frame.meta().dst);
     let out = if from.is_ipv6() { UNREACHABLE6 } else { UNREACHABLE };
     // RFC 1122 §3.2.2: "An ICMP error message MUST NOT be sent as the result of receiving … a datagram destined to an IP broadcast or
@@ -68,6 +74,17 @@ fn unwanted(sockets: &mut Registry, mut frame: Frame, group: bool, cx: &mut Cont
     cx.emit(out, frame);
 }
 
+/// Does the checksum cover as much as the socket wants? udp_queue_rcv_one_skb, of UDP-Lite: "if (pcrlen == 0) { /* full coverage was set */ … goto
+/// drop; } if (UDP_SKB_CB(skb)->cscov < pcrlen) { … goto drop; }"; __udp6_lib_rcv: "if (!uh->check && !udp_get_no_check6_rx(sk)) goto report_csum_error;"
+fn is_covered(options: &Options, frame: &Frame) -> bool {
+    match (frame.meta().checksum, options.coverage_received) {
+        (Checksum::Covers(_), Some(0)) => false,
+        (Checksum::Covers(bytes), Some(least)) => bytes >= least,
+        (Checksum::Absent, _) => options.no_check6_received,
+        _ => true,
+    }
+}
+
 /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
 fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
     let Some(socket) = sockets.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
@@ -78,8 +95,16 @@ fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, o
         }
         return cx.drop(frame, Reason::Filtered);
     }
+    let lite = frame.meta().protocol == Protocol::UDPLITE;
+    if !is_covered(&socket.options, &frame) {
+        if let Some(datagram) = socket.datagram_mut() {
+            datagram.dropped = datagram.dropped.saturating_add(1);
+        }
+        sockets.count(if lite { counters::LITE_UNCOVERED } else { counters::UNCHECKED });
+        return cx.drop(frame, Reason::BadChecksum);
+    }
     let room = socket.options.receive_buffer as usize;
-    let coalesces = socket.options.udp_gro;
+    let coalesces = socket.options.udp_gro && !lite;
     let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
     if coalesces && coalesce::joins_last(datagram, &frame, vector, room) {
         frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
@@ -92,7 +117,7 @@ fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, o
     let truesize = truesize(bytes);
     if datagram.queued_truesize + truesize > room {
         datagram.dropped = datagram.dropped.saturating_add(1);
-        sockets.count(counters::RECEIVE_BUFFER_ERRORS);
+        sockets.count(if lite { counters::LITE_BUFFER_ERRORS } else { counters::RECEIVE_BUFFER_ERRORS });
         return cx.drop(frame, Reason::SocketBufferFull);
     }
     // __udp_enqueue_schedule_skb: "if (!__sk_mem_raise_allocated(…)) …", by udp_mem; counted as UdpMemErrors.

@@ -18,7 +18,7 @@ use crate::socket::{Corked, SEGMENTS_MAX, Socket, SocketId};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family, RouteAnswer};
-use weft_core::{Completion, Context, Direction, Frame, Gso, GsoKind, InterfaceIndex};
+use weft_core::{Checksum, Completion, Context, Direction, Frame, Gso, GsoKind, InterfaceIndex};
 use weft_wire::Protocol;
 
 /// Largest payload: 65535 less the headers of IPv4 and UDP.
@@ -214,8 +214,13 @@ fn transmit(
             return Err(Errno::EMSGSIZE);
         }
         let options = &socket.options;
-        if data.len() > segment * SEGMENTS_MAX || (to.is_ipv4() && options.no_check) {
+        let unchecked = if to.is_ipv6() { options.no_check6_sent } else { options.no_check };
+        if data.len() > segment * SEGMENTS_MAX || unchecked {
             return Err(Errno::EINVAL);
+        }
+        // "if (is_udplite || dst_xfrm(skb_dst(skb))) { kfree_skb(skb); return -EIO; }"
+        if socket.protocol == IPPROTO_UDPLITE {
+            return Err(Errno::EIO);
         }
     }
     emit(sockets, s, data, to, source, route, ancillary, segment, cx);
@@ -247,7 +252,13 @@ fn emit(
     meta.src = source.unwrap_or(route.source);
     meta.dst = to.ip();
     (meta.src_port, meta.dst_port) = (port, to.port());
-    meta.protocol = Protocol::UDP;
+    meta.protocol = Protocol(socket.protocol as u8);
+    meta.checksum = match (meta.protocol, options.coverage_sent) {
+        (Protocol::UDPLITE, Some(covered)) => Checksum::Covers(covered),
+        // udp_v6_send_skb: "else if (udp_get_no_check6_tx(sk)) { skb->ip_summed = CHECKSUM_NONE; goto send; }"; of IPv4 sk_no_check_tx.
+        (Protocol::UDP, _) if if v6 { options.no_check6_sent } else { options.no_check } => Checksum::Absent,
+        _ => Checksum::Unknown,
+    };
     let (hops, of_groups, tos, discover) = match v6 {
         false => (options.ttl, options.multicast_ttl, options.tos, options.mtu_discover),
         true => (options.hop_limit.max(0) as u8, options.multicast6_hops, options.traffic_class, options.mtu_discover6),
@@ -274,7 +285,8 @@ fn emit(
     if let Some(datagram) = socket.datagram_mut() {
         datagram.sending += bytes;
     }
-    sockets.count(counters::DATAGRAMS_OUT);
+    let lite = sockets.store.get(s).is_some_and(|socket| socket.protocol == IPPROTO_UDPLITE);
+    sockets.count(if lite { counters::LITE_OUT } else { counters::DATAGRAMS_OUT });
     if let Some(data) = timed {
         error_queue::record_transmit(sockets, s, &ancillary, &data, cx.now);
     }

@@ -36,6 +36,11 @@ impl Datagrams {
         }
     }
 
+    /// What another protocol has: ports of its own, and the same key.
+    pub(crate) fn of_another_protocol(&self) -> Datagrams {
+        Datagrams { ports: Ports::new(Rules::Datagram), receivers: BTreeMap::new(), hasher: self.hasher, vector: 0, vector_goes_on: false }
+    }
+
     /// bind(2) of a socket that receives there from now on.
     pub(crate) fn bind(&mut self, sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         inet6::bind(sockets, &mut self.ports, s, address, cx)?;

@@ -1,5 +1,5 @@
-//! The error queue of a socket whose messages have boundaries: errors of the node itself, transmit times, completions, and reading all of it
-//! (`ip_local_error`, `ip_recv_error` and their IPv6 kin). Errors that come in as ICMP messages are in `icmp_errors`.
+//! The error queue of a socket: errors of the node itself, transmit times, completions, and reading all of it (`ip_local_error`, `ip_recv_error` and
+//! their IPv6 kin). Errors that come in as ICMP messages are in `icmp_errors`. A stream has transmit times and completions alone.
 
 use crate::abi::*;
 use crate::address;
@@ -7,27 +7,30 @@ use crate::cmsg::{self, Ancillary};
 use crate::counters;
 use crate::errno::Errno;
 use crate::memory::truesize;
+use crate::options::Options;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::socket::{QueuedError, SocketId};
+use crate::streams;
+use crate::transport_statistics;
 use bytes::Bytes;
 use std::net::SocketAddr;
-use weft_core::{Instant, Tail};
+use weft_core::{Context, Instant, Moment, Stamps, Tail};
 
 /// Most entries of one socket's error queue.
 const ERRORS_MAX: usize = 64;
 /// Most payload bytes that an entry quotes.
-pub(crate) const QUOTED_BYTES_MAX: usize = 1232;
+pub(crate) use weft_core::stream::QUOTED_BYTES_MAX;
 
 /// `sock_queue_err_skb`: bounded by the receive buffer, and by number.
 pub(crate) fn queue(sockets: &mut Registry, s: SocketId, entry: QueuedError) {
     let Some(socket) = sockets.store.get_mut(s) else { return };
-    let room = socket.options.receive_buffer as usize;
-    let Some(queue) = socket.message_queue_mut() else { return };
-    let waiting: usize = queue.errors.iter().map(|entry| truesize(entry.data.len())).sum();
-    let full = queue.errors.len() >= ERRORS_MAX || queue.queued_truesize + waiting + truesize(entry.data.len()) >= room;
+    let (room, unread) = (socket.options.receive_buffer as usize, socket.waiting_bytes());
+    let errors = socket.errors_mut();
+    let waiting: usize = errors.iter().map(|entry| truesize(entry.data.len())).sum();
+    let full = errors.len() >= ERRORS_MAX || unread + waiting + truesize(entry.data.len()) >= room;
     if !full {
-        queue.errors.push_back(entry);
+        errors.push_back(entry);
     }
     sockets.count(if full { counters::ERRORS_LOST } else { counters::ERRORS_QUEUED });
     sockets.touch(s);
@@ -53,11 +56,54 @@ pub(crate) fn path_mtu(sockets: &mut Registry, s: SocketId, to: SocketAddr, mtu:
     }
 }
 
+/// Of which moments of what a stream sends the program wants to hear (`tcp_tx_timestamp`).
+pub(crate) fn stamps(options: &Options, asked: &Ancillary) -> Stamps {
+    let flags = transmit_flags(options, asked);
+    Stamps {
+        scheduled: flags & TIMESTAMPING_TX_SCHED != 0,
+        left: flags & TIMESTAMPING_TX_SOFTWARE != 0,
+        acknowledged: flags & TIMESTAMPING_TX_ACK != 0,
+        quoted: options.timestamping & TIMESTAMPING_OPT_TSONLY == 0,
+    }
+}
+
+/// The flags of SO_TIMESTAMPING for one send: "sockc->tsflags &= ~SOF_TIMESTAMPING_TX_RECORD_MASK; sockc->tsflags |= tsflags;"
+fn transmit_flags(options: &Options, asked: &Ancillary) -> u32 {
+    asked.timestamping.map_or(options.timestamping, |asked| options.timestamping & !TIMESTAMPING_TX_RECORDS | asked)
+}
+
+/// `__skb_tstamp_tx` of a stream: its byte `at` has come to a moment.
+pub(crate) fn stamped(sockets: &mut Registry, s: SocketId, at: u64, moment: Moment, bytes: Bytes, cx: &Context<'_>) {
+    let boot_time = sockets.limits.boot_time_nanos;
+    let Some(socket) = sockets.store.get(s) else { return };
+    let options = &socket.options;
+    let (info, hops) = match moment {
+        Moment::Left => (SCM_TSTAMP_SND, None),
+        Moment::Scheduled => (SCM_TSTAMP_SCHED, None),
+        Moment::Acknowledged { hops } => (SCM_TSTAMP_ACK, Some(hops)),
+    };
+    let alone = options.timestamping & TIMESTAMPING_OPT_TSONLY != 0;
+    let statistics = alone && options.timestamping & TIMESTAMPING_OPT_STATS != 0;
+    let data = match (statistics, alone) {
+        (true, _) => {
+            let departure = boot_time.saturating_add(cx.now.as_nanos());
+            transport_statistics::statistics(&streams::info(socket, cx), departure, hops).into()
+        }
+        (false, true) => Bytes::new(),
+        (false, false) => bytes,
+    };
+    // "if (sk_is_tcp(sk)) serr->ee.ee_data -= atomic_read(&sk->sk_tskey);"
+    let numbered = options.timestamping & TIMESTAMPING_OPT_ID != 0;
+    let value = if numbered { (at as u32).wrapping_sub(options.timestamp_key) } else { 0 };
+    let entry = QueuedError { info, value, data, statistics, ..notice(Errno::ENOMSG, SO_EE_ORIGIN_TIMESTAMPING, cx.now) };
+    queue(sockets, s, entry);
+}
+
 /// `skb_tstamp_tx`: what was sent has been queued and has left, as far as the node can see. `asked` is SO_TIMESTAMPING of the send.
 pub(crate) fn record_transmit(sockets: &mut Registry, s: SocketId, asked: &Ancillary, data: &Bytes, now: Instant) {
     let Some(socket) = sockets.store.get_mut(s) else { return };
     let options = &mut socket.options;
-    let flags = asked.timestamping.map_or(options.timestamping, |asked| options.timestamping & !TIMESTAMPING_TX_RECORDS | asked);
+    let flags = transmit_flags(options, asked);
     if flags & (TIMESTAMPING_TX_SOFTWARE | TIMESTAMPING_TX_SCHED) == 0 {
         return;
     }
@@ -83,7 +129,7 @@ pub(crate) fn zerocopy_done(sockets: &mut Registry, s: SocketId, now: Instant) {
     let Some(socket) = sockets.store.get_mut(s).filter(|socket| socket.options.zerocopy) else { return };
     let number = socket.options.zerocopy_key;
     socket.options.zerocopy_key = number.wrapping_add(1);
-    let last = socket.message_queue_mut().and_then(|queue| queue.errors.back_mut());
+    let last = socket.errors_mut().back_mut();
     if let Some(last) = last.filter(|last| last.origin == SO_EE_ORIGIN_ZEROCOPY && last.value.wrapping_add(1) == number) {
         last.value = number;
         return sockets.touch(s);
@@ -96,9 +142,9 @@ pub(crate) fn zerocopy_done(sockets: &mut Registry, s: SocketId, now: Instant) {
 pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize) -> Result<Received, Errno> {
     let boot_time = sockets.limits.boot_time_nanos;
     let socket = sockets.get_mut(s)?;
-    let queue = socket.message_queue_mut().ok_or(Errno::EAGAIN)?;
-    let entry = queue.errors.pop_front().ok_or(Errno::EAGAIN)?;
-    let next = queue.errors.front().filter(|next| is_icmp(next)).map(|next| next.errno);
+    let errors = socket.errors_mut();
+    let entry = errors.pop_front().ok_or(Errno::EAGAIN)?;
+    let next = errors.front().filter(|next| is_icmp(next)).map(|next| next.errno);
     // sock_dequeue_err_skb: "if (icmp_next) sk->sk_err = SKB_EXT_ERR(skb_next)->ee.ee_errno; … if (is_icmp_err_skb(skb) && !icmp_next)
     // sk->sk_err = 0;"
     if next.is_some() || is_icmp(&entry) {
@@ -119,7 +165,8 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize) -> Res
 
 /// An entry without address and data.
 fn notice(errno: Errno, origin: u8, at: Instant) -> QueuedError {
-    QueuedError { errno, origin, kind: 0, code: 0, info: 0, value: 0, offender: None, to: None, data: Bytes::new(), seen: None, at }
+    let data = Bytes::new();
+    QueuedError { errno, origin, kind: 0, code: 0, info: 0, value: 0, offender: None, to: None, data, seen: None, at, statistics: false }
 }
 
 fn is_icmp(entry: &QueuedError) -> bool {

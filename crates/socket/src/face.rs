@@ -64,7 +64,9 @@ impl Sockets {
         let pings = Pings::new(rng);
         let streams = Streams::new(rng);
         let datagrams = Datagrams::new(rng);
-        Sockets { registry, streams, messages: Messages { datagrams, raw: RawSockets::default(), pings }, groups: Groups::default() }
+        let lite = datagrams.of_another_protocol();
+        let messages = Messages { datagrams, lite, raw: RawSockets::default(), pings };
+        Sockets { registry, streams, messages, groups: Groups::default() }
     }
 
     /// socket(2); `kind` without SOCK_NONBLOCK and SOCK_CLOEXEC. EAFNOSUPPORT, ESOCKTNOSUPPORT, EPROTONOSUPPORT, EINVAL as `inet_create`
@@ -90,6 +92,7 @@ impl Sockets {
         let (body, protocol) = match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => (Body::Stream(Stream::new()), IPPROTO_TCP),
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => (Body::Datagram(Datagram::default()), IPPROTO_UDP),
+            (SOCK_DGRAM, IPPROTO_UDPLITE) => (Body::Datagram(Datagram::default()), protocol),
             (SOCK_DGRAM, IPPROTO_ICMP) if domain == AF_INET => (Body::Ping(Datagram::default()), protocol),
             (SOCK_DGRAM, IPPROTO_ICMPV6) if domain == AF_INET6 => (Body::Ping(Datagram::default()), protocol),
             (SOCK_RAW, 0) => return Err(Errno::EPROTONOSUPPORT),
@@ -126,7 +129,7 @@ impl Sockets {
             Body::Raw(_) => raw_socket::bind(&mut self.registry, s, address, cx),
             Body::Ping(_) => self.messages.pings.bind(&mut self.registry, s, address, cx),
             Body::Stream(_) => inet6::bind(&mut self.registry, &mut self.streams.ports, s, address, cx),
-            Body::Datagram(_) => self.messages.datagrams.bind(&mut self.registry, s, address, cx),
+            Body::Datagram(_) => self.messages.of(&self.registry, s).bind(&mut self.registry, s, address, cx),
         }
     }
 
@@ -223,7 +226,7 @@ impl Sockets {
         match &self.registry.get(s)?.body {
             Body::Stream(_) => stream_send::send(&mut self.streams, &mut self.registry, s, sending, cx),
             Body::Datagram(_) => {
-                let sent = datagram_socket::send(&mut self.messages.datagrams, &mut self.registry, s, sending, cx)?;
+                let sent = datagram_socket::send(self.messages.of(&self.registry, s), &mut self.registry, s, sending, cx)?;
                 // __ip_append_data: "if ((flags & MSG_ZEROCOPY) && length)", which counts UDP's header.
                 if flags & MSG_ZEROCOPY != 0 {
                     error_queue::zerocopy_done(&mut self.registry, s, cx.now);
@@ -374,7 +377,8 @@ impl Sockets {
     pub fn set_owner(&mut self, s: SocketId, user: u32) {
         if let Some(socket) = self.registry.store.get_mut(s) {
             socket.owner = user;
-            let ports = if socket.stream().is_some() { &mut self.streams.ports } else { &mut self.messages.datagrams.ports };
+            let ports =
+                if socket.stream().is_some() { &mut self.streams.ports } else { &mut self.messages.of_protocol(socket.protocol).ports };
             holds::show(socket, ports);
         }
     }
@@ -382,9 +386,9 @@ impl Sockets {
     /// What options may look at and change.
     fn access<'a, 'b>(&'a mut self, id: SocketId, cx: &'a mut Context<'b>) -> Access<'a, 'b> {
         Access {
+            datagrams: self.messages.of(&self.registry, id),
             sockets: &mut self.registry,
             streams: &mut self.streams,
-            datagrams: &mut self.messages.datagrams,
             groups: &mut self.groups,
             id,
             cx,

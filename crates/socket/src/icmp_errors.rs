@@ -107,6 +107,7 @@ pub(crate) fn input(messages: &Messages, sockets: &mut Registry, mut frame: Fram
     let raw = raw_error(&messages.raw, sockets, frame.meta(), error, &quoted, cx.now);
     let own = match quoted.protocol {
         Protocol::UDP => datagram_error(&messages.datagrams, sockets, frame.meta(), error, &quoted, cx.now),
+        Protocol::UDPLITE => datagram_error(&messages.lite, sockets, frame.meta(), error, &quoted, cx.now),
         Protocol(protocol) if matches!(i32::from(protocol), IPPROTO_ICMP | IPPROTO_ICMPV6) => {
             ping_error(&messages.pings, sockets, frame.meta(), error, &quoted, cx.now)
         }
@@ -193,6 +194,8 @@ fn report(
             ttl: meta.ttl,
             tos: meta.tos,
             headers: None,
+            flow_info: 0,
+            mark: 0,
         };
         let (kind, code) = if v6 { errno::icmp6_type_and_code(error.kind) } else { errno::icmp_type_and_code(error.kind) };
         let entry = QueuedError {
@@ -207,6 +210,7 @@ fn report(
             data,
             seen: Some(seen),
             at: now,
+            statistics: false,
         };
         error_queue::queue(sockets, s, entry);
     } else if !hard || socket.remote.is_none() {

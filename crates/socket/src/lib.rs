@@ -29,6 +29,8 @@ pub mod poll;
 mod raw_address;
 mod received;
 mod sending;
+mod times;
+mod transport_statistics;
 mod unread;
 
 // One socket: its fields, and what is worked out from them alone.

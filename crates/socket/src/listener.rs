@@ -152,7 +152,7 @@ pub(crate) fn accepted(
     let address_locked = parent.address_locked;
     let shutdown = parent.shutdown;
     // sk_clone: "newsk->sk_priority = 0;"
-    let options = Options { priority: 0, memberships: Vec::new(), ip_options: None, ..options };
+    let options = Options { priority: 0, zerocopy_key: 0, memberships: Vec::new(), ip_options: None, ..options };
     let owner = parent.owner;
     let mut socket = sockets.fresh(domain, kind, protocol, options, Body::Stream(stream));
     socket.owner = owner;

@@ -1,5 +1,6 @@
 //! Sockets as people see them: the rows of their table.
 
+use crate::abi::IPPROTO_UDPLITE;
 use crate::registry::Registry;
 use crate::socket::{Body, Datagram, Socket, SocketId, TcpState};
 use crate::streams::Streams;
@@ -62,6 +63,7 @@ pub(crate) fn row(id: SocketId, socket: &Socket) -> Value {
         }
         // Of what is sent TCP knows; with it the engine and sock_diag complete the row.
         Body::Stream(stream) => ("tcp", stream.state.name(), stream.unread(), 0, stream.flow),
+        Body::Datagram(datagram) if socket.protocol == IPPROTO_UDPLITE => ("udplite", connected, queued(datagram), datagram.sending, None),
         Body::Datagram(datagram) => ("udp", connected, queued(datagram), datagram.sending, None),
         Body::Raw(raw) => ("raw", connected, queued(&raw.queue), raw.queue.sending, None),
         Body::Ping(datagram) => ("icmp", connected, queued(datagram), datagram.sending, None),

@@ -1,6 +1,7 @@
 //! Sockets whose messages have boundaries: UDP's, raw ones, and those of ICMP. What finds them, and what they share: connecting, dissolving,
 //! closing.
 
+use crate::abi::IPPROTO_UDPLITE;
 use crate::address;
 use crate::datagrams::Datagrams;
 use crate::errno::Errno;
@@ -19,9 +20,21 @@ pub(crate) struct Messages {
     pub datagrams: Datagrams,
     pub raw: RawSockets,
     pub pings: Pings,
+    /// UDP-Lite's: ports of its own.
+    pub lite: Datagrams,
 }
 
 impl Messages {
+    /// UDP's side, or UDP-Lite's, by the protocol of a socket.
+    pub(crate) fn of_protocol(&mut self, protocol: i32) -> &mut Datagrams {
+        if protocol == IPPROTO_UDPLITE { &mut self.lite } else { &mut self.datagrams }
+    }
+
+    /// The same of a socket.
+    pub(crate) fn of(&mut self, sockets: &Registry, s: SocketId) -> &mut Datagrams {
+        self.of_protocol(sockets.store.get(s).map_or(0, |socket| socket.protocol))
+    }
+
     /// `__ip4_datagram_connect` and `__udp_disconnect`.
     pub(crate) fn connect(
         &mut self,
@@ -35,8 +48,9 @@ impl Messages {
             return self.dissolve(sockets, s, cx);
         }
         self.autobind(sockets, s, cx)?;
+        let ports = &mut self.of(sockets, s).ports;
         let to = if sockets.get(s)?.is_v6() {
-            inet6::connect_v6(sockets.get_mut(s)?, &mut self.datagrams.ports, address, cx)?
+            inet6::connect_v6(sockets.get_mut(s)?, ports, address, cx)?
         } else {
             address::for_connect(address)?
         };
@@ -56,9 +70,9 @@ impl Messages {
         socket.remote = Some(to);
         let (hold, address) = (socket.hold, socket.local.ip());
         if let Some(hold) = hold {
-            self.datagrams.ports.update(hold, |held| held.address = address);
+            self.of(sockets, s).ports.update(hold, |held| held.address = address);
         }
-        self.datagrams.rehash(sockets, s, own, address);
+        self.of(sockets, s).rehash(sockets, s, own, address);
         sockets.touch(s);
         Ok(())
     }
@@ -82,8 +96,8 @@ impl Messages {
             }
             sockets.get_mut(s)?.local.set_port(0);
         } else if let Some(hold) = hold {
-            self.datagrams.ports.update(hold, |held| held.address = address);
-            self.datagrams.rehash(sockets, s, before, address);
+            self.of(sockets, s).ports.update(hold, |held| held.address = address);
+            self.of(sockets, s).rehash(sockets, s, before, address);
         }
         sockets.touch(s);
         Ok(())
@@ -93,7 +107,7 @@ impl Messages {
     fn autobind(&mut self, sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) -> Result<(), Errno> {
         match sockets.get(s)?.body {
             Body::Ping(_) => self.pings.autobind(sockets, s),
-            _ => self.datagrams.autobind(sockets, s, cx),
+            _ => self.of(sockets, s).autobind(sockets, s, cx),
         }
     }
 
@@ -101,7 +115,7 @@ impl Messages {
     fn release(&mut self, sockets: &mut Registry, s: SocketId) {
         match sockets.get(s).map(|socket| &socket.body) {
             Ok(Body::Ping(_)) => self.pings.release(sockets, s),
-            _ => self.datagrams.release(sockets, s),
+            _ => self.of(sockets, s).release(sockets, s),
         }
     }
 

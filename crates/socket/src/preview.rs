@@ -1,6 +1,6 @@
 //! What a program could do with a socket without asking the model: for hosts that answer calls from a copy of its state and make them good later.
 
-use crate::abi::IP_PMTUDISC_WANT;
+use crate::abi::{IP_PMTUDISC_WANT, TIMESTAMPING_TX_RECORDS};
 use crate::address;
 use crate::face::Sockets;
 use crate::inet6;
@@ -64,7 +64,7 @@ impl Sockets {
                 let waiting = Waiting { datagram: None, stream: Some(stream), domain: socket.domain };
                 // Nothing but one byte makes it readable, and all bytes are alike.
                 let receives = stream.urgent.is_none() && socket.options.receive_low_water <= 1;
-                Some(Preview { stream: true, readiness, sends: true, connected, room, receives, waiting })
+                Some(Preview { stream: true, readiness, sends: !is_timed(socket), connected, room, receives, waiting })
             }
             Body::Datagram(datagram) if datagram.errors.is_empty() => {
                 let waiting = Waiting { datagram: Some(datagram), stream: None, domain: socket.domain };
@@ -98,5 +98,10 @@ fn sends_plainly(socket: &Socket, datagram: &Datagram) -> bool {
     let options = &socket.options;
     let whole =
         i32::from(options.mtu_discover) > IP_PMTUDISC_WANT || i32::from(options.mtu_discover6) > IP_PMTUDISC_WANT || options.dont_fragment;
-    datagram.corked.is_none() && !options.udp_cork && options.udp_segment == 0 && !whole
+    !is_timed(socket) && datagram.corked.is_none() && !options.udp_cork && options.udp_segment == 0 && !whole
+}
+
+/// What is sent is told of in the error queue, which poll shows.
+fn is_timed(socket: &Socket) -> bool {
+    socket.options.timestamping & TIMESTAMPING_TX_RECORDS != 0
 }

@@ -39,7 +39,8 @@ fn of_stream(socket: &Socket, stream: &Stream) -> Poll {
             mask |= Poll::PRI;
         }
     }
-    if socket.error.is_some() {
+    // tcp_poll: "if (READ_ONCE(sk->sk_err) || !skb_queue_empty_lockless(&sk->sk_error_queue)) mask |= EPOLLERR;"
+    if socket.error.is_some() || !stream.errors.is_empty() {
         mask |= Poll::ERR;
     }
     mask

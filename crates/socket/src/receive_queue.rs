@@ -21,7 +21,27 @@ use weft_wire::Protocol;
 /// What control messages tell of a received packet; `own` and `to_port` are not in its metadata.
 pub(crate) fn seen(frame: &Frame, own: IpAddr, to_port: Option<u16>) -> Seen {
     let meta = frame.meta();
-    Seen { to: meta.dst, own, to_port, interface: meta.interface.0, ttl: meta.ttl, tos: meta.tos, headers: received_headers(frame) }
+    Seen {
+        to: meta.dst,
+        own,
+        to_port,
+        interface: meta.interface.0,
+        ttl: meta.ttl,
+        tos: meta.tos,
+        headers: received_headers(frame),
+        flow_info: flow_info(frame),
+        mark: meta.mark,
+    }
+}
+
+/// `ip6_flowinfo`: "*(__be32 *)hdr & IPV6_FLOWINFO_MASK".
+fn flow_info(frame: &Frame) -> u32 {
+    let at = frame.meta().network_at;
+    if at == 0 || frame.meta().dst.is_ipv4() {
+        return 0;
+    }
+    let header = if frame.position() == at { frame.head() } else { frame.pulled(at) };
+    header.first_chunk::<4>().map_or(0, |word| u32::from_be_bytes(*word) & 0x0fff_ffff)
 }
 
 /// The options of a received packet's IPv4 header, or its extension headers. A raw socket's packet begins with that header, others have it

@@ -3,6 +3,7 @@
 use crate::errno::Errno;
 use crate::options::Options;
 use crate::ports::HoldId;
+use crate::times::Times;
 use crate::unread::Unread;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -190,10 +191,16 @@ pub(crate) struct Stream {
     pub fast_open_connect: bool,
     /// The SYN waits for the first write (`defer_connect`); there is no flow yet.
     pub deferred: bool,
+    /// When what is unread came.
+    pub times: Times,
+    /// Bytes that the transport was ever given (`write_seq`).
+    pub written: u64,
+    /// Transmit times and completions (`sk_error_queue`).
+    pub errors: VecDeque<QueuedError>,
 }
 weft_core::fields!(struct Stream {
     phase, state, flow, done, queue, left, arrived, copied, urgent, credit, refused, capacity, enough, accept_queue, backlog, parent, transport, soft_error,
-    saved_syn, fast_open_connect, deferred,
+    saved_syn, fast_open_connect, deferred, times, written, errors,
 });
 
 impl Stream {
@@ -220,6 +227,9 @@ impl Stream {
             saved_syn: None,
             fast_open_connect: false,
             deferred: false,
+            times: Times::default(),
+            written: 0,
+            errors: VecDeque::new(),
         }
     }
     /// Bytes between what arrived and what was taken.
@@ -264,8 +274,10 @@ pub(crate) struct QueuedError {
     pub seen: Option<Seen>,
     /// When it was made.
     pub at: Instant,
+    /// Its data are what a stream's transport knew (SOF_TIMESTAMPING_OPT_STATS).
+    pub statistics: bool,
 }
-weft_core::fields!(struct QueuedError { errno, origin, kind, code, info, value, offender, to, data, seen, at });
+weft_core::fields!(struct QueuedError { errno, origin, kind, code, info, value, offender, to, data, seen, at, statistics });
 
 /// What control messages tell of a received packet.
 #[derive(Debug, Clone)]
@@ -280,8 +292,12 @@ pub(crate) struct Seen {
     pub tos: u8,
     /// IPv4 options of the header, if it has any; of IPv6 the number of the first extension header and what follows the fixed header.
     pub headers: Option<Box<[u8]>>,
+    /// Traffic class and flow label of an IPv6 header; 0: none.
+    pub flow_info: u32,
+    /// SO_MARK of who sent it, if that was this node.
+    pub mark: u32,
 }
-weft_core::fields!(struct Seen { to, own, to_port, interface, ttl, tos, headers });
+weft_core::fields!(struct Seen { to, own, to_port, interface, ttl, tos, headers, flow_info, mark });
 
 /// Most segments of one UDP_SEGMENT send, and most datagrams that are read as one (UDP_MAX_SEGMENTS).
 pub(crate) const SEGMENTS_MAX: usize = 128;
@@ -440,9 +456,17 @@ impl Socket {
             Body::Stream(_) => None,
         }
     }
-    /// Where errors are queued.
-    pub(crate) fn message_queue_mut(&mut self) -> Option<&mut Datagram> {
-        self.datagram_mut()
+    /// `sk_error_queue`.
+    pub(crate) fn errors_mut(&mut self) -> &mut VecDeque<QueuedError> {
+        match &mut self.body {
+            Body::Stream(stream) => &mut stream.errors,
+            Body::Datagram(datagram) | Body::Ping(datagram) => &mut datagram.errors,
+            Body::Raw(raw) => &mut raw.queue.errors,
+        }
+    }
+    /// `sk_rmem_alloc`, without the error queue.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.stream().map_or_else(|| self.datagram().map_or(0, |datagram| datagram.queued_truesize), Stream::unread)
     }
     pub(crate) fn raw(&self) -> Option<&Raw> {
         match &self.body {

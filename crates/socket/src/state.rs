@@ -21,7 +21,7 @@ use weft_core::{Instant, State, StateError};
 pub(crate) fn export(sockets: &Sockets, now: Instant) -> State {
     let mut out = Writer::new(now);
     // The limits are parameters; what an address is to the node is asked again.
-    let Sockets { registry, streams, messages: Messages { datagrams, raw, pings }, groups } = sockets;
+    let Sockets { registry, streams, messages: Messages { datagrams, lite, raw, pings }, groups } = sockets;
     out.put(&registry.birth);
     out.put(&registry.store);
     out.put(&streams.ports);
@@ -46,6 +46,8 @@ pub(crate) fn export(sockets: &Sockets, now: Instant) -> State {
     out.put(&datagrams.vector_goes_on);
     out.put(&groups.members);
     out.put(&streams.short_of_memory);
+    out.put(&lite.ports);
+    out.put(&lite.receivers);
     out.finish(KIND.name, KIND.state_version)
 }
 
@@ -68,6 +70,7 @@ fn read(old: &Sockets, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
     let (next_flow, next_call, next_cookie) = (from.take()?, from.take()?, from.take()?);
     let (hasher, vector, vector_goes_on) = (from.take()?, from.take()?, from.take()?);
     let (members, short_of_memory) = (from.take()?, from.take()?);
+    let (lite_ports, lite_receivers) = (from.take()?, from.take()?);
     let limits = old.registry.limits.clone();
     let kinds = AddressKinds::default();
     let mut sockets = Sockets {
@@ -76,6 +79,7 @@ fn read(old: &Sockets, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
         streams: Streams { ports: tcp_ports, flows, next_flow, next_call, short_of_memory, unheard: true },
         messages: Messages {
             datagrams: Datagrams { ports: udp_ports, receivers, hasher, vector, vector_goes_on },
+            lite: Datagrams { ports: lite_ports, receivers: lite_receivers, hasher, vector: 0, vector_goes_on: false },
             raw: RawSockets { by_protocol },
             pings: Pings { by_ident, rover },
         },
@@ -95,9 +99,15 @@ fn settle_options(store: &mut Store) -> Result<(), Damage> {
 
 /// What the rest relies on.
 fn check(sockets: &Sockets) -> Result<(), Damage> {
-    let Sockets { registry, streams, messages: Messages { datagrams, raw, pings }, .. } = sockets;
+    let Sockets { registry, streams, messages: Messages { datagrams, lite, raw, pings }, .. } = sockets;
     let known = |id: &SocketId| registry.store.get(*id).is_some();
-    let mut listed = datagrams.receivers.values().chain(raw.by_protocol.values()).chain(pings.by_ident.values()).flatten();
+    let mut listed = datagrams
+        .receivers
+        .values()
+        .chain(lite.receivers.values())
+        .chain(raw.by_protocol.values())
+        .chain(pings.by_ident.values())
+        .flatten();
     let queues_fit = |store: &Store| {
         let streams = store.iter().filter_map(|(_, socket)| socket.stream());
         let mut queued = streams.flat_map(|stream| &stream.accept_queue);

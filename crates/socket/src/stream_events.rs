@@ -1,5 +1,6 @@
 //! What comes in from the stream transport: data, room to send, and events.
 
+use crate::error_queue;
 use crate::listener;
 use crate::readiness;
 use crate::registry::Registry;
@@ -89,6 +90,7 @@ fn flow_event(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, event
         }
         // tcp_rcv_state_process: "if (!sock_flag(sk, SOCK_DEAD)) { /* Wake up lingering close() */ sk->sk_state_change(sk);"
         StreamEvent::SendQueueEmpty => sockets.touch(s),
+        StreamEvent::Stamped { at, moment, bytes } => error_queue::stamped(sockets, s, at, moment, bytes, cx),
         StreamEvent::Accepted { .. } | StreamEvent::Released => {}
     }
 }

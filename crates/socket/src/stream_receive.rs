@@ -3,19 +3,20 @@
 use crate::abi::*;
 use crate::cmsg;
 use crate::errno::Errno;
+use crate::error_queue;
 use crate::outputs::TCP;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::socket::{Socket, SocketId, Stream, TcpState, Urgent, UrgentData};
 use crate::streams::Streams;
 use bytes::Bytes;
-use weft_core::{Context, FlowId, StreamCall, StreamError, StreamMessage, Tail};
+use weft_core::{Context, FlowId, Instant, StreamCall, StreamError, StreamMessage, Tail};
 
 /// recvmsg(2): `tcp_recvmsg_locked`.
 pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
     if flags & MSG_ERRQUEUE != 0 {
-        // Stream sockets queue no errors here (no transmit timestamps, no zero-copy).
-        return Err(Errno::EAGAIN);
+        // tcp_recvmsg: "if (unlikely(flags & MSG_ERRQUEUE)) return inet_recv_error(sk, msg, len, addr_len);"
+        return error_queue::receive(sockets, s, length);
     }
     let socket = sockets.get_mut(s)?;
     let state = socket.stream().ok_or(Errno::ENOTCONN)?.state;
@@ -47,7 +48,10 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
         return nothing_to_read(sockets, s);
     }
     credit_back(flow, after - before, cx);
-    let control = inquiry_message(sockets.get(s)?);
+    let boot_time = sockets.limits.boot_time_nanos;
+    let socket = sockets.get(s)?;
+    let mut control = taken.came.map_or_else(Vec::new, |at| cmsg::of_stream_time(socket, at, boot_time));
+    control.extend(inquiry_message(socket));
     Ok(Received { data: taken.data, from: Vec::new(), flags: 0, control, datagram_bytes: counted })
 }
 
@@ -125,6 +129,7 @@ pub(crate) fn data(streams: &mut Streams, sockets: &mut Registry, s: SocketId, b
         announce(stream, stream.arrived + bytes.len() as u64 - 1);
     }
     stream.arrived += bytes.len() as u64;
+    stream.times.came(stream.arrived, cx.now);
     stream.queue.push(bytes);
     settle_urgent(stream);
     sockets.touch(s);
@@ -207,6 +212,8 @@ fn readable_run(socket: &Socket, stream: &Stream) -> usize {
 struct Taken {
     data: Tail,
     counted: usize,
+    /// When the last byte of it came.
+    came: Option<Instant>,
 }
 
 /// Takes (or with MSG_PEEK looks at) up to `length` bytes, stopping at the urgent mark, skipping the urgent byte unless it is inline.
@@ -217,7 +224,7 @@ fn take(socket: &mut Socket, length: usize, flags: i32) -> Taken {
         (true, from @ 0..) => from as usize,
         _ => 0,
     };
-    let mut taken = Taken { data: Tail::new(), counted: 0 };
+    let mut taken = Taken { data: Tail::new(), counted: 0, came: None };
     let Some(stream) = socket.stream_mut() else { return taken };
     let unread = stream.unread();
     while taken.counted < length && offset < unread {
@@ -242,6 +249,9 @@ fn take(socket: &mut Socket, length: usize, flags: i32) -> Taken {
         taken.counted += run;
         offset += run;
     }
+    if taken.counted > 0 {
+        taken.came = stream.times.of(stream.copied + offset as u64);
+    }
     if !peek {
         drop_front(stream, offset);
     } else if socket.options.peek_offset >= 0 {
@@ -261,6 +271,7 @@ fn take(socket: &mut Socket, length: usize, flags: i32) -> Taken {
 fn drop_front(stream: &mut Stream, bytes: usize) {
     stream.copied += bytes as u64;
     stream.queue.drop_front(bytes);
+    stream.times.forget_before(stream.copied);
     // "if (unlikely(tp->urg_data) && after(tp->copied_seq, tp->urg_seq)) WRITE_ONCE(tp->urg_data, 0);"
     if stream.urgent.is_some_and(|urgent| stream.copied > urgent.at) {
         stream.urgent = None;

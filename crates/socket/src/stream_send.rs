@@ -1,10 +1,11 @@
 //! Sending on stream sockets: `tcp_sendmsg_locked`, and sends that connect (RFC 7413; `tcp_sendmsg_fastopen`).
 
-use crate::abi::{MSG_FASTOPEN, MSG_MORE, MSG_OOB};
+use crate::abi::{MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOT_LAST, MSG_OOB, MSG_ZEROCOPY};
 use crate::address;
 use crate::cmsg;
 use crate::connection;
 use crate::errno::Errno;
+use crate::error_queue;
 use crate::fast_open;
 use crate::inet6;
 use crate::outputs::TCP;
@@ -15,7 +16,7 @@ use crate::socket::{Phase, Socket, SocketId, TcpState};
 use crate::streams::{Ends, Streams, info, set_phase};
 use bytes::Bytes;
 use weft_core::stream::SHORT_QUEUE_BYTES_MAX;
-use weft_core::{Context, DataFlags, StreamMessage};
+use weft_core::{Context, DataFlags, Stamps, StreamMessage};
 
 /// `tcp_sendmsg_locked`, with the order of its checks.
 pub(crate) fn send(
@@ -45,7 +46,7 @@ pub(crate) fn send(
         let connecting = socket.stream().is_some_and(|stream| stream.state == TcpState::SynSent);
         return Err(if connecting { Errno::EAGAIN } else { Errno::EPIPE });
     }
-    cmsg::check_stream(control, socket)?;
+    let asked = cmsg::for_stream(control, socket)?;
     if socket.error.is_some() || socket.shutdown.send {
         return Err(socket.take_error().unwrap_or(Errno::EPIPE));
     }
@@ -58,15 +59,23 @@ pub(crate) fn send(
     let room =
         if data.len() > credit { usize::try_from(info(socket, cx).write_room_bytes).unwrap_or(usize::MAX).max(credit) } else { credit };
     let taken = data.len().min(room).min(room_while_short(streams, socket, cx));
+    let whole = taken == data.len();
+    let last = flags & MSG_NOT_LAST == 0;
+    let stamps = if last { error_queue::stamps(&socket.options, &asked) } else { Stamps::default() };
     let Some(stream) = sockets.get_mut(s)?.stream_mut() else { return Err(Errno::EPIPE) };
     if taken == 0 {
         stream.refused = credit > 0;
         return Err(Errno::EAGAIN);
     }
     stream.credit = stream.credit.saturating_sub(taken);
-    let whole = taken == data.len();
-    let flags = DataFlags { more: flags & MSG_MORE != 0 && whole, urgent: flags & MSG_OOB != 0 && whole };
-    cx.send(TCP, StreamMessage::Data { flow, bytes: data.slice(..taken), flags });
+    stream.written += taken as u64;
+    let asks = |flag: i32| flags & flag != 0 && whole && last;
+    // "if (!msg_data_left(msg)) { if (unlikely(flags & MSG_EOR)) TCP_SKB_CB(skb)->eor = 1; goto out; }"
+    let of_data = DataFlags { more: flags & MSG_MORE != 0 && whole, urgent: asks(MSG_OOB), record_end: asks(MSG_EOR), stamps };
+    cx.send(TCP, StreamMessage::Data { flow, bytes: data.slice(..taken), flags: of_data });
+    if flags & MSG_ZEROCOPY != 0 && last {
+        error_queue::zerocopy_done(sockets, s, cx.now);
+    }
     Ok(taken)
 }
 

@@ -16,6 +16,7 @@ mod fast_open;
 mod foresee;
 mod handshake;
 mod info;
+mod marks;
 mod mtu;
 mod options;
 mod outstanding;
@@ -26,6 +27,7 @@ mod receive;
 mod recovery;
 mod segment;
 mod send_queue;
+mod stamps;
 mod state;
 mod timers;
 mod transmit;
@@ -367,6 +369,7 @@ pub struct Connection {
     syn_retransmitted: u32,
     finished: Finished,
     totals: Totals,
+    marks: marks::Marks,
     /// Something new was acknowledged or arrived since this was last asked for.
     progress: bool,
 }
@@ -423,8 +426,10 @@ impl Connection {
         self.send.credit = self.send.credit.saturating_sub(length);
         self.check_app_limited();
         let behind = self.queue.end() > self.send.next;
+        self.close_record();
         self.queue.push(bytes, mapping, behind);
         self.note_written(length);
+        self.mark(env, flags);
         self.send.more = flags.more;
         if !flags.more {
             self.send.pushed = self.queue.end();

@@ -116,6 +116,8 @@ counters! {
     TCPHystartDelayCwnd "their windows, segments",
     TCPAutoTuned "receive buffers grown",
     TCPUrgentReceived "urgent pointers received",
+    TCPRecordEndsLost "ends of records (MSG_EOR) not heeded because there were as many already",
+    TCPStampsLost "times (SO_TIMESTAMPING) not told because as many bytes were waited for",
 }
 
 /// The values.

@@ -164,7 +164,7 @@ impl Life {
         let credit = self.pair.app(side, |app, _| app.flow(FlowId(flow)).credit);
         self.ends[at].written += bytes.len();
         if self.rng.chance(0.2) && (bytes.len() as u64) <= credit && !bytes.is_empty() && self.idle(side, flow) {
-            let flags = DataFlags { more: self.rng.chance(0.5), urgent: self.rng.chance(0.5) };
+            let flags = DataFlags { more: self.rng.chance(0.5), urgent: self.rng.chance(0.5), ..DataFlags::default() };
             return self.pair.nodes[side].write_flags(flow, bytes, flags);
         }
         self.pair.nodes[side].write(flow, bytes);

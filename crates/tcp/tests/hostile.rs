@@ -141,7 +141,7 @@ impl Attack {
                 let credit = self.node.app(|app, _| app.flow(FlowId(flow)).credit) as usize;
                 let urgent = self.rng.chance(0.1);
                 let bytes = bytes.slice(..bytes.len().min(credit));
-                self.node.write_flags(flow, bytes, DataFlags { more: self.rng.chance(0.2), urgent });
+                self.node.write_flags(flow, bytes, DataFlags { more: self.rng.chance(0.2), urgent, ..DataFlags::default() });
             }
             51 => self.node.call(flow, StreamCall::ShutdownWrite),
             52 => self.node.call(flow, StreamCall::ShutdownRead),

@@ -38,6 +38,8 @@ impl Protocol {
     pub const DESTINATION_OPTIONS: Protocol = Protocol(60);
     /// SCTP (RFC 9260).
     pub const SCTP: Protocol = Protocol(132);
+    /// UDP-Lite (RFC 3828).
+    pub const UDPLITE: Protocol = Protocol(136);
     /// Reserved, "raw IP": Linux's IPPROTO_RAW.
     pub const RAW: Protocol = Protocol(255);
 
@@ -60,6 +62,7 @@ impl Protocol {
             Protocol::NO_NEXT_HEADER => "ipv6-nonxt",
             Protocol::DESTINATION_OPTIONS => "ipv6-opts",
             Protocol::SCTP => "sctp",
+            Protocol::UDPLITE => "udplite",
             _ => return None,
         })
     }

@@ -1,4 +1,4 @@
-//! UDP (RFC 768).
+//! UDP (RFC 768), and UDP-Lite (RFC 3828), whose third field says how much of the datagram the checksum covers.
 //!
 //! ```text
 //! 0          2          4        6          8
@@ -65,6 +65,21 @@ impl Header {
         Ok(length - LEN)
     }
 
+    /// Of UDP-Lite: how many bytes of a datagram of `datagram_len` the checksum covers, the header among them.
+    ///
+    /// # Errors
+    /// [`Error::BadLength`]. RFC 3828 §3.1: "a UDP-Lite packet with a Checksum Coverage value of 1 to 7 MUST be discarded by the receiver", and "with
+    /// a Checksum Coverage greater than the IP length MUST also be discarded".
+    #[inline]
+    pub const fn coverage(&self, datagram_len: usize) -> Result<usize, Error> {
+        match self.length as usize {
+            // "A Checksum Coverage of zero indicates that the entire UDP-Lite packet is covered by the checksum."
+            0 => Ok(datagram_len),
+            some if some < LEN || some > datagram_len => Err(Error::BadLength),
+            some => Ok(some),
+        }
+    }
+
     /// Writes the header, `checksum` as it is given.
     ///
     /// # Panics
@@ -96,5 +111,8 @@ mod tests {
         assert_eq!(header.payload_len(11), Err(Error::BadLength));
         assert_eq!(Header { length: 7, ..header }.payload_len(12), Err(Error::BadLength));
         assert_eq!(Header::parse(&bytes[..7]), Err(Error::Truncated));
+        let covers = |length| Header { length, ..header }.coverage(20);
+        assert_eq!([0, 8, 20].map(covers), [Ok(20), Ok(8), Ok(20)]);
+        assert_eq!([1, 7, 21].map(covers), [Err(Error::BadLength); 3]);
     }
 }

@@ -340,7 +340,7 @@ impl Icmp4 {
     fn to_transport(&self, protocol: Protocol) -> Option<OutPort> {
         let port = match protocol {
             Protocol::TCP => OUT_TCP,
-            Protocol::UDP => OUT_UDP,
+            Protocol::UDP | Protocol::UDPLITE => OUT_UDP,
             _ => OUT_OTHER,
         };
         self.is_bound(port).then_some(port)

@@ -261,7 +261,7 @@ impl Icmp6 {
         let port = match chain.protocol {
             _ if !chain.has_upper_layer() => return None,
             Protocol::TCP => OUT_TCP,
-            Protocol::UDP => OUT_UDP,
+            Protocol::UDP | Protocol::UDPLITE => OUT_UDP,
             _ => OUT_OTHER,
         };
         self.is_bound(port).then_some(port)

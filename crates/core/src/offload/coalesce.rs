@@ -199,6 +199,7 @@ fn is_verified(frame: &mut Frame, segment: &Segment) -> bool {
             usize::from(offset) == tcp::CHECKSUM_OFFSET
                 && usize::from(frame.meta().transport_at) == usize::from(frame.position()) + segment.transport
         }
+        Checksum::Covers(_) | Checksum::Absent => false,
         Checksum::Unknown => {
             let sum = pseudo(frame.head(), segment, frame.len() - segment.transport);
             let valid = sum_range(sum, frame, segment.transport, frame.len()).fold() == 0xffff;

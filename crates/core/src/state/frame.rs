@@ -85,6 +85,11 @@ impl Field for Checksum {
                 out.byte(2);
                 out.put(offset);
             }
+            Checksum::Covers(bytes) => {
+                out.byte(3);
+                out.put(bytes);
+            }
+            Checksum::Absent => out.byte(4),
         }
     }
     fn read(from: &mut Reader<'_>) -> Result<Checksum, Damage> {
@@ -92,6 +97,8 @@ impl Field for Checksum {
             0 => Checksum::Unknown,
             1 => Checksum::Valid,
             2 => Checksum::Partial { offset: from.take()? },
+            3 => Checksum::Covers(from.take()?),
+            4 => Checksum::Absent,
             other => return Err(Damage::new(format_args!("a checksum in state {other}"))),
         })
     }

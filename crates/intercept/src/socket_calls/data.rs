@@ -3,6 +3,7 @@
 use super::carrier::{Carrier, Limit};
 use super::message::{MESSAGES_MAX, Message, Taken, joined};
 use crate::arch;
+use crate::face::abi::MSG_NOT_LAST;
 use crate::face::{SocketId, Stack};
 use crate::memory::{LATER, Memory};
 use crate::sys::Errno;
@@ -96,6 +97,13 @@ fn send_on<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, contro
             Err(errno) => return Err(errno),
         }
     }
+}
+
+/// The flags of a piece of a message, if it is not the last one. What they say of the message's end is the last one's; and a call that goes on until
+/// everything is sent is one send, whose end alone has a time and a completion.
+pub fn flags_of_piece(flags: i32, goes_on: bool) -> i32 {
+    let flags = flags & !(libc::MSG_EOR | libc::MSG_OOB);
+    if goes_on { flags | MSG_NOT_LAST } else { flags }
 }
 
 /// Is there no room yet, or no connection?

@@ -75,7 +75,7 @@ macro_rules! for_each_call {
             40 SENDFILE Sendfile(out_fd: Fd, in_fd: Fd, offset: InOut<kernel::Offset>, count: Size):
                 program(data::sendfile), strict program(calls::sendfile);
             41 SOCKET Socket(family: Family, kind: SocketType, protocol: Int): program(sockets::socket) -> socket, strict program(calls::socket),
-                notify socket::socket "makes a stand-in", note "other-families" "packet-sockets" "udp-lite";
+                notify socket::socket "makes a stand-in", note "other-families" "packet-sockets";
             42 CONNECT Connect(fd: Fd, addr: In<kernel::SockAddr>, addrlen: Int): program(sockets::connect), strict program(calls::connect),
                 notify on_socket::connect "model; waits";
             43 ACCEPT Accept(fd: Fd, addr: Out<kernel::SockAddr>, addrlen: InOut<kernel::SockLen>):

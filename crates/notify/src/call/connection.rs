@@ -4,6 +4,7 @@ use super::opening::{is_opening, open_for_data};
 use super::socket::give;
 use super::trapped::{Call, Outcome};
 use super::trapped_socket::TrappedSocket;
+use crate::standin::moments::asks_for_times;
 use crate::standin::stream::{self, Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Exchanged, Supervisor, Turn};
@@ -165,6 +166,10 @@ pub(crate) fn hand_over(
 fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: SocketId, flags: i32) -> Result<Outcome, Errno> {
     let made = sys::unix_pair(libc::SOCK_STREAM).and_then(|(theirs, ours)| {
         let key = s.add_stand_in(theirs.as_fd(), Some(ours), Body::Stream(Stream { socket: child, phase: Phase::Connected }), turn)?;
+        let timed = asks_for_times(child, turn.stack);
+        if let Some(one) = s.stand_ins.get_mut(key) {
+            one.timed = timed;
+        }
         Ok((theirs, key))
     });
     let (theirs, key) = made.map_err(|errno| {

@@ -15,6 +15,7 @@ use bytes::BytesMut;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use weft_intercept::face::SocketId;
+use weft_intercept::face::abi::MSG_NOT_LAST;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::socket_calls;
 use weft_intercept::socket_calls::Carrier;
@@ -85,6 +86,8 @@ pub(super) fn send(
         _ => None,
     };
     let data = gather(*call, message, stream_room)?;
+    let flags = flags & !MSG_NOT_LAST;
+    let flags = if (data.len() as u64) < message.total { socket_calls::data::flags_of_piece(flags, false) } else { flags };
     let sent = turn.stack.send(socket, data, flags | libc::MSG_DONTWAIT, name, control);
     if flags & libc::MSG_FASTOPEN != 0 && matches!(sent, Ok(_) | Err(Errno(libc::EINPROGRESS))) {
         open_for_data(s, turn, key, socket)?;
@@ -137,8 +140,8 @@ pub(super) fn recvmsg(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, aske
     let flags = asked.flags.get() as i32;
     let both = libc::MSG_PEEK | libc::MSG_WAITALL;
     let plain = message.header.name == 0 && flags as u32 & filter::RECEIVE_FLAGS == 0 && flags & both != both;
-    let inquiry = c.s.stand_ins.get(c.key).is_some_and(|one| one.inquiry);
-    let native = plain && !inquiry && carries_stream(c.s, c.key);
+    let told = c.s.stand_ins.get(c.key).is_some_and(|one| one.inquiry || one.timed);
+    let native = plain && !told && carries_stream(c.s, c.key);
     if native { Ok(Outcome::Continue) } else { socket_calls::data::receive(&mut c, &message, flags, None) }
 }
 
@@ -257,7 +260,8 @@ fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: Sock
                 // tcp(7): "this flag causes the received bytes of data to be discarded, rather than passed back".
                 data.clear();
             }
-            let control = inquiry(s, turn, key, socket, end.as_fd());
+            let mut control = times(s, key, end.as_fd(), if flags & libc::MSG_PEEK != 0 { length } else { 0 });
+            control.extend(inquiry(s, turn, key, socket, end.as_fd()));
             Ok(Taken { data: data.freeze(), length, control, stream: true, ..Taken::default() })
         }
         Err(Errno(libc::ECONNRESET)) => {
@@ -298,6 +302,14 @@ fn take_urgent(end: BorrowedFd<'_>, total: usize, flags: i32) -> Result<Taken, E
     // tcp_recv_urg: "msg->msg_flags |= MSG_OOB; if (len > 0) … else msg->msg_flags |= MSG_TRUNC;"
     data.truncate(total);
     Ok(Taken { stream: total > 0, length, data: data.freeze(), flags: libc::MSG_OOB, ..Taken::default() })
+}
+
+/// The control messages of SO_TIMESTAMP and its kind, after a read, or after one that leaves the last `stays` bytes where they are.
+fn times(s: &mut Supervisor, key: usize, end: BorrowedFd<'_>, stays: usize) -> Vec<u8> {
+    let Some(one) = s.stand_ins.get_mut(key).filter(|one| one.timed) else { return Vec::new() };
+    let held: usize = one.leftover.iter().map(|bytes| bytes.len()).sum();
+    let left = (sys::readable_bytes(end) + held).saturating_sub(stays);
+    one.moments.of_read(left, stays)
 }
 
 /// The control message of TCP_INQ: how much is left to read.

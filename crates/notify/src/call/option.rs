@@ -4,6 +4,7 @@ use super::trapped::{Call, Outcome};
 use super::trapped_socket::TrappedSocket;
 use crate::filter;
 use crate::netlink;
+use crate::standin::moments::TIMES;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
@@ -123,6 +124,13 @@ pub(super) fn set(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, value: &
         && let Some(one) = s.stand_ins.get_mut(key)
     {
         one.inquiry = value.iter().any(|byte| *byte != 0);
+    }
+    if level == libc::SOL_SOCKET
+        && TIMES.contains(&name)
+        && value.iter().any(|byte| *byte != 0)
+        && let Some(one) = s.stand_ins.get_mut(key)
+    {
+        one.timed = true;
     }
     if ERROR_QUEUES.contains(&(level, name)) && value.iter().any(|byte| *byte != 0) {
         // Where it cannot be exchanged, an error shows as an empty datagram.

@@ -20,6 +20,7 @@
 pub mod buffer;
 pub mod link;
 pub mod liveness;
+pub mod moments;
 pub mod packet;
 pub mod packet_pump;
 pub mod stand_in;

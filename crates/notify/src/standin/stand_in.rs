@@ -1,6 +1,7 @@
 //! One stand-in: its ends, what it stands for, and how far either side has come.
 
 use super::link::Link;
+use super::moments::Moments;
 use super::packet::Packets;
 use super::stream::{Last, Stream};
 use crate::sys;
@@ -88,6 +89,10 @@ pub struct StandIn {
     pub watched: bool,
     /// The program wants to be told what is left with each read (TCP_INQ), which a native one cannot do.
     pub inquiry: bool,
+    /// It wants to be told when what it reads came (SO_TIMESTAMP and its kind), which a native read cannot do either.
+    pub timed: bool,
+    /// When what lies in the stand-in came.
+    pub moments: Moments,
     /// The connection failed, and the program's end shows that: ECONNRESET, until something reads it.
     pub reset_shown: bool,
     /// Bytes written into the stand-in after the urgent one.
@@ -134,6 +139,8 @@ impl StandIn {
             held: Vec::new(),
             watched: false,
             inquiry: false,
+            timed: false,
+            moments: Moments::default(),
             reset_shown: false,
             after_mark: 0,
         }

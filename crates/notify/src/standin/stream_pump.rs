@@ -119,6 +119,7 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
             return In::Open;
         }
         if pass_urgent(ours.as_fd(), socket, stack) {
+            one.moments.came(1, &[]);
             one.after_mark = 0;
         }
         let ready = stack.receive_ready(socket);
@@ -141,7 +142,10 @@ pub fn pump_in(one: &mut StandIn, socket: SocketId, stack: &mut dyn Stack) -> In
         }
         match stack.receive(socket, room, libc::MSG_DONTWAIT) {
             Ok(received) if received.data.iter().all(Bytes::is_empty) => return In::Open,
-            Ok(received) => one.leftover.extend(received.data),
+            Ok(received) => {
+                one.moments.came(received.len(), &received.control);
+                one.leftover.extend(received.data);
+            }
             Err(_) => return In::Open,
         }
     }

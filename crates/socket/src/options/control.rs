@@ -3,6 +3,7 @@
 use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::socket::TcpState;
 use weft_core::StreamOption;
 use weft_core::attached::{Part, is_routing_allowed};
 
@@ -44,6 +45,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     flag_row!(IPV6_RECVHOPLIMIT, receive_hop_limit),
     flag_row!(IPV6_2292HOPLIMIT, receive_hop_limit_2292),
     flag_row!(IPV6_RECVTCLASS, receive_traffic_class),
+    flag_row!(IPV6_FLOWINFO, receive_flow_info),
     flag_row!(IPV6_RECVPATHMTU, receive_path_mtu),
     flag_row!(IPV6_RECVHOPOPTS, receive_hop_options),
     flag_row!(IPV6_RECVRTHDR, receive_routing),
@@ -114,33 +116,41 @@ fn int(value: &[u8]) -> Result<i32, Errno> {
 
 /// Empties the error queue; what is pending stays so.
 pub(super) fn purge(a: &mut Access<'_, '_>) -> Result<(), Errno> {
-    if let Some(queue) = a.socket()?.message_queue_mut() {
-        queue.errors.clear();
-    }
+    a.socket()?.errors_mut().clear();
     Ok(())
 }
 
-/// `sock_set_timestamping`. Streams keep no times of their bytes: they refuse all but "off".
+/// `sock_set_timestamping`. What is wrong with OPT_ID is found before what is wrong with OPT_STATS, and may have changed a key.
 fn set_timestamping(a: &mut Access<'_, '_>, flags: u32, new: bool) -> Result<(), Errno> {
-    if a.stream().is_ok() {
-        return if flags == 0 { Ok(()) } else { Err(Errno::EINVAL) };
-    }
     if !is_timestamping(flags) {
         return Err(Errno::EINVAL);
     }
+    let begins = flags & TIMESTAMPING_OPT_ID != 0 && a.options()?.timestamping & TIMESTAMPING_OPT_ID == 0;
+    let key = if begins { first_key(a, flags)? } else { a.options()?.timestamp_key };
     // No interface has a clock of its own: sock_timestamping_bind_phc.
     if flags & TIMESTAMPING_BIND_PHC != 0 {
         return Err(if a.options()?.interface == 0 { Errno::EOPNOTSUPP } else { Errno::EINVAL });
     }
     let options = a.options()?;
-    if flags & TIMESTAMPING_OPT_ID != 0 && options.timestamping & TIMESTAMPING_OPT_ID == 0 {
-        options.timestamp_key = 0;
-    }
-    (options.timestamping, options.timestamping_new) = (flags, new);
+    (options.timestamp_key, options.timestamping, options.timestamping_new) = (key, flags, new);
     Ok(())
 }
 
-/// Are these flags of SO_TIMESTAMPING, whose socket is no stream? SOF_TIMESTAMPING_MASK; `sock_set_timestamping`: "if (val &
+/// What numbers begin with. Of a stream they count its bytes: "if ((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN)) return -EINVAL; if (val &
+/// SOF_TIMESTAMPING_OPT_ID_TCP) atomic_set(&sk->sk_tskey, tcp_sk(sk)->write_seq); else atomic_set(&sk->sk_tskey, tcp_sk(sk)->snd_una);"
+fn first_key(a: &mut Access<'_, '_>, flags: u32) -> Result<u32, Errno> {
+    let Ok(stream) = a.stream() else { return Ok(0) };
+    let (state, written) = (stream.state, stream.written as u32);
+    match state {
+        TcpState::Close | TcpState::Listen => Err(Errno::EINVAL),
+        _ if flags & TIMESTAMPING_OPT_ID_TCP != 0 => Ok(written),
+        // The SYN counts one, and is not acknowledged.
+        TcpState::SynSent => Ok(u32::MAX),
+        _ => Ok(written.wrapping_sub(a.flow_info()?.send_queue_bytes)),
+    }
+}
+
+/// Are these flags of SO_TIMESTAMPING? SOF_TIMESTAMPING_MASK; `sock_set_timestamping`: "if (val &
 /// SOF_TIMESTAMPING_OPT_ID_TCP && !(val & SOF_TIMESTAMPING_OPT_ID)) return -EINVAL;"; likewise OPT_STATS without OPT_TSONLY.
 pub fn is_timestamping(flags: u32) -> bool {
     let unknown = flags & !0x7_ffff != 0;

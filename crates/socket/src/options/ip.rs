@@ -131,10 +131,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::IntOrByte(|a, v| {
             a.options()?.receive_errors = v != 0;
             // "if (!val) skb_errqueue_purge(&sk->sk_error_queue);"
-            if v == 0
-                && let Some(datagram) = a.socket()?.message_queue_mut()
-            {
-                datagram.errors.clear();
+            if v == 0 {
+                super::control::purge(a)?;
             }
             Ok(())
         }),

@@ -98,6 +98,8 @@ kept! {
     filter_locked: bool = false,
     mark: u32 = 0,
     receive_overflow: bool = false,
+    /// SO_RCVMARK.
+    receive_mark: bool = false,
     /// What SIOCGSTAMP tells (`sk_stamp`): nothing yet; 0: when it is asked for; nanoseconds. Whether it was asked for (SOCK_TIMESTAMP).
     stamp: Option<u64> = None,
     stamps: bool = false,
@@ -146,6 +148,8 @@ kept! {
     zerocopy_key: u32 = 0,
     /// IPV6_RECVPKTINFO, IPV6_RECVHOPLIMIT, IPV6_RECVTCLASS, IPV6_RECVORIGDSTADDR and RFC 2292's forms of the first two.
     packet_info6: bool = false,
+    /// IPV6_FLOWINFO.
+    receive_flow_info: bool = false,
     receive_hop_limit: bool = false,
     receive_traffic_class: bool = false,
     receive_original_destination6: bool = false,
@@ -221,6 +225,12 @@ kept! {
     udp_cork: bool = false,
     udp_gro: bool = false,
     udp_segment: u16 = 0,
+    /// UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV, once set.
+    coverage_sent: Option<u16> = None,
+    coverage_received: Option<u16> = None,
+    /// UDP_NO_CHECK6_TX, UDP_NO_CHECK6_RX.
+    no_check6_sent: bool = false,
+    no_check6_received: bool = false,
     /// Names of options that were set, for the table's rows.
     set: Labels = Labels::default(),
 }

@@ -319,16 +319,14 @@ pub(super) const ROWS: &[OptionRow] = &[
         }),
     ),
     row(SOL_SOCKET, SO_PEERGROUPS, "SO_PEERGROUPS", Any, READ_ONLY, Get::Never(Errno::ENODATA)),
-    // Bytes are copied once, as without it, and the completion says so (SO_EE_CODE_ZEROCOPY_COPIED). Streams refuse it, so that programs copy.
+    // Bytes are copied once, as without it, and the completion says so (SO_EE_CODE_ZEROCOPY_COPIED).
     row(
         SOL_SOCKET,
         SO_ZEROCOPY,
         "SO_ZEROCOPY",
         Any,
         Set::Int(|a, v| match a.socket()?.body {
-            Body::Datagram(_) => Ok(a.options()?.zerocopy = within(v, 0, 1)? == 1),
-            Body::Stream(_) if v == 0 => Ok(()),
-            Body::Stream(_) if v != 1 => Err(Errno::EINVAL),
+            Body::Datagram(_) | Body::Stream(_) => Ok(a.options()?.zerocopy = within(v, 0, 1)? == 1),
             _ => Err(Errno::EOPNOTSUPP),
         }),
         Get::Int(|a| flag(a.options()?.zerocopy)),

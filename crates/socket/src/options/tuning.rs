@@ -7,6 +7,7 @@ use super::socket::{receive_buffer_shown, send_buffer_shown};
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::socket::{Body, TcpState};
+use std::time::Duration;
 use weft_core::StreamOption;
 
 const READ_ONLY: Set = Set::Never(Errno::ENOPROTOOPT);
@@ -38,7 +39,18 @@ const fn repair(name: i32, label: &'static str) -> OptionRow {
     row(SOL_TCP, name, label, Stream, Set::Never(Errno::EPERM), Get::Never(Errno::EINVAL))
 }
 
+/// The kernel's tick (CONFIG_HZ=250), milliseconds.
+const TICK_MS: u64 = 4;
+
 pub(super) const SOCKET_ROWS: &[OptionRow] = &[
+    row(
+        SOL_SOCKET,
+        SO_RCVMARK,
+        "SO_RCVMARK",
+        Any,
+        Set::Int(|a, v| Ok(a.options()?.receive_mark = v != 0)),
+        Get::Int(|a| flag(a.options()?.receive_mark)),
+    ),
     flag_row!(SO_PREFER_BUSY_POLL, prefer_busy_poll),
     row(
         SOL_SOCKET,
@@ -147,8 +159,50 @@ pub(super) const TCP_ROWS: &[OptionRow] = &[
         Set::Int(|a, v| Ok(a.options()?.transmit_delay_us = within(v, 0, (1 << 28) - 1)?)),
         Get::Int(|a| Ok(a.options()?.transmit_delay_us)),
     ),
+    row(
+        SOL_TCP,
+        TCP_RTO_MAX_MS,
+        "TCP_RTO_MAX_MS",
+        Stream,
+        // "if (val < MSEC_PER_SEC || val > TCP_RTO_MAX_SEC * MSEC_PER_SEC) return -EINVAL;"
+        Set::Int(|a, v| {
+            let ticks = u64::from(within(v, 1000, 120_000)?.unsigned_abs()).div_ceil(TICK_MS);
+            a.transport(StreamOption::RtoMax(Some(Duration::from_millis(ticks * TICK_MS))))
+        }),
+        Get::Int(|a| Ok(a.stream()?.transport.rto_max.map_or(120_000, |time| time.as_millis() as i32))),
+    ),
+    row(
+        SOL_TCP,
+        TCP_RTO_MIN_US,
+        "TCP_RTO_MIN_US",
+        Stream,
+        // "int rto_min = usecs_to_jiffies(val); if (rto_min > TCP_RTO_MIN || rto_min < TCP_TIMEOUT_MIN) return -EINVAL;", and of the next TCP_DELACK_MAX.
+        Set::Int(|a, v| {
+            let time = in_ticks(v)?;
+            a.transport(StreamOption::RtoMin(Some(time)))
+        }),
+        Get::Int(|a| Ok(a.stream()?.transport.rto_min.map_or(200_000, |time| time.as_micros() as i32))),
+    ),
+    row(
+        SOL_TCP,
+        TCP_DELACK_MAX_US,
+        "TCP_DELACK_MAX_US",
+        Stream,
+        Set::Int(|a, v| {
+            let time = in_ticks(v)?;
+            a.transport(StreamOption::DelayedAckMax(Some(time)))
+        }),
+        Get::Int(|a| Ok(a.stream()?.transport.delayed_ack_max.map_or(200_000, |time| time.as_micros() as i32))),
+    ),
     row(SOL_TCP, TCP_IS_MPTCP, "TCP_IS_MPTCP", Stream, READ_ONLY, Get::Int(|_| Ok(0))),
 ];
+
+/// Microseconds as whole ticks (usecs_to_jiffies): two at least, and 200 ms at most; else EINVAL.
+fn in_ticks(value: i32) -> Result<Duration, Errno> {
+    let micros = u64::try_from(value).map_err(|_| Errno::EINVAL)?;
+    let ticks = micros.div_ceil(TICK_MS * 1000);
+    if (2..=200 / TICK_MS).contains(&ticks) { Ok(Duration::from_millis(ticks * TICK_MS)) } else { Err(Errno::EINVAL) }
+}
 
 /// "if (val & ~SOCK_BUF_LOCK_MASK) { ret = -EINVAL; break; } sk->sk_userlocks = val | (sk->sk_userlocks & ~SOCK_BUF_LOCK_MASK);": a stream's buffer
 /// that is not locked grows by itself.

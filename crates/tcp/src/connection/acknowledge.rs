@@ -275,6 +275,7 @@ impl Connection {
         self.send.una = ack_at;
         self.judge_black_hole(env, full);
         self.take_mtu_probe_ack(env);
+        self.stamp_acknowledged(env, ack_at);
         let released = self.queue.release(ack_at);
         self.totals.bytes_acked += u64::from(released);
         if self.outstanding.is_empty()

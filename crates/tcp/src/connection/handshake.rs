@@ -1,9 +1,11 @@
 //! Opening: SYN, SYN|ACK, both at once, and what they agree on.
 
+use super::options::{delayed_ack_max, rto_bounds};
 use super::{Agreed, Connection, Finished, Path, Recovery, Send, State, Totals, delivery, ecn, timers};
 use crate::Config;
 use crate::congestion::usage::CwndUsage;
 use crate::congestion::{self, Window, initial_window_bytes};
+use crate::connection::marks::Marks;
 use crate::connection::outstanding::Outstanding;
 use crate::connection::receive::Receive;
 use crate::connection::send_queue::SendQueue;
@@ -13,7 +15,7 @@ use crate::outbox::Env;
 use crate::pacing::Pacer;
 use crate::position::{START, Space};
 use crate::prr::Prr;
-use crate::rtt::{RtoBounds, RttEstimator};
+use crate::rtt::RttEstimator;
 use std::net::SocketAddr;
 use weft_core::{Duration, FlowId, Frame, Instant, Reason, StreamError, StreamEvent, StreamOptions};
 use weft_wire::tcp::{Flags, Options, Segment, Seq, Timestamps};
@@ -156,7 +158,7 @@ impl Connection {
         control.seed(setup.control_seed);
         control.set_hystart(config.hystart);
         let buffer = setup.options.send_buffer.unwrap_or(config.send_buffer[1]);
-        let bounds = RtoBounds { min: config.rto_min, max: config.rto_max, initial: config.rto_initial };
+        let bounds = rto_bounds(config, &setup.options);
         Connection {
             flow: setup.flow,
             token: setup.token,
@@ -221,6 +223,7 @@ impl Connection {
             syn_retransmitted: 0,
             finished: Finished::No,
             totals: Totals { last_ack_in: env.now, last_data_in: env.now, ..Totals::default() },
+            marks: Marks::default(),
             progress: false,
             options: setup.options,
         }
@@ -370,7 +373,7 @@ impl Connection {
             let defer = !options.defer_accept.is_zero() || options.quickack == Some(false);
             if defer {
                 self.receive.ack.wanted = true;
-                self.timers.set_earlier(timers::Timer::DelayedAck, env.now + env.config.delayed_ack_max);
+                self.timers.set_earlier(timers::Timer::DelayedAck, env.now + delayed_ack_max(env.config, &options));
             } else if self.unsent() > 0 {
                 // tcp_rcv_fastopen_synack: the data of the SYN that was not taken carries the acknowledgment.
                 self.receive.ack.wanted = true;

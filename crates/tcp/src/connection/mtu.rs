@@ -181,7 +181,7 @@ impl Connection {
             return None;
         }
         let start = self.send.next;
-        let (mapped, mapping) = self.queue.mapped(start, length);
+        let (mapped, mapping) = self.mapped(start, length);
         if mapped < length {
             return None;
         }

@@ -3,11 +3,35 @@
 use super::handshake::{MSS_DEFAULT_V4, MSS_DEFAULT_V6};
 use super::timers::Timer;
 use super::{Connection, State};
+use crate::Config;
 use crate::outbox::Env;
-use weft_core::{Instant, StreamError, StreamOption};
+use crate::rtt::RtoBounds;
+use weft_core::{Duration, Instant, StreamError, StreamOption, StreamOptions};
+
+/// The kernel's tick (CONFIG_HZ=250).
+const TICK: Duration = Duration::from_millis(4);
 
 /// Bytes of the timestamps option with its padding.
 pub(super) const TIMESTAMPS_BYTES: u32 = 12;
+
+/// Bounds of the retransmission timeout: the socket's (TCP_RTO_MIN_US, TCP_RTO_MAX_MS), else the node's.
+pub(super) fn rto_bounds(config: &Config, options: &StreamOptions) -> RtoBounds {
+    RtoBounds {
+        min: options.rto_min.unwrap_or(config.rto_min),
+        max: options.rto_max.unwrap_or(config.rto_max),
+        initial: config.rto_initial.min(options.rto_max.unwrap_or(config.rto_initial)),
+    }
+}
+
+/// The longest delay of an acknowledgment. tcp_delack_max: "u32 delack_from_rto_min = max(tcp_rto_min(sk), 2) - 1; return
+/// min(READ_ONCE(inet_csk(sk)->icsk_delack_max), delack_from_rto_min);", in ticks of 4 ms.
+pub(super) fn delayed_ack_max(config: &Config, options: &StreamOptions) -> Duration {
+    let asked = options.delayed_ack_max.unwrap_or(config.delayed_ack_max);
+    match options.rto_min {
+        Some(least) => asked.min(least.max(TICK * 2) - TICK),
+        None => asked,
+    }
+}
 
 impl Connection {
     /// Changes one option.
@@ -50,6 +74,7 @@ impl Connection {
                 self.path.epoch = 0;
                 self.update_mss(env);
             }
+            StreamOption::RtoMax(_) | StreamOption::RtoMin(_) => self.rtt.set_bounds(rto_bounds(env.config, &self.options)),
             StreamOption::UserTimeout(_) if !self.outstanding.is_empty() => {
                 self.timers.set_earlier(Timer::Retransmit, env.now + self.rtt.rto())
             }
@@ -109,11 +134,7 @@ impl Connection {
     pub fn on_config(&mut self, env: &mut Env<'_>) {
         if self.state != State::Closed {
             self.update_mss(env);
-            self.rtt.set_bounds(crate::rtt::RtoBounds {
-                min: env.config.rto_min,
-                max: env.config.rto_max,
-                initial: env.config.rto_initial,
-            });
+            self.rtt.set_bounds(rto_bounds(env.config, &self.options));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Receiving data: what is in the window, what is delivered, what is kept, and when it is acknowledged.
 
+use super::options::delayed_ack_max;
 use super::ranges::Ranges;
 use super::reassembly::Reassembly;
 use super::segment::segments_of;
@@ -470,7 +471,7 @@ impl Connection {
             return self.acknowledge_or_compress(env);
         }
         let acks = &self.receive.ack;
-        let delay = acks.timeout.clamp(env.config.delayed_ack_min, env.config.delayed_ack_max);
+        let delay = acks.timeout.max(env.config.delayed_ack_min).min(delayed_ack_max(env.config, &self.options));
         self.timers.set_earlier(Timer::DelayedAck, env.now + delay);
     }
 

@@ -18,6 +18,7 @@ impl Connection {
     /// A segment of this connection. `frame` begins with the payload; its checksum was verified.
     pub fn on_segment(&mut self, env: &mut Env<'_>, segment: &Segment, frame: Frame) {
         self.totals.segments_in = self.totals.segments_in.wrapping_add(segments_in(&frame));
+        self.marks.hops = frame.meta().ttl;
         if self.state == State::SynSent {
             return self.on_segment_syn_sent(env, segment, frame);
         }

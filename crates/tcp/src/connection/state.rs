@@ -82,6 +82,7 @@ impl Connection {
             (receive.window_base <= receive.next && receive.taken <= receive.delivered, "more taken than came"),
             (send.scale <= handshake::SCALE_MAX && receive.scale <= handshake::SCALE_MAX, "a window shift above 14"),
             ((1..=BYTES_MAX).contains(&self.mss) && (1..=BYTES_MAX).contains(&receive.mss), "a segment size of nothing"),
+            (self.marks.is_sound() && self.marks.highest() <= self.queue.end(), "marks beyond what was written"),
             (self.local.is_ipv4() == self.remote.is_ipv4(), "addresses of two families"),
         ];
         rules
@@ -159,6 +160,7 @@ connection!(
     handshake_measured,
     syn_retransmitted,
     totals,
+    marks,
     progress,
 );
 

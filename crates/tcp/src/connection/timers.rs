@@ -2,6 +2,7 @@
 
 use super::acknowledge::Ack;
 use super::close::Finished;
+use super::options::rto_bounds;
 use super::{Connection, Phase, State};
 use crate::congestion::CongestionEvent;
 use crate::counters::Counter;
@@ -163,7 +164,7 @@ impl Connection {
         }
         // "If SRTT is available: PTO = 2*SRTT; if FlightSize is one segment: PTO += TLP.max_ack_delay; else PTO = 1 s". Linux: + 2 ms.
         let timeout = match self.rtt.srtt() {
-            Some(srtt) if self.outstanding.len() == 1 => srtt * 2 + env.config.rto_min,
+            Some(srtt) if self.outstanding.len() == 1 => srtt * 2 + rto_bounds(env.config, &self.options).min,
             Some(srtt) => srtt * 2 + Duration::from_millis(2),
             None => env.config.rto_initial,
         };
@@ -182,7 +183,7 @@ impl Connection {
         let unsent = self.queue.end().saturating_sub(self.send.next);
         if unsent > 0 && self.next_fits() {
             let length = unsent.min(u64::from(self.mss)) as u32;
-            let (length, mapping) = self.queue.mapped(self.send.next, length);
+            let (length, mapping) = self.mapped(self.send.next, length);
             self.recovery.tlp_retransmitted = false;
             self.recovery.tlp_high = Some(self.send.next + u64::from(length));
             self.send_new(env, length, false, mapping);
@@ -279,7 +280,7 @@ impl Connection {
         let elapsed = env.now - since;
         // tcp_retransmit_timer: "Receiver dastardly shrinks window. Our retransmits become zero probes, but we should not timeout this
         // connection", as long as it answers (tcp_rtx_probe0_timed_out).
-        if self.send.window == 0 && !self.orphan && env.now - self.totals.last_ack_in <= env.config.rto_max * 2 {
+        if self.send.window == 0 && !self.orphan && env.now - self.totals.last_ack_in <= rto_bounds(env.config, &self.options).max * 2 {
             return false;
         }
         if let Some(timeout) = self.options.user_timeout.filter(|timeout| !timeout.is_zero()) {
@@ -290,13 +291,13 @@ impl Connection {
             (true, 0) => 8,
             (true, retries) => retries,
         };
-        self.recovery.timeouts > 0 && elapsed >= model_timeout(retries, env.config.rto_min, env.config.rto_max)
+        self.recovery.timeouts > 0 && elapsed >= model_timeout(retries, env.config.rto_min, rto_bounds(env.config, &self.options).max)
     }
 
     /// Has nothing been answered for the time that so many retransmissions take (retransmits_timed_out)?
     fn silent_for(&self, env: &Env<'_>, retries: u32) -> bool {
         let since = self.recovery.timeouts_since.unwrap_or(env.now);
-        env.now - since >= model_timeout(retries, env.config.rto_min, env.config.rto_max)
+        env.now - since >= model_timeout(retries, env.config.rto_min, rto_bounds(env.config, &self.options).max)
     }
 
     /// SYN or SYN|ACK was not answered.
@@ -371,8 +372,9 @@ impl Connection {
         self.send_reminder(env);
         self.rtt.back_off();
         // tcp_clamp_probe0_to_user_timeout
-        let left = user.map_or(env.config.rto_max, |timeout| (since + timeout).since(env.now).max(Duration::from_millis(1)));
-        self.timers.set(Timer::Persist, env.now + self.rtt.rto().min(env.config.rto_max).min(left));
+        let most = rto_bounds(env.config, &self.options).max;
+        let left = user.map_or(most, |timeout| (since + timeout).since(env.now).max(Duration::from_millis(1)));
+        self.timers.set(Timer::Persist, env.now + self.rtt.rto().min(most).min(left));
     }
 
     /// SO_KEEPALIVE is on: when to look next.

@@ -180,6 +180,7 @@ impl Connection {
     /// Does the next unsent segment fit the peer's window?
     pub(super) fn next_fits(&self) -> bool {
         let unsent = self.queue.end().saturating_sub(self.send.next).min(u64::from(self.mss)) as u32;
+        let unsent = self.marks.within_record(self.send.next, unsent);
         self.window_room() >= unsent.max(u32::from(self.send.fin_wanted && !self.send.fin_sent && unsent == 0))
     }
 
@@ -398,7 +399,7 @@ impl Connection {
         }
         let mss = self.mss;
         let window = self.window_room();
-        let first = unsent.min(u64::from(mss)) as u32;
+        let first = self.marks.within_record(self.send.next, unsent.min(u64::from(mss)) as u32);
         // RFC 9293 §3.8.6.2.1: a piece of a segment because the window is small is not sent until the override timeout.
         if window < first {
             return None;
@@ -408,19 +409,20 @@ impl Connection {
             *stopped_by_cwnd = true;
             return None;
         }
-        if self.waits_for_larger_frame(env.now, room.min(window), burst, unsent) {
+        let in_record = self.marks.within_record(self.send.next, u32::try_from(unsent).unwrap_or(u32::MAX));
+        if self.waits_for_larger_frame(env.now, room.min(window), burst, in_record.into()) {
             *stopped_by_cwnd |= room < window;
             return None;
         }
         let mut length = unsent.min(u64::from(room.min(window).min(self.frame_bytes_max(burst, room)))) as u32;
-        let (mapped, mapping) = self.queue.mapped(self.send.next, length);
+        let (mapped, mapping) = self.mapped(self.send.next, length);
         let bounded_by_mapping = mapped < length;
         length = mapped;
         if length > mss && !length.is_multiple_of(mss) {
             // tcp_mss_split_point: what is left of a segment goes along where the data or the peer's window ends, "if Nagle rules allow us to include
             // this last segment in this skb".
-            let ends = u64::from(length) == unsent || length == window;
-            if !ends || self.holds_back() {
+            let ends = u64::from(length) == unsent || length == window || bounded_by_mapping && self.ends_record(length);
+            if !ends || !bounded_by_mapping && self.holds_back() {
                 length -= length % mss;
             }
         }
@@ -431,6 +433,17 @@ impl Connection {
         let fin = last && self.fin_due() && self.window_room() > length;
         self.send_new(env, length, fin, mapping);
         Some(length)
+    }
+
+    /// How many of these bytes may share a segment: one mapping, and one record (MSG_EOR). And the mapping.
+    pub(super) fn mapped(&mut self, position: u64, length: u32) -> (u32, u64) {
+        let (mapped, mapping) = self.queue.mapped(position, length);
+        (self.marks.within_record(position, mapped), mapping)
+    }
+
+    /// Does a record end behind the next `length` bytes?
+    fn ends_record(&self, length: u32) -> bool {
+        self.marks.within_record(self.send.next, length + 1) == length
     }
 
     /// tcp_urg_mode: urgent data is not acknowledged yet.
@@ -555,7 +568,7 @@ impl Connection {
 
     /// Did the program end a write here, without saying that more follows (tcp_mark_push)?
     fn is_pushed(&self, end: u64) -> bool {
-        end == self.queue.end() && end == self.send.pushed
+        end == self.queue.end() && end == self.send.pushed || self.marks.is_written_end(end)
     }
 
     /// The frame of a data segment, new or (`again`: whether it carried PSH) once more.
@@ -585,14 +598,16 @@ impl Connection {
             self.totals.data_segments_out = self.totals.data_segments_out.wrapping_add(segments);
         }
         if length > each && !self.takes_whole(length) {
-            return self.emit_in_pieces(env, &segment, start, length, each, ecn);
+            self.emit_in_pieces(env, &segment, start, length, each, ecn);
+        } else {
+            let mut frame = Frame::egress();
+            self.queue.append_to(&mut frame, start, length);
+            if length > each {
+                frame.meta_mut().gso = Some(Gso { segment_bytes: each.min(u32::from(u16::MAX)) as u16, kind: GsoKind::Tcp });
+            }
+            self.emit(env, &segment, frame, ecn);
         }
-        let mut frame = Frame::egress();
-        self.queue.append_to(&mut frame, start, length);
-        if length > each {
-            frame.meta_mut().gso = Some(Gso { segment_bytes: each.min(u32::from(u16::MAX)) as u16, kind: GsoKind::Tcp });
-        }
-        self.emit(env, &segment, frame, ecn);
+        self.stamp_sent(env, start, length);
     }
 
     /// A large frame as the segments that it stands for (tcp_gso_segment): FIN and PSH are the last one's, CWR is the first one's.

@@ -134,6 +134,7 @@ impl Block for App {
                     StreamEvent::Failed(error) => format!("failed {error:?}").to_lowercase(),
                     StreamEvent::Soft(error) => format!("soft {error:?}").to_lowercase(),
                     StreamEvent::Urgent { ahead } => format!("urgent {ahead}"),
+                    StreamEvent::Stamped { at, moment, bytes } => format!("stamped {at} {moment:?} {}", bytes.len()).to_lowercase(),
                     other => format!("{other:?}").to_lowercase(),
                 };
                 self.flow(flow).events.push(text);
@@ -381,7 +382,7 @@ impl Node {
         let mut frame = Frame::ingress(&on_wire.bytes);
         let meta = frame.meta_mut();
         (meta.src, meta.dst) = (on_wire.src.ip(), on_wire.dst.ip());
-        meta.tos = on_wire.tos;
+        (meta.tos, meta.ttl) = (on_wire.tos, 61);
         meta.protocol = Protocol::TCP;
         meta.interface = InterfaceIndex(2);
         self.engine.inject(self.now, self.tcp, InPort(0), [frame]);

@@ -8,7 +8,7 @@
 //! <- none                               … or nothing
 //! wait 40ms                             time passes; nothing may be left unread before
 //! within 300ms                          time passes until something is sent
-//! write 1000 [more|urgent]  read 500  hold  shutdown  close [unread] [linger 1s]  abort  shutread  set OPTION
+//! write 1000 [more|urgent|eor|stamped|stamped-eor]  read 500  hold  shutdown  close [unread] [linger 1s]  abort  shutread  set OPTION
 //! event accepted                        the program's next event
 //! counter TCPChallengeACK 1   drop TcpPaws 1   info snd_cwnd 10
 //! ```
@@ -151,7 +151,12 @@ impl Script {
                 self.written += length;
                 match words.get(2) {
                     None => self.node.write(flow.0, bytes),
-                    Some(flag) => self.node.write_flags(flow.0, bytes, DataFlags { more: *flag == "more", urgent: *flag == "urgent" }),
+                    Some(flag) => {
+                        let asked = flag.contains("stamped");
+                        let stamps = Stamps { scheduled: asked, left: asked, acknowledged: asked, quoted: asked };
+                        let (more, urgent, record_end) = (*flag == "more", *flag == "urgent", flag.contains("eor"));
+                        self.node.write_flags(flow.0, bytes, DataFlags { more, urgent, record_end, stamps });
+                    }
                 }
             }
             "hold" => self.node.app(|app, _| app.holds = true),

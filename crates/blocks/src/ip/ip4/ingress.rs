@@ -256,7 +256,7 @@ impl Ip4 {
     pub(super) fn deliver(&mut self, frame: &mut Frame, protocol: Protocol, header_len: usize, cx: &mut Context<'_>) -> Verdict {
         let port = match protocol {
             Protocol::TCP => OUT_TCP,
-            Protocol::UDP => OUT_UDP,
+            Protocol::UDP | Protocol::UDPLITE => OUT_UDP,
             Protocol::ICMP => OUT_ICMP,
             Protocol::IGMP => OUT_IGMP,
             _ => OUT_OTHER,

@@ -195,7 +195,7 @@ impl Ip6 {
         let meta = frame.meta();
         let IpAddr::V6(destination) = meta.dst else { return 0 };
         let ports = match (meta.protocol, frame.head().first_chunk::<4>()) {
-            (Protocol::TCP | Protocol::UDP, Some(ports)) => u32::from_be_bytes(*ports),
+            (Protocol::TCP | Protocol::UDP | Protocol::UDPLITE, Some(ports)) => u32::from_be_bytes(*ports),
             _ => 0,
         };
         let mut hasher = self.flow_hasher.build_hasher();

@@ -19,7 +19,7 @@ const PAYLOAD_BYTES_MAX: usize = 65_535;
 const fn transport_len_min(protocol: Protocol) -> usize {
     match protocol {
         Protocol::TCP => weft_wire::tcp::HEADER_LEN,
-        Protocol::UDP => weft_wire::udp::LEN,
+        Protocol::UDP | Protocol::UDPLITE => weft_wire::udp::LEN,
         Protocol::ICMPV6 => weft_wire::icmpv6::HEADER_LEN,
         Protocol::NO_NEXT_HEADER => 0,
         _ => 1,

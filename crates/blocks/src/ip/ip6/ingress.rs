@@ -171,7 +171,7 @@ impl Ip6 {
     pub(super) fn deliver(&mut self, frame: &mut Frame, upper: Upper, cx: &mut Context<'_>) -> Verdict {
         let port = match upper.protocol {
             Protocol::TCP => OUT_TCP,
-            Protocol::UDP => OUT_UDP,
+            Protocol::UDP | Protocol::UDPLITE => OUT_UDP,
             Protocol::ICMPV6 => OUT_ICMP,
             // RFC 8200 §4.7: "The value 59 in the Next Header field … indicates that there is nothing following that header."
             Protocol::NO_NEXT_HEADER => return Verdict::Consumed,

@@ -1,0 +1,75 @@
+//! What a connection does about what programs have marked (`marks.rs`): ends of records, and moments of bytes.
+
+use super::Connection;
+use super::marks::Mark;
+use crate::counters::Counter;
+use crate::outbox::Env;
+use crate::position::START;
+use weft_core::stream::QUOTED_BYTES_MAX;
+use weft_core::{Bytes, DataFlags, Frame, Moment, StreamEvent};
+
+impl Connection {
+    /// What is in the last buffer of the write queue, if a record ends there, gets no more (tcp_skb_can_collapse_to). Before a write is queued.
+    pub(super) fn close_record(&mut self) {
+        if self.marks.ends_at(self.queue.end()) {
+            self.send.tail = self.queue.end();
+        }
+    }
+
+    /// A write has been queued: it may end a record, and its last byte may be waited for (tcp_tx_timestamp).
+    pub(super) fn mark(&mut self, env: &mut Env<'_>, flags: DataFlags) {
+        let end = self.queue.end();
+        let buffer = self.send.tail.max(self.send.next);
+        if flags.stamps.any() && !self.marks.stamp(end.saturating_sub(1), buffer, flags.stamps) {
+            env.count(Counter::TCPStampsLost);
+        }
+        if flags.record_end && !self.marks.end_record(end, flags.more) {
+            env.count(Counter::TCPRecordEndsLost);
+        }
+    }
+
+    /// A frame with `length` bytes from `start` on goes down, for the first time or again: Linux tells of each time.
+    pub(super) fn stamp_sent(&mut self, env: &mut Env<'_>, start: u64, length: u32) {
+        if self.marks.stamps.is_empty() {
+            return;
+        }
+        let end = start + u64::from(length);
+        for index in 0..self.marks.stamps.len() {
+            let Some(mark) = self.marks.stamps.get_mut(index).filter(|mark| (start..end).contains(&mark.at)) else { continue };
+            mark.from = start;
+            let mark = *mark;
+            for (asked, moment) in [(mark.stamps.scheduled, Moment::Scheduled), (mark.stamps.left, Moment::Left)] {
+                if asked {
+                    self.tell_moment(env, mark, moment);
+                }
+            }
+        }
+    }
+
+    /// Everything before `una` is acknowledged (tcp_ack_tstamp). Before it leaves the send queue.
+    pub(super) fn stamp_acknowledged(&mut self, env: &mut Env<'_>, una: u64) {
+        if self.marks.is_empty() {
+            return;
+        }
+        while let Some(mark) = self.marks.stamps.front().copied().filter(|mark| mark.at < una) {
+            self.marks.stamps.pop_front();
+            if mark.stamps.acknowledged {
+                let hops = self.marks.hops;
+                self.tell_moment(env, mark, Moment::Acknowledged { hops });
+            }
+        }
+        self.marks.forget_before(una);
+    }
+
+    fn tell_moment(&mut self, env: &mut Env<'_>, mark: Mark, moment: Moment) {
+        let bytes = if mark.stamps.quoted {
+            let mut frame = Frame::egress();
+            let length = (mark.at + 1).saturating_sub(mark.from).min(QUOTED_BYTES_MAX as u64) as u32;
+            self.queue.append_to(&mut frame, mark.from, length);
+            Bytes::from(frame.to_vec())
+        } else {
+            Bytes::new()
+        };
+        self.event(env, StreamEvent::Stamped { at: mark.at.saturating_sub(START + 1), moment, bytes });
+    }
+}
