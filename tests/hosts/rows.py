@@ -23,7 +23,8 @@ from .place import HERE, LINUX, NODE, NOTIFY, ROOT, STRICT, USER, Place
 TABLE = HERE / "rows.toml"
 # What a node says of a program that wants more threads than there can be.
 THREADS_TOLD = "fork met a limit of the host"
-# Each script with the hosts on which it runs, and as whom. executing.py becomes somebody else, which only root may; threads.py takes long.
+# Each script with the hosts on which it runs, and as whom. executing.py becomes somebody else, which only root may; threads.py and crowds.py take
+# long.
 BOTH = (ROOT, USER)
 SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "lacking.py": {NOTIFY: BOTH, STRICT: BOTH, NODE: BOTH},
@@ -31,6 +32,7 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "signalled.py": {NOTIFY: (ROOT,), STRICT: (ROOT,), NODE: BOTH},
     "streaming.py": {NOTIFY: (ROOT,), STRICT: (ROOT,), NODE: (ROOT,)},
     "threads.py": {STRICT: (ROOT,), NODE: (ROOT,)},
+    "crowds.py": {STRICT: (ROOT,)},
 }
 
 
@@ -74,6 +76,7 @@ class Rows:
         self.place = place
         self.table = entries()
         place.script("saying.py")
+        place.script("threads.py")
         unreadable = shutil.copyfile(paths.tool("true"), place.programs / "unreadable")
         unreadable.chmod(0o711)
         self.linux = functools.cache(lambda script: self.ask(script, LINUX, ROOT))

@@ -13,7 +13,7 @@ pub const BLOCK: usize = 128 * 1024;
 /// Bytes that go through a call at a time, where two descriptors are moved between.
 pub const PIECE_BYTES: usize = 16 * 1024;
 /// Most threads of a process.
-pub const BLOCKS: usize = 1024;
+pub const BLOCKS: usize = abi::CHANNELS_MAX;
 const _: () = assert!(BLOCK * BLOCKS == abi::BLOCKS_BYTES as usize);
 /// Where the blocks of a process are.
 pub const BLOCKS_ADDRESS: usize = 0x7ea0_0000_0000;

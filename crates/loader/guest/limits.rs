@@ -94,6 +94,16 @@ pub fn no_number_left(t: &mut Thread) {
     }
 }
 
+/// RLIMIT_NOFILE, as the program sees it.
+pub fn descriptors(t: &Thread) -> u64 {
+    if !t.strict.on {
+        return t.process.limits[abi::LIMIT_DESCRIPTORS][0].load(Relaxed);
+    }
+    let mut limit = [0_u64; 2];
+    sys::call(nr::PRLIMIT64, &[0, abi::LIMIT_DESCRIPTORS, 0, limit.as_mut_ptr() as usize]);
+    limit[0]
+}
+
 /// The kernel counts some things by user, and all nodes are one. A program that was answered otherwise than it would have been alone is told to the controller.
 pub fn shared_limit(t: &mut Thread, number: usize, result: isize) {
     const ENOSPC: isize = -28;

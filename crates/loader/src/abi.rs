@@ -17,10 +17,11 @@ pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
 pub const MAGIC: u64 = 0x7765_6674_6c64_7236;
 
-/// Most processes of a node at a time.
-pub const PROCESSES_MAX: usize = 1024;
-/// Most threads of a node at a time.
-pub const CHANNELS_MAX: usize = 2048;
+/// Most processes of a node at a time: each has a thread. A slot that was never used costs addresses alone.
+pub const PROCESSES_MAX: usize = CHANNELS_MAX;
+/// Most threads of a node at a time, as its /proc/sys/kernel/threads-max says. Each has 140 KiB of addresses in the arena and as many in its process, of which
+/// it uses some 30.
+pub const CHANNELS_MAX: usize = 8192;
 /// Bytes of a channel's buffer.
 pub const DATA_BYTES: usize = 64 * 1024;
 /// Bytes of a channel's log of calls that were answered ahead.
@@ -60,7 +61,7 @@ mod processor;
 pub use processor::*;
 
 const PAGE: usize = 4096;
-const HEADER_BYTES: usize = PAGE;
+const HEADER_BYTES: usize = 2 * PAGE;
 const SPAWN_AT: usize = HEADER_BYTES;
 const MIRRORS_AT: usize = SPAWN_AT + SPAWN_BYTES;
 const MIRROR_STRIDE: usize = size_of::<Mirror>().next_multiple_of(PAGE);
@@ -78,7 +79,7 @@ pub const FILES_MAX: usize = 128 * 1024;
 pub const FILE_BUCKETS: usize = 4096;
 
 /// Private writable memory of the loader in each process: stacks for the handlers of its threads.
-pub const BLOCKS_BYTES: u64 = 128 << 20;
+pub const BLOCKS_BYTES: u64 = 1 << 30;
 /// The stack of the loader itself.
 pub const FIRST_STACK_BYTES: usize = 256 * 1024;
 /// The loader's image is no larger.
@@ -165,7 +166,7 @@ impl<const N: usize> Area<N> {
     }
 }
 
-/// The first page. The vDSO knows the offsets of the first six words.
+/// The first pages. The vDSO knows the offsets of the first six words.
 #[repr(C)]
 pub struct Header {
     /// [`MAGIC`].

@@ -33,10 +33,16 @@ struct Places {
     usage: u64,
 }
 
+/// The lowest number that is not among these, which come in their order; none: there are `most`.
+fn first_free<'a>(taken: impl Iterator<Item = &'a usize>, most: usize) -> Option<usize> {
+    let free = taken.zip(0..).take_while(|(one, index)| *one == index).count();
+    (free < most).then_some(free)
+}
+
 impl Tree {
     /// A slot, a channel, and what belongs to them.
     pub(super) fn new_process(&mut self, parent: Option<ProcessId>) -> Option<(ProcessId, ThreadId)> {
-        let process = (0..abi::PROCESSES_MAX).find(|id| !self.tasks.processes.contains_key(id))?;
+        let process = first_free(self.tasks.processes.keys(), abi::PROCESSES_MAX)?;
         let key = [self.rng.u64(), self.rng.u64(), self.rng.u64(), self.rng.u64()];
         self.arena.clear_process(process, key, &super::limits::first_limits(self.config.limits));
         let (program, group, session, name) = parent
@@ -53,7 +59,7 @@ impl Tree {
     }
 
     fn new_thread(&mut self, process: ProcessId) -> Option<ThreadId> {
-        let thread = (0..abi::CHANNELS_MAX).find(|id| !self.tasks.threads.contains_key(id))?;
+        let thread = first_free(self.tasks.threads.keys(), abi::CHANNELS_MAX)?;
         self.arena.clear_channel(thread, process);
         self.tasks.threads.insert(thread, Thread::new(process, 0, State::Starting));
         self.tasks.processes.get_mut(&process)?.threads.push(thread);

@@ -58,6 +58,10 @@ pub fn exchange_entries(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
 
 /// poll(2) of a set in the program's memory.
 pub fn poll_set(t: &mut Thread, at: usize, count: usize, limit: Limit) -> Answer {
+    // fs/select.c, do_sys_poll: "if (nfds > rlimit(RLIMIT_NOFILE)) return -EINVAL;"
+    if count as u64 > crate::limits::descriptors(t) {
+        return Err(sys::EINVAL);
+    }
     if count > abi::ENTRIES_MAX {
         post(t, abi::UNSUPPORTED, &[nr::POLL as u64, count as u64, -sys::EINVAL as u64]);
         return Err(sys::EINVAL);
