@@ -40,6 +40,7 @@ SCRIPTS = (
     "closes.py",
     "firsts.py",
     "lites.py",
+    "rings.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"
