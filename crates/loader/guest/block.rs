@@ -4,28 +4,20 @@ use crate::abi::{self, Channel, Process};
 use crate::calls::number as nr;
 use crate::sys;
 use crate::x86_64::context::{Info, Stack};
-use crate::x86_64::entry;
+use crate::x86_64::place::{self, Head};
+pub use crate::x86_64::place::{BLOCK, BLOCKS, BLOCKS_ADDRESS, is_ours};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-/// A thread's block: this struct at its lower end, the stack of its handler at the upper.
-pub const BLOCK: usize = 128 * 1024;
 /// Bytes that go through a call at a time, where two descriptors are moved between.
 pub const PIECE_BYTES: usize = 16 * 1024;
-/// Most threads of a process.
-pub const BLOCKS: usize = abi::CHANNELS_MAX;
-const _: () = assert!(BLOCK * BLOCKS == abi::BLOCKS_BYTES as usize);
-/// Where the blocks of a process are.
-pub const BLOCKS_ADDRESS: usize = 0x7ea0_0000_0000;
-
 /// Descriptors whose kind is remembered.
 pub const FILES: usize = 1024;
 
 /// What belongs to one thread.
 #[repr(C)]
 pub struct Thread {
-    /// In real time: where the program goes on after a call that the kernel answers. First, where GS points.
-    pub native_return: u64,
+    pub head: Head,
     /// The program's alternate signal stack.
     pub alternate: Stack,
     pub channel: &'static Channel,
@@ -73,8 +65,6 @@ pub struct RealTime {
     pub mask: u64,
     /// SIGSYS, if the program believes to have it blocked. It never is, because calls come by it.
     pub pretended: u64,
-    /// The kernel has a signal of faults blocked for it: our copying must not fault.
-    pub careful: bool,
     /// The call of the kernel's that is under way opens SIGSYS by a mask of its own.
     pub opens: bool,
     /// A SIGSYS that somebody sent to this thread, until it is unblocked.
@@ -96,7 +86,6 @@ impl Default for RealTime {
             info,
             mask: 0,
             pretended: 0,
-            careful: false,
             opens: false,
             held: None,
             tid: 0,
@@ -130,13 +119,7 @@ impl Thread {
 pub fn current() -> &'static mut Thread {
     // SAFETY: handlers run on the alternate stack, which is the thread's block; its lower end is the struct. Handlers do not nest but for
     // faults, whose handler does not take this reference while it changes the struct.
-    unsafe { &mut *((entry::stack_pointer() & !(BLOCK - 1)) as *mut Thread) }
-}
-
-/// The calling thread, if this is one of its handlers and it must not fault in copying.
-pub fn is_careful() -> bool {
-    // SAFETY: as in `current`, when the stack is a block.
-    is_ours(entry::stack_pointer()) && unsafe { (*((entry::stack_pointer() & !(BLOCK - 1)) as *const Thread)).strict.careful }
+    unsafe { &mut *(place::block() as *mut Thread) }
 }
 
 /// A thread by the index of its block.
@@ -174,7 +157,7 @@ pub unsafe fn put(index: usize, channel: &'static Channel, process: &'static Pro
     // SAFETY: the block is mapped and was free.
     unsafe {
         at.write(Thread {
-            native_return: 0,
+            head: Head { native_return: 0, careful: false },
             alternate: Stack { start: 0, flags: 2, padding: 0, bytes: 0 },
             channel,
             process,
@@ -208,11 +191,6 @@ pub fn map_blocks() {
 pub fn alternate_stack(t: &Thread) {
     let stack = Stack { start: BLOCKS_ADDRESS as u64 + (t.index * BLOCK) as u64, flags: 0, padding: 0, bytes: BLOCK as u64 };
     sys::call(nr::SIGALTSTACK, &[&raw const stack as usize, 0]);
-}
-
-/// The handler stack of a thread, for checks of addresses.
-pub const fn is_ours(address: usize) -> bool {
-    address >= BLOCKS_ADDRESS && address < BLOCKS_ADDRESS + BLOCKS * BLOCK
 }
 
 const _: () = assert!(size_of::<Info>() == 128);

@@ -5,7 +5,6 @@ pub use crate::terminals::kind_of;
 use crate::abi::{self, kind};
 use crate::arena::{header, is_own_machine, touched};
 use crate::block::{self, FILES, Thread};
-use crate::call::ipc::is_queue;
 use crate::calls;
 use crate::calls::number as nr;
 use crate::channel::{post, real};
@@ -331,6 +330,12 @@ pub fn member_of(epoll: usize, wanted: impl Fn(u64) -> bool) -> Option<u64> {
     }
     sys::call(nr::CLOSE, &[file as usize]);
     found
+}
+
+/// Is a regular file a message queue of POSIX?
+fn is_queue(fd: usize) -> bool {
+    let mut about = [0_u64; 8];
+    header().queues.load(Relaxed) != 0 && sys::call(nr::MQ_GETSETATTR, &[fd, 0, about.as_mut_ptr() as usize]) == 0
 }
 
 /// Is a descriptor without a type of file (struct stat's mode says 0) one of inotify?

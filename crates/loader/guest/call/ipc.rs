@@ -287,9 +287,3 @@ pub fn mq_notify(t: &mut Thread, call: MqNotify) -> Answer {
     }
     Ok(kernel(&call))
 }
-
-/// Is a regular file a message queue?
-pub fn is_queue(fd: usize) -> bool {
-    let mut about = [0_u64; 8];
-    header().queues.load(Relaxed) != 0 && sys::call(nr::MQ_GETSETATTR, &[fd, 0, about.as_mut_ptr() as usize]) == 0
-}

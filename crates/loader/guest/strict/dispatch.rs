@@ -41,7 +41,7 @@ pub unsafe extern "C" fn on_call(_: i32, info: *const Info, context: *mut Contex
     let answered = answer(t, context, number, &a).or_else(|| signal::before_native(t, number, &a).map(Err));
     match answered {
         None => {
-            t.native_return = after;
+            t.head.native_return = after;
             context.registers[RIP] = entry::native().0;
             context.registers[RAX] = number as u64;
         }

@@ -32,7 +32,7 @@ pub fn kept_open() -> u64 {
 /// A handler of ours begins, with the program's signals blocked as they were. Some of faults may be, or are ignored: then nothing here may fault.
 pub fn begin_handler(t: &mut Thread, blocked: u64) {
     let ignored = || FAULTS.iter().any(|signal| t.process.actions[*signal].handler.load(Relaxed) == 1);
-    t.strict.careful = blocked & faults() != 0 || ignored();
+    t.head.careful = blocked & faults() != 0 || ignored();
     t.strict.opens = false;
 }
 
@@ -131,9 +131,9 @@ fn leave_call(t: &Thread, context: &mut Context) -> bool {
     let (call, done) = entry::native();
     if at == call {
         // Before the call, or to be made again: as if the program had come to it just now.
-        context.registers[RIP] = t.native_return.wrapping_sub(2);
+        context.registers[RIP] = t.head.native_return.wrapping_sub(2);
     } else if at == done {
-        context.registers[RIP] = t.native_return;
+        context.registers[RIP] = t.head.native_return;
     } else {
         return !in_loader(at);
     }
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn on_signal(number: i32, info: *const Info, context: *mut
         let waits = unsafe { (&raw const t.strict.waits).read_volatile() };
         if !waits || t.strict.deferred != 0 {
             // A signal of faults that somebody sent, while we answer a call: it waits until that is done.
-            t.strict.careful = true;
+            t.head.careful = true;
             context.mask |= 1 << (signal - 1);
             let pid = sys::call(nr::GETPID, &[]) as usize;
             sys::call(nr::RT_TGSIGQUEUEINFO, &[pid, t.strict.tid, signal, core::ptr::from_ref(info) as usize]);

@@ -106,7 +106,7 @@ pub fn restorer() -> u64 {
 }
 /// Copies; false when an address is bad.
 pub fn copy(into: usize, from: usize, bytes: usize) -> bool {
-    if crate::block::is_careful() {
+    if super::place::is_careful() {
         return copy_by_kernel(into, from, bytes);
     }
     // SAFETY: a fault in this one instruction is caught by our handler, which goes on at its end.
@@ -228,13 +228,6 @@ pub unsafe fn enter(stack: usize, at: usize) -> ! {
 pub unsafe fn resume(context: usize) -> ! {
     // SAFETY: the caller has put a context there.
     unsafe { asm!("mov rsp, {0}", "mov eax, 15", "syscall", "ud2", in(reg) context, options(noreturn)) }
-}
-
-pub fn stack_pointer() -> usize {
-    let value: usize;
-    // SAFETY: reads a register.
-    unsafe { asm!("mov {}, rsp", out(reg) value, options(nomem, nostack)) };
-    value
 }
 
 /// A seccomp program that traps the three calls of the vsyscall page, which Syscall User Dispatch does not see. It would tell real time.

@@ -3,3 +3,4 @@
 pub mod context;
 pub mod entry;
 pub mod gate;
+pub mod place;
