@@ -74,6 +74,7 @@ def filters() -> None:
     said("filters", "seccomp, a filter", lambda: works(lambda: (call(157, 38, 1, 0, 0, 0), call(317, 1, 0, program))))
     said("filters", "seccomp, by prctl", lambda: works(lambda: (call(157, 38, 1, 0, 0, 0), call(157, 22, 2, program))))
     said("filters", "ptrace", traced)
+    said("tracer", "after the first stop", lambda: traced_on(0))
     said("filters", "PR_SET_TSC", lambda: works(lambda: call(157, 26, 2, 0, 0, 0)))
     selector = ctypes.create_string_buffer(1)
     said("filters", "Syscall User Dispatch", lambda: works(lambda: call(157, 59, 1, 0, 0, selector)))
@@ -95,6 +96,34 @@ def traced() -> str:
         os.waitpid(pid, 0)
         return "works"
     return errno.errorcode.get(os.WEXITSTATUS(status), "does nothing")
+
+
+def traced_on(handed_on: int) -> str:
+    """What a child that is traced does next, when its tracer withholds the signal that it stopped at."""
+    pid = os.fork()
+    if not pid:
+        if libc.ptrace(0, 0, 0, 0):
+            os._exit(ctypes.get_errno())
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.getppid()
+        os._exit(0)
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    # Its own stops, and those that somebody else has it make: the first after SIGUSR1 is what counts.
+    stops = 0
+    while os.WIFSTOPPED(status) and stops < 100 and os.WSTOPSIG(status) != signal.SIGUSR1:
+        # PTRACE_CONT, with the signal.
+        libc.ptrace(7, pid, 0, os.WSTOPSIG(status))
+        _, status = os.waitpid(pid, os.WUNTRACED)
+        stops += 1
+    if not os.WIFSTOPPED(status):
+        return errno.errorcode.get(os.WEXITSTATUS(status), "ends")
+    libc.ptrace(7, pid, 0, handed_on)
+    _, status = os.waitpid(pid, os.WUNTRACED)
+    if os.WIFSTOPPED(status):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return signal.Signals(os.WSTOPSIG(status)).name
+    return "ends"
 
 
 def listens() -> None:
@@ -142,6 +171,8 @@ def spaces() -> None:
         said("namespaces", f"clone {name}", lambda: cloned(flag))
     said("namespaces", "setns", lambda: works(lambda: call(308, os.open("/proc/self/ns/uts", os.O_RDONLY), 0)))
     said("namespaces", "mount", mounted)
+    said("capabilities", "ambient", ambient)
+    said("namespaces", "clone CLONE_NEWTIME", timed)
     said("clone", "CLONE_FILES without CLONE_VM", lambda: cloned(FILES))
 
 
@@ -151,6 +182,26 @@ def mounted() -> None:
         libc.mount(b"none", b"/", None, 0x44000, None)
     if libc.mount(b"tmpfs", folder().encode(), b"tmpfs", 0, None):
         raise OSError(ctypes.get_errno(), "")
+
+
+def ambient() -> None:
+    """CAP_NET_RAW is to stay through execve, whoever the program becomes (PR_CAP_AMBIENT_RAISE); for that it must be inheritable."""
+    header, sets = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0)), ctypes.create_string_buffer(24)
+    call(125, header, sets)
+    effective, permitted, inheritable, *others = struct.unpack("6I", sets.raw)
+    call(126, header, ctypes.create_string_buffer(struct.pack("6I", effective, permitted, inheritable | 1 << 13, *others)))
+    call(157, 47, 2, 13, 0, 0)
+
+
+def timed() -> None:
+    """A child made by clone3(2), whose CLONE_NEWTIME clone(2) takes for a signal."""
+    arguments = struct.pack("8Q", 0x80, 0, 0, 0, signal.SIGCHLD, 0, 0, 0)
+    before = os.readlink("/proc/self/ns/time")
+    pid = call(435, ctypes.create_string_buffer(arguments), len(arguments))
+    if not pid:
+        os._exit(os.readlink("/proc/self/ns/time") == before)
+    if os.waitpid(pid, 0)[1]:
+        raise OSError(errno.EDOM, "the child has its maker's")
 
 
 def cloned(flag: int) -> None:

@@ -100,9 +100,20 @@ def tables() -> None:
     said("x32", "socket", lambda: works(lambda: call(0x40000000 | 41, 2, 1, 0)))
     # getpid; socket(AF_INET, SOCK_STREAM, 0).
     said("i386", "getpid", lambda: "works" if (found := int_80(20)) == os.getpid() else errno.errorcode[-found])
+    said("i386", "getpid from everywhere", everywhere)
     said("i386", "a program", small_program)
     said("i386", "SIOCGIFINDEX", compat_ioctl)
     said("i386", "socket", lambda: "works" if (found := int_80(359, 2, 1, 0)) >= 0 else errno.errorcode[-found])
+
+
+def everywhere() -> str:
+    """From many pages, whose place is the kernel's choice: the smallest gaps between what is there are filled first."""
+    kept, answers = [], set()
+    for _ in range(300):
+        page, run = code_of(20)
+        answers.add("works" if (found := run()) == os.getpid() else errno.errorcode[-found])
+        kept.append((page, run))
+    return " ".join(sorted(answers))
 
 
 def compat_ioctl() -> None:
@@ -117,11 +128,20 @@ def compat_ioctl() -> None:
 
 def int_80(number: int, first: int = 0, second: int = 0, third: int = 0) -> int:
     """A call of the i386 table, in code that is made here."""
+    page, run = code_of(number, first, second, third)
+    found = run()
+    # Not before.
+    del page
+    return found
+
+
+def code_of(number: int, first: int = 0, second: int = 0, third: int = 0) -> tuple:
+    """A new page with code that makes such a call, and a function for it."""
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     # push rbx; mov eax, number; mov ebx, first; mov ecx, second; mov edx, third; int 0x80; pop rbx; ret
     moves = zip((0xB8, 0xBB, 0xB9, 0xBA), (number, first, second, third))
     page.write(b"\x53" + b"".join(struct.pack("<BI", *one) for one in moves) + b"\xcd\x80\x5b\xc3")
-    return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+    return page, ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
 
 
 def small_program() -> str:
@@ -170,6 +190,41 @@ def moved() -> bool:
     return number.value == last
 
 
+def last() -> None:
+    """What makes a descriptor when numbers for only so many are free."""
+    def with_room(numbers: int, ask) -> str:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        server = socket.create_server(("127.0.0.1", 0))
+        client = socket.create_connection(server.getsockname())
+        taken = []
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError:
+            pass
+        for _ in range(numbers):
+            os.close(taken.pop())
+        words = str(ask(server))
+        client.close()
+        return words
+
+    def accepted(server) -> str:
+        """And again when there is room: a connection that could not be taken waits."""
+        try:
+            server.accept()
+            return "works"
+        except OSError as error:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+            for fd in range(40, 44):
+                os.close(fd)
+            server.accept()
+            return f"{errno.errorcode[error.errno]}, and works later"
+
+    for numbers in (0, 1, 2):
+        said("last numbers", f"socket with {numbers}", lambda: with_room(numbers, lambda _: works(socket.socket) or "works"))
+        said("last numbers", f"accept with {numbers}", lambda: with_room(numbers, accepted))
+
+
 def many() -> None:
     """More descriptors in one call than a node looks at."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -207,4 +262,5 @@ names()
 tables()
 node()
 numbers()
+last()
 many()

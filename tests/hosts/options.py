@@ -41,6 +41,7 @@ SCRIPTS = (
     "firsts.py",
     "lites.py",
     "rings.py",
+    "clones.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"

@@ -249,6 +249,16 @@ pub fn stays(t: &mut Thread, was: u64) {
     }
 }
 
+/// Are there numbers for so many descriptors? Asked before a connection is taken, as Linux does: it waits for a call that has one.
+pub fn has_room<const MANY: usize>() -> Result<(), isize> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    let made: [isize; MANY] = core::array::from_fn(|_| sys::call(nr::FCNTL, &[abi::DESCRIPTOR_CONTROL as usize, F_DUPFD_CLOEXEC, 0]));
+    for fd in made.into_iter().filter(|fd| *fd >= 0) {
+        sys::call(nr::CLOSE, &[fd as usize]);
+    }
+    made.into_iter().find(|fd| *fd < 0).map_or(Ok(()), Err)
+}
+
 /// A descriptor is gone: perhaps the last of its object.
 pub fn closed(t: &mut Thread, was: u64) {
     if t.strict.on {

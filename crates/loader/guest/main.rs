@@ -86,6 +86,7 @@ unsafe extern "C" fn weft_start(stack: *const usize) -> ! {
             }
             sys::die("this program is a part of weft and cannot be run by itself; see `weft help`", 0);
         }
+        memory::fill_gaps();
         if arena::header().flags.load(Relaxed) & abi::STRICT != 0 {
             strict::image::start(&from_kernel);
         }

@@ -40,6 +40,29 @@ pub fn reserve() {
     unsafe { RESERVED = from };
 }
 
+/// Takes the pages between the segments of the loader's image, which the linker may leave: calls from there are not looked at, since they lie between those of
+/// the loader's own text, and the kernel would give them to the program.
+pub fn fill_gaps() {
+    const PT_LOAD: u64 = 1;
+    let start = entry::text().0;
+    // SAFETY: the image begins with its header, and the kernel has mapped what that names.
+    let word = |at: usize| unsafe { core::ptr::read_unaligned((start + at) as *const u64) };
+    // Elf64_Ehdr: e_phoff, e_phentsize and e_phnum. Elf64_Phdr: p_type, p_vaddr, p_memsz.
+    let (table, sizes) = (word(32) as usize, word(54));
+    let (entry_bytes, entries) = ((sizes & 0xffff) as usize, (sizes >> 16 & 0xffff) as usize);
+    let mut last = start & !(PAGE - 1);
+    for at in (0..entries).map(|index| table + index * entry_bytes) {
+        if word(at) & 0xffff_ffff == PT_LOAD {
+            let from = start + word(at + 16) as usize;
+            let first = from & !(PAGE - 1);
+            if last < first {
+                sys::call(nr::MMAP, &[last, first - last, 0, RESERVED_PLACE, usize::MAX, 0]);
+            }
+            last = (from + word(at + 40) as usize).next_multiple_of(PAGE);
+        }
+    }
+}
+
 /// The break begins behind the program. Nothing is kept for it: what lies in its way ends it, as on Linux, and MAP_32BIT finds room behind programs at fixed
 /// addresses.
 pub fn set_break(end: usize) {

@@ -18,15 +18,21 @@ pub const CLONE_VM: usize = 0x100;
 pub const FORK: usize = 17;
 pub const VFORK: usize = FORK | CLONE_VM | CLONE_VFORK;
 pub const CLONE_FILES: usize = 0x400;
-const CLONE_PIDFD: usize = 0x1000;
+pub const CLONE_PIDFD: usize = 0x1000;
 pub const CLONE_VFORK: usize = 0x4000;
 const CLONE_PARENT: usize = 0x8000;
 const CLONE_THREAD: usize = 0x1_0000;
 const CLONE_PARENT_SETTID: usize = 0x10_0000;
 const CLONE_CHILD_CLEARTID: usize = 0x20_0000;
 const CLONE_CHILD_SETTID: usize = 0x100_0000;
+const CLONE_DETACHED: usize = 0x40_0000;
+/// Where clone(2) has the signal that the child's end sends.
+pub const CSIGNAL: usize = 0xff;
+/// clone3(2)'s, which has another place for the signal; among the flags of clone(2) it is [`NEW_TIME`].
+pub const CLONE_NEWTIME: usize = 0x80;
+pub const NEW_TIME: usize = 1 << 40;
 /// Namespaces, and what else makes no sense in a node: CLONE_PTRACE, CLONE_NEW*, CLONE_IO.
-const CLONE_REFUSED: usize = 0x2000 | 0x2_0000 | 0x7e00_0000 | 0x8000_0000;
+const CLONE_REFUSED: usize = 0x2000 | 0x2_0000 | 0x7e00_0000 | 0x8000_0000 | NEW_TIME;
 
 /// The thread of a new image.
 pub unsafe fn first(index: usize) -> &'static mut Thread {
@@ -87,7 +93,9 @@ pub fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
     if !thread {
         copy_process(t.process, arena::process(child.process.load(Relaxed) as usize));
     }
-    let kept = flags & !(CLONE_VFORK | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
+    // The signal of its end is the controller's to send: that of the kernel would end who has a handler for it.
+    let signal = if thread { flags & CSIGNAL } else { FORK };
+    let kept = flags & !(CSIGNAL | CLONE_VFORK | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID) | signal;
     let pid = if shares_memory {
         // SAFETY: the new thread's block is free; its channel was granted.
         unsafe { share(t, context, child, [flags, kept, stack, parent_tid, child_tid, tls]) }
@@ -200,16 +208,22 @@ pub fn clone3_arguments(at: usize, bytes: usize) -> Result<[usize; 5], isize> {
         usize::from_ne_bytes(word)
     };
     let [flags, pidfd, child_tid, parent_tid, signal, stack, stack_bytes, tls] = [0, 1, 2, 3, 4, 5, 6, 7].map(word);
-    // set_tid, cgroup, CLONE_CLEAR_SIGHAND and CLONE_INTO_CGROUP: libc goes on with clone.
-    if word(9) != 0 || word(10) != 0 || flags >> 32 != 0 || flags & CLONE_PIDFD != 0 && flags & CLONE_PARENT_SETTID != 0 {
-        return Err(sys::ENOSYS);
-    }
-    // kernel/fork.c, clone3_args_valid
-    if flags & (CLONE_THREAD | CLONE_PARENT) != 0 && signal != 0 {
+    // clone3_args_valid: "We ignore legacy CLONE_DETACHED", "(…) CSIGNAL & (~CLONE_NEWTIME)"; clone3_stack_valid; valid_signal.
+    const SIGNALS: usize = 64;
+    if flags & (CLONE_DETACHED | CSIGNAL & !CLONE_NEWTIME) != 0
+        || signal > SIGNALS
+        || flags & (CLONE_THREAD | CLONE_PARENT) != 0 && signal != 0
+        || (stack == 0) != (stack_bytes == 0)
+    {
         return Err(sys::EINVAL);
     }
+    let flags = if flags & CLONE_NEWTIME == 0 { flags } else { flags & !CLONE_NEWTIME | NEW_TIME };
+    // set_tid, cgroup, CLONE_CLEAR_SIGHAND and CLONE_INTO_CGROUP: libc goes on with clone.
+    if word(9) != 0 || word(10) != 0 || (flags & !NEW_TIME) >> 32 != 0 || flags & CLONE_PIDFD != 0 && flags & CLONE_PARENT_SETTID != 0 {
+        return Err(sys::ENOSYS);
+    }
     let parent_tid = if flags & CLONE_PIDFD != 0 { pidfd } else { parent_tid };
-    let stack = if stack == 0 { 0 } else { stack + stack_bytes };
+    let stack = if stack == 0 { 0 } else { stack.wrapping_add(stack_bytes) };
     Ok([flags | signal, stack, parent_tid, child_tid, tls])
 }
 

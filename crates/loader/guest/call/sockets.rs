@@ -37,8 +37,6 @@ macro_rules! on_sockets {
 }
 
 on_sockets! {
-    accept Accept "accept(2)";
-    accept4 Accept4 "accept4(2)";
     bind Bind "bind(2)";
     connect Connect "connect(2)";
     getpeername Getpeername "getpeername(2)";
@@ -51,6 +49,23 @@ on_sockets! {
     sendto Sendto "sendto(2)";
     setsockopt Setsockopt "setsockopt(2)";
     shutdown Shutdown "shutdown(2)";
+}
+
+/// accept(2)
+pub fn accept(t: &mut Thread, call: Accept) -> Answer {
+    accepted(t, &call, call.fd)
+}
+
+/// accept4(2)
+pub fn accept4(t: &mut Thread, call: Accept4) -> Answer {
+    accepted(t, &call, call.fd)
+}
+
+fn accepted<C: Call>(t: &mut Thread, call: &C, fd: Fd) -> Answer {
+    if descriptor::kind_of(descriptor::word(t, fd.0)) == kind::VIRTUAL {
+        descriptor::has_room::<1>()?;
+    }
+    on(t, call, fd)
 }
 
 /// sendmsg(2)

@@ -1,6 +1,6 @@
 //! Calls in real time that are not the kernel's alone. None: the kernel is to answer.
 
-use super::descriptors::{can_open, drop_made, hand};
+use super::descriptors::{drop_made, hand};
 use super::thread as strict_thread;
 use crate::abi::kind;
 use crate::block::Thread;
@@ -87,9 +87,9 @@ fn accepting<C: Call>(t: &mut Thread, call: &C, fd: Fd, flags: usize) -> Option<
         kind::NONE => return Some(Err(sys::EBADF)),
         _ => return None,
     }
-    let room = can_open();
-    if room < 0 {
-        return Some(Err(room));
+    // The end of a pair, whose other end is the controller's.
+    if let Err(errno) = descriptor::has_room::<2>() {
+        return Some(Err(errno));
     }
     let taken = forward(t, call, word);
     if taken == sys::EFAULT {

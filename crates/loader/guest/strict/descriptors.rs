@@ -10,7 +10,6 @@ use crate::hidden::is_hidden;
 use crate::sys;
 
 const F_SETFD: usize = 2;
-const F_DUPFD_CLOEXEC: usize = 1030;
 
 /// What the controller has just made or accepted gets no descriptor.
 pub fn drop_made(t: &mut Thread) {
@@ -44,15 +43,6 @@ pub fn hand(t: &mut Thread, flags: usize) -> isize {
     }
     descriptor::remember(t, theirs, kind::VIRTUAL << 56 | inode);
     theirs as isize
-}
-
-/// Is there a number for one more descriptor? Asked before a connection is taken, as Linux does.
-pub fn can_open() -> isize {
-    let fd = sys::call(nr::FCNTL, &[abi::DESCRIPTOR_CONTROL as usize, F_DUPFD_CLOEXEC, 0]);
-    if fd >= 0 {
-        sys::call(nr::CLOSE, &[fd as usize]);
-    }
-    fd.min(0)
 }
 
 /// close_range(2), around what is ours.

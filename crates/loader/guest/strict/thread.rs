@@ -8,7 +8,7 @@ use crate::forward::Answer;
 use crate::frames;
 use crate::lock::{ACTIONS, BREAK};
 use crate::sys;
-use crate::thread::{CLONE_FILES, CLONE_VM, FORK, VFORK};
+use crate::thread::{CLONE_FILES, CLONE_NEWTIME, CLONE_PIDFD, CLONE_VM, CSIGNAL, FORK, NEW_TIME, VFORK};
 use crate::turns::SPLICES;
 use crate::x86_64::context::{Context, RAX, RSP, Stack};
 use crate::x86_64::entry;
@@ -62,7 +62,12 @@ fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
     if shares_files {
         crate::descriptor::share();
     }
-    let pid = sys::call(nr::CLONE, &[flags, 0, parent_tid, child_tid, tls]);
+    let pid = if flags & NEW_TIME == 0 {
+        sys::call(nr::CLONE, &[flags, 0, parent_tid, child_tid, tls])
+    } else {
+        let words = new_time(a, 0);
+        sys::call(nr::CLONE3, &[words.as_ptr() as usize, size_of_val(&words)])
+    };
     if pid == 0 {
         only(t.index);
         // SAFETY: nothing else runs in this process.
@@ -81,6 +86,15 @@ fn clone(t: &mut Thread, context: &mut Context, a: [usize; 5]) -> isize {
         crate::thread::arm();
     }
     pid
+}
+
+/// The arguments of clone3(2) for a child with a time namespace of its own, on the stack that ends there (0: on a copy of ours).
+fn new_time([flags, _, parent_tid, child_tid, tls]: [usize; 5], top: usize) -> [usize; 8] {
+    const STACK: usize = 4096;
+    let (start, bytes) = if top == 0 { (0, 0) } else { (top - STACK, STACK) };
+    let pidfd = if flags & CLONE_PIDFD == 0 { 0 } else { parent_tid };
+    let signal = flags & CSIGNAL;
+    [flags & !(NEW_TIME | CSIGNAL) | CLONE_NEWTIME, pidfd, child_tid, parent_tid, signal, start, bytes, tls]
 }
 
 /// A copy of what a process is to itself, for one that shares the memory but not the dispositions.
@@ -129,8 +143,16 @@ fn share(t: &mut Thread, context: &Context, a: [usize; 5]) -> isize {
         }
     };
     new.begins_at = frame as usize + 8;
+    let top = (frame as usize - 4096) & !63;
+    let words = new_time(a, top);
     // SAFETY: the child begins on its own block.
-    let pid = unsafe { entry::weft_clone(flags, (frame as usize - 4096) & !63, parent_tid, child_tid, tls) };
+    let pid = unsafe {
+        if flags & NEW_TIME == 0 {
+            entry::weft_clone(flags, top, parent_tid, child_tid, tls)
+        } else {
+            entry::weft_clone3(words.as_ptr() as usize, size_of_val(&words))
+        }
+    };
     let over = pid < 0 || flags & CLONE_VFORK != 0;
     if over {
         // It has ended or has another image.

@@ -30,6 +30,15 @@ global_asm!(
     "weft_copy_end:",
     "mov rax, rcx",
     "ret",
+    // weft_clone3(arguments, bytes): as weft_clone.
+    ".globl weft_clone3",
+    ".hidden weft_clone3",
+    "weft_clone3:",
+    "mov eax, 435",
+    "syscall",
+    "test rax, rax",
+    "jz 2f",
+    "ret",
     // weft_clone(flags, stack, parent tid, child tid, tls): the child goes on in `child` on its own stack.
     ".globl weft_clone",
     ".hidden weft_clone",
@@ -80,6 +89,7 @@ unsafe extern "C" {
     fn weft_native();
     fn weft_native_after();
     fn weft_leave(word: *const core::sync::atomic::AtomicU64, bit: usize, status: usize) -> !;
+    pub fn weft_clone3(arguments: usize, bytes: usize) -> isize;
     pub fn weft_clone(flags: usize, stack: usize, parent_tid: usize, child_tid: usize, tls: usize) -> isize;
 }
 
