@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
+.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -174,6 +174,12 @@ bench-sim: ## virtual time: what round trips, flows and a thousand nodes cost in
 	@$(SETUP) bench
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual bench
+
+test-foreign: ## suites of others (Go, libuv, node), natively and on weft, test by test; fetches Debian's sources; WRITE=1 writes docs/foreign-suites.md
+	@$(SETUP) test
+	@$(SETUP) foreign
+	@$(BUILD) --quiet
+	@$(PYTHON) -m foreign $(FOREIGN)
 
 test-kernel: ## virtual time: Linux kernels as nodes; skipped where none has been built (weft kernel build)
 	@$(SETUP) test
