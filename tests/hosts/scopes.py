@@ -122,7 +122,34 @@ def lacking():
         print("router alert", protocol, said(lambda: s.setsockopt(SOL_IPV6, 22, 5) or 0))
 
 
+def network_inside():
+    """A network on lo: every address of it is the host's, for who binds and for who connects."""
+    print("before", said(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(("10.9.200.7", 0))))
+    ip("addr", "add", "10.9.0.1/16", "dev", "lo")
+    for host in ("10.9.0.1", "10.9.200.7", "10.9.0.0", "10.9.255.255", "10.10.0.1"):
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        print("inside", host, "udp", said(lambda: udp.bind((host, 0)) or udp.getsockname()[0]), end=" ")
+        tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        print("tcp", said(lambda: tcp.bind((host, 0)) or tcp.listen() or tcp.getsockname()[0]), end=" ")
+        for kind, server in ((socket.SOCK_DGRAM, udp), (socket.SOCK_STREAM, tcp)):
+            # Where nobody could bind nobody is asked.
+            port = server.getsockname()[1]
+            a = socket.socket(socket.AF_INET, kind)
+            source = said(lambda: a.connect((host, port)) or a.getsockname()[0]) if port else "-"
+            print(source, said(lambda: a.send(b"abc")) if source.startswith("10.") else "-", end=" ")
+            a.close()
+        print(udp.recv(10) if udp.getsockname()[1] and not host.endswith("255") else "-")
+        udp.close(), tcp.close()
+    a, b = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+    a.bind(("10.9.1.2", 0)), b.bind(("0.0.0.0", 0))
+    print("from there", a.sendto(b"abc", ("10.9.3.4", b.getsockname()[1])), b.recvfrom(10)[1][0], said(lambda: a.sendto(b"abc", ("127.0.0.1", 9))))
+    a.close(), b.close()
+    ip("addr", "del", "10.9.0.1/16", "dev", "lo")
+    print("after", said(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(("10.9.200.7", 0))))
+
+
 messages()
 binds()
 requests()
 lacking()
+network_inside()

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
-use weft_core::table::{Address, AddressKind};
+use weft_core::table::{Address, AddressKind, NO_PREFIX_ROUTE};
 use weft_core::{InterfaceIndex, KeyedHasher, Map};
 
 /// The mask of a prefix of `bits` bits (at most 32).
@@ -32,6 +32,8 @@ pub(super) struct Addresses {
     places: Map<(InterfaceIndex, Ipv4Addr), u64>,
     local: Map<Ipv4Addr, Owners>,
     broadcast: Map<Ipv4Addr, Owners>,
+    /// Networks of which every address is the node's: those of the addresses of `lo`, longest prefix first, each as often as addresses have it.
+    inside: Vec<(u8, u32)>,
 }
 
 impl Addresses {
@@ -51,6 +53,7 @@ impl Addresses {
             places: Map::with_hasher(hasher),
             local: Map::with_hasher(hasher),
             broadcast: Map::with_hasher(hasher),
+            inside: Vec::new(),
         }
     }
 
@@ -86,6 +89,10 @@ impl Addresses {
         let place = self.next;
         self.next += 1;
         self.all.insert(place, address);
+        if let Some(network) = network_inside(&address) {
+            let at = self.inside.partition_point(|other| other.0 >= network.0);
+            self.inside.insert(at, network);
+        }
         self.of.entry(address.interface).or_default().insert(place);
         self.places.insert((address.interface, ip), place);
         self.local.entry(ip).or_default().push(address.interface);
@@ -115,6 +122,9 @@ impl Addresses {
                 self.of.remove(&interface);
             }
         }
+        if let Some(at) = network_inside(&address).and_then(|network| self.inside.iter().position(|other| *other == network)) {
+            self.inside.remove(at);
+        }
         forget(&mut self.local, ip, interface);
         if let Some(highest) = broadcast_of(base(&address, ip), address.prefix_bits) {
             forget(&mut self.broadcast, highest, interface);
@@ -142,9 +152,15 @@ impl Addresses {
         match self.local.get(&ip) {
             Some(owners) => owners,
             // RFC 1122 §3.2.1.3 (g): "{ 127, <any> } Internal host loopback address."
-            None if ip.is_loopback() && !self.broadcast.contains_key(&ip) => &[InterfaceIndex::LOOPBACK],
+            None if (ip.is_loopback() || self.inside(ip).is_some()) && !self.broadcast.contains_key(&ip) => &[InterfaceIndex::LOOPBACK],
             None => &[],
         }
+    }
+
+    /// The length of the longest prefix of `lo` that an address has (fib_add_ifaddr: "fib_magic(RTM_NEWROUTE, dev->flags & IFF_LOOPBACK ? RTN_LOCAL :
+    /// RTN_UNICAST, prefix, ifa->ifa_prefixlen, prim, ifa->ifa_rt_priority);").
+    fn inside(&self, ip: Ipv4Addr) -> Option<u8> {
+        self.inside.iter().find(|(bits, network)| ip.to_bits() & mask(*bits) == *network).map(|(bits, _)| *bits)
     }
 
     /// The interfaces for whose networks this is the broadcast address.
@@ -168,10 +184,10 @@ impl Addresses {
     }
 
     /// The primary address of the network of an own address (Linux: the first one added; a secondary address has it as preferred
-    /// source). For other addresses of 127.0.0.0/8 that is 127.0.0.1.
+    /// source). Of other addresses in a network of `lo` it is that network's: 127.0.0.1 in 127.0.0.0/8.
     pub(super) fn primary_of(&self, interface: InterfaceIndex, ip: Ipv4Addr) -> Ipv4Addr {
         let bits = self.of(interface).find(|(own, _)| *own == ip).map(|(_, bits)| bits);
-        let bits = bits.or(ip.is_loopback().then_some(8)).unwrap_or(32);
+        let bits = bits.or_else(|| self.inside(ip)).or(ip.is_loopback().then_some(8)).unwrap_or(32);
         let primary = self.of(interface).find(|(own, other)| *other == bits && same_prefix(*own, ip, bits));
         primary.map_or(ip, |(own, _)| own)
     }
@@ -222,6 +238,15 @@ fn forget(owners: &mut Map<Ipv4Addr, Owners>, ip: Ipv4Addr, interface: Interface
     }
 }
 
+/// The network of an address of `lo`, if it has one: "if (!ipv4_is_zeronet(prefix) && … (prefix != addr || ifa->ifa_prefixlen < 32))", and no
+/// IFA_F_NOPREFIXROUTE.
+fn network_inside(address: &Address) -> Option<(u8, u32)> {
+    let (ip, bits) = v4(address).filter(|(_, bits)| *bits < 32)?;
+    let network = base(address, ip).to_bits() & mask(bits);
+    let has = address.interface == InterfaceIndex::LOOPBACK && address.flags & NO_PREFIX_ROUTE == 0 && network >> 24 != 0;
+    has.then_some((bits, network))
+}
+
 /// What the prefix of an address is of.
 pub(super) fn base(address: &Address, ip: Ipv4Addr) -> Ipv4Addr {
     match address.peer {
@@ -260,6 +285,30 @@ mod tests {
         assert_eq!(kind([255; 4]), AddressKind::Broadcast);
         assert_eq!(kind([224, 0, 0, 1]), AddressKind::Multicast);
         assert_eq!(kind([0; 4]), AddressKind::Unspecified);
+    }
+
+    #[test]
+    fn every_address_of_a_network_on_lo_is_the_nodes() {
+        let mut addresses = Addresses::new(KeyedHasher::default());
+        let inside = AddressKind::Local(InterfaceIndex::LOOPBACK);
+        for one in
+            [address(1, [10, 9, 0, 1], 16), address(1, [10, 9, 7, 3], 24), address(2, [10, 9, 8, 1], 24), address(1, [10, 9, 0, 2], 16)]
+        {
+            assert!(addresses.add(one));
+        }
+        let kinds = |addresses: &Addresses, list: &[[u8; 4]]| list.iter().map(|ip| addresses.kind((*ip).into())).collect::<Vec<_>>();
+        assert_eq!(kinds(&addresses, &[[10, 9, 5, 5], [10, 9, 0, 0], [10, 9, 7, 9], [10, 9, 8, 9]]), [inside; 4]);
+        assert_eq!(kinds(&addresses, &[[10, 9, 255, 255], [10, 9, 7, 255], [10, 9, 8, 255]]), [AddressKind::Broadcast; 3]);
+        assert_eq!(addresses.kind([10, 9, 8, 1].into()), AddressKind::Local(InterfaceIndex(2)));
+        let primary = |addresses: &Addresses, ip: [u8; 4]| addresses.primary_of(InterfaceIndex::LOOPBACK, ip.into()).octets();
+        assert_eq!([[10, 9, 5, 5], [10, 9, 7, 9]].map(|ip| primary(&addresses, ip)), [[10, 9, 0, 1], [10, 9, 7, 3]]);
+        // As long as one of the addresses that have it is there.
+        addresses.remove(InterfaceIndex::LOOPBACK, [10, 9, 0, 1].into());
+        assert_eq!((addresses.kind([10, 9, 5, 5].into()), primary(&addresses, [10, 9, 5, 5])), (inside, [10, 9, 0, 2]));
+        addresses.remove(InterfaceIndex::LOOPBACK, [10, 9, 0, 2].into());
+        assert_eq!(kinds(&addresses, &[[10, 9, 5, 5], [10, 9, 7, 9]]), [AddressKind::Other, inside]);
+        assert!(addresses.add(address(1, [10, 8, 0, 1], 32)));
+        assert_eq!(addresses.kind([10, 8, 0, 2].into()), AddressKind::Other);
     }
 
     #[test]
