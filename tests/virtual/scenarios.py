@@ -463,8 +463,7 @@ cd $net/core; cat wmem_default; stat -c '%a %F %u' rmem_max /proc/sys/net/core/d
 for name in core/rmem_max core/netdev_max_backlog core/default_qdisc ipv4/neigh/default/gc_thresh2 ipv4/neigh/default/gc_thresh3; do cat $net/$name; done
 python3 -c "
 import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-for name in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+for s, name in ((socket.socket(family, kind), name) for family, kind in ((2, 2), (16, 3)) for name in (socket.SO_RCVBUF, socket.SO_SNDBUF)):
     before = s.getsockopt(socket.SOL_SOCKET, name); s.setsockopt(socket.SOL_SOCKET, name, 20000000); print(before, s.getsockopt(socket.SOL_SOCKET, name))"
 NSTAT_HISTORY=/tmp/history nstat -az | awk '/^(TcpActiveOpens|IpForwarding|IcmpInErrors|TcpExtTCPTimeouts|Ip6OutNoRoutes) / { print $1, $2 }' | sort
 awk '/^Ip:/ { n++ } /^Ip:/ && n == 2 { print $2, $3, ($4 > 5) }' /proc/net/snmp
@@ -512,6 +511,8 @@ fq
 2048
 4096
 300000 16777218
+200000 2097152
+300000 16777216
 200000 2097152
 IcmpInErrors 0
 Ip6OutNoRoutes 0

@@ -10,7 +10,7 @@ use weft_core::engine::Alert;
 use weft_core::{Answer, Block as _, Context, ControlError, Instant, Op, Query, Refused, Table};
 
 pub use weft_socket::abi;
-pub use weft_socket::{Errno, Poll, Preview, Received, SocketId, SocketState, Sockets};
+pub use weft_socket::{Buffers, Errno, Poll, Preview, Received, SocketId, SocketState, Sockets};
 
 /// Lends a node's sockets for one call. The host implements it; afterwards it runs the node (frames that the call produced leave) and
 /// tells the supervisor with `after_stack_ran`.
@@ -78,6 +78,8 @@ pub trait Stack {
     fn preview(&mut self, s: SocketId, look: &mut dyn FnMut(Option<Preview<'_>>));
     /// Does what is sent to this address, or to the peer, leave the node for one other?
     fn is_elsewhere(&mut self, s: SocketId, to: Option<&[u8]>) -> bool;
+    /// See [`weft_socket::Sockets::buffers`].
+    fn buffers(&mut self) -> Buffers;
     /// The rows of a table, one JSON object each; empty when the node has no such table.
     fn table(&mut self, table: Table) -> Vec<Value>;
     /// Asks the owner of a table.
@@ -179,6 +181,9 @@ impl<L: Lend> Stack for L {
     }
     fn preview(&mut self, s: SocketId, look: &mut dyn FnMut(Option<Preview<'_>>)) {
         self.look(|sockets| look(sockets.preview(s)));
+    }
+    fn buffers(&mut self) -> Buffers {
+        self.look(|sockets| sockets.buffers()).unwrap_or_default()
     }
     fn is_elsewhere(&mut self, s: SocketId, to: Option<&[u8]>) -> bool {
         self.sockets(|sockets, cx| sockets.is_elsewhere(s, to, cx)).unwrap_or_default()

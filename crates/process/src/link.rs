@@ -1,6 +1,7 @@
 //! Netlink sockets of programs, with what waits there.
 
 use std::collections::VecDeque;
+use weft_intercept::face::Stack;
 use weft_intercept::netlink::{PACKETS_BYTES_MAX, PACKETS_MAX, Ports, Socket, memory_of};
 use weft_intercept::sys::Errno;
 
@@ -17,8 +18,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(kind: i32, protocol: i32, ports: &Ports) -> Result<Link, Errno> {
-        Ok(Link { socket: Socket::new(kind, protocol, ports)?, packets: VecDeque::new(), queued: 0, lost: false })
+    pub fn new(kind: i32, protocol: i32, ports: &Ports, stack: &mut dyn Stack) -> Result<Link, Errno> {
+        Ok(Link { socket: Socket::new(kind, protocol, ports, stack)?, packets: VecDeque::new(), queued: 0, lost: false })
     }
 
     /// What the kernel says, all of it or nothing: the packets of a dump are one answer.

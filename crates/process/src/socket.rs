@@ -66,7 +66,7 @@ impl Tree {
         let made = match domain {
             libc::AF_INET | libc::AF_INET6 => outside.stack().socket(domain, kind, protocol),
             libc::AF_NETLINK => {
-                let link = Link::new(kind, protocol, &self.objects.link_ports)?;
+                let link = Link::new(kind, protocol, &self.objects.link_ports, outside.stack())?;
                 let (nonblocking, close_on_exec) = (flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0);
                 return self.new_object(thread, Body::Link(link), nonblocking, close_on_exec);
             }

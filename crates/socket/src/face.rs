@@ -14,7 +14,7 @@ use crate::errno::Errno;
 use crate::error_queue;
 use crate::holds;
 use crate::inet6;
-use crate::limits::Limits;
+use crate::limits::{Buffers, Limits};
 use crate::listener;
 use crate::listing;
 use crate::messages::Messages;
@@ -371,6 +371,11 @@ impl Sockets {
             Some((_, Some(datagram))) => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
             _ => 0,
         }
+    }
+
+    /// The buffers of sockets without a transport of their own.
+    pub fn buffers(&self) -> Buffers {
+        Buffers { send: self.registry.limits.send_buffer, receive: self.registry.limits.receive_buffer }
     }
 
     /// The user who made the socket (`sk_uid`, 0 until told): SO_REUSEPORT shares a port among sockets of one user.

@@ -85,6 +85,7 @@ pub use block::ROW;
 pub use errno::Errno;
 pub use face::Sockets;
 pub use kind::KIND;
+pub use limits::{Buffer, Buffers};
 pub use poll::Poll;
 pub use ports::{EPHEMERAL_FIRST, EPHEMERAL_LAST};
 pub use preview::{Preview, Waiting};

@@ -3,12 +3,29 @@
 use crate::ports::Reuse;
 
 /// Buffers of sockets without a transport of their own, bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Buffer {
-    /// What a new datagram socket has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffer {
+    /// What a new socket has.
     pub default: u32,
     /// The most that a program without privilege may ask for, before doubling.
     pub max: u32,
+}
+
+/// Both buffers of such a socket: net.core.wmem_default and wmem_max, rmem_default and rmem_max.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// SO_SNDBUF.
+    pub send: Buffer,
+    /// SO_RCVBUF.
+    pub receive: Buffer,
+}
+
+/// As the parameters of `sockets` are when nobody has set them.
+impl Default for Buffers {
+    fn default() -> Buffers {
+        let buffer = Buffer { default: 212_992, max: 4 << 20 };
+        Buffers { send: buffer, receive: buffer }
+    }
 }
 
 /// Bounds and settings, from the block's parameters.

@@ -37,9 +37,9 @@ impl Socket {
     ///
     /// # Errors
     /// Those of [`Session::among`].
-    pub fn new(kind: i32, protocol: i32, ports: &Ports) -> Result<Socket, Errno> {
+    pub fn new(kind: i32, protocol: i32, ports: &Ports, stack: &mut dyn Stack) -> Result<Socket, Errno> {
         let session = Session::among(kind, protocol, ports).map_err(Errno)?;
-        Ok(Socket { session, options: Options::new(ports.next_cookie()) })
+        Ok(Socket { session, options: Options::new(ports.next_cookie(), stack.buffers()) })
     }
 
     /// getsockopt(2). `queued`: the memory that unread packets take.

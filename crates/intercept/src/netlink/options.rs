@@ -8,13 +8,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_core::bpf::{Program, Shared};
 use weft_core::{Answer, Frame, InterfaceIndex, Query, Table};
+use weft_socket::Buffers;
 use weft_socket::abi::*;
 use weft_socket::options::{is_timestamping, timeval, timeval_bytes};
 
-/// net.core.rmem_default and wmem_default.
-const BUFFER_BYTES: u32 = 212_992;
-/// net.core.rmem_max and wmem_max (the defaults of `sockets.rmem_max` and `wmem_max`): SO_RCVBUF and SO_SNDBUF take no more.
-const BUFFER_BYTES_MAX: u32 = 4 << 20;
 /// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
 const SEND_BYTES_MIN: u32 = 4608;
 const RECEIVE_BYTES_MIN: u32 = 2304;
@@ -102,12 +99,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those of a fresh socket, which no other socket has the cookie of.
-    pub fn new(cookie: u64) -> Options {
+    /// Those of a fresh socket of a node that has these buffers. No other socket has its cookie.
+    pub fn new(cookie: u64, buffers: Buffers) -> Options {
         Options {
             numbers: BTreeMap::new(),
-            send_buffer: BUFFER_BYTES,
-            receive_buffer: BUFFER_BYTES,
+            send_buffer: buffers.send.default,
+            receive_buffer: buffers.receive.default,
             receive_limit: None,
             send_limit: None,
             linger: (0, 0),
@@ -203,11 +200,11 @@ impl Options {
         let number = value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno(libc::EINVAL))?;
         match name {
             SO_SNDBUF | SO_SNDBUFFORCE => {
-                self.send_buffer = doubled(number, name == SO_SNDBUFFORCE, SEND_BYTES_MIN);
+                self.send_buffer = doubled(number, name == SO_SNDBUFFORCE, SEND_BYTES_MIN, stack.buffers().send.max);
                 self.numbers.insert(SO_BUF_LOCK, self.number(SO_BUF_LOCK) | SEND_LOCK);
             }
             SO_RCVBUF | SO_RCVBUFFORCE => {
-                self.receive_buffer = doubled(number, name == SO_RCVBUFFORCE, RECEIVE_BYTES_MIN);
+                self.receive_buffer = doubled(number, name == SO_RCVBUFFORCE, RECEIVE_BYTES_MIN, stack.buffers().receive.max);
                 self.numbers.insert(SO_BUF_LOCK, self.number(SO_BUF_LOCK) | RECEIVE_LOCK);
             }
             SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW => self.receive_limit = timeval(value)?,
@@ -349,7 +346,7 @@ impl Times {
 }
 
 /// "val = min_t(u32, val, READ_ONCE(sysctl_rmem_max)); … We double it on the way in", which a privileged program may say in full.
-fn doubled(bytes: i32, force: bool, least: u32) -> u32 {
-    let bytes = if force { bytes.max(0).cast_unsigned() } else { bytes.cast_unsigned().min(BUFFER_BYTES_MAX) };
+fn doubled(bytes: i32, force: bool, least: u32, most: u32) -> u32 {
+    let bytes = if force { bytes.max(0).cast_unsigned() } else { bytes.cast_unsigned().min(most) };
     bytes.min(i32::MAX.cast_unsigned() / 2).saturating_mul(2).max(least)
 }

@@ -93,7 +93,8 @@ fn inet(s: &mut Supervisor, turn: &mut Turn<'_>, domain: i32, kind: i32, protoco
 }
 
 fn netlink(s: &mut Supervisor, turn: &mut Turn<'_>, kind: i32, protocol: i32) -> Result<(OwnedFd, usize), Errno> {
-    packet_pair(s, turn, Body::Netlink(Box::new(Link::new(Socket::new(kind, protocol, &s.netlink_ports)?))))
+    let socket = Socket::new(kind, protocol, &s.netlink_ports, turn.stack)?;
+    packet_pair(s, turn, Body::Netlink(Box::new(Link::new(socket))))
 }
 
 fn packet_pair(s: &mut Supervisor, turn: &mut Turn<'_>, body: Body) -> Result<(OwnedFd, usize), Errno> {
