@@ -342,7 +342,22 @@ fn take_datagram(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: So
     s.hush(key, end.as_fd());
     let taken = take_packet(s, turn, key, socket, end.as_fd(), total, flags);
     s.mirror_error(key, turn);
-    taken
+    match taken {
+        // ping_recvmsg looks at MSG_TRUNC nowhere: "if (copied > len) { msg->msg_flags |= MSG_TRUNC; copied = len; } … err = copied;"
+        Ok(taken) if flags & libc::MSG_TRUNC != 0 && taken.length > total && is_ping(turn, socket) => {
+            Ok(Taken { length: total, flags: taken.flags | libc::MSG_TRUNC, ..taken })
+        }
+        taken => taken,
+    }
+}
+
+/// Is it an ICMP datagram socket?
+fn is_ping(turn: &mut Turn<'_>, socket: SocketId) -> bool {
+    let mut option = |name: i32| {
+        let value = turn.stack.get_option(socket, libc::SOL_SOCKET, name, 4).ok()?;
+        value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes))
+    };
+    option(libc::SO_TYPE) == Some(libc::SOCK_DGRAM) && matches!(option(libc::SO_PROTOCOL), Some(libc::IPPROTO_ICMP | libc::IPPROTO_ICMPV6))
 }
 
 /// Takes the next datagram, from the stand-in or from what waits behind it.
