@@ -60,6 +60,11 @@ pub(crate) fn input(messages: &Messages, groups: &Groups, sockets: &mut Registry
 }
 
 fn unwanted(sockets: &mut Registry, mut frame: Frame, group: bool, cx: &mut Context<'_>) {
+    // __udp6_lib_rcv: "if (!uh->check) goto report_csum_error;", before its sender hears that nobody wants it.
+    if frame.meta().checksum == Checksum::Absent {
+        sockets.count(counters::UNCHECKED);
+        return cx.drop(frame, Reason::BadChecksum);
+    }
     let lite = frame.meta().protocol == Protocol::UDPLITE;
     sockets.count(if lite { counters::LITE_NO_PORTS } else { counters::NO_PORTS });
     let (at, from) = (frame.meta().network_at, frame.meta().dst);
