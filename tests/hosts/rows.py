@@ -33,6 +33,7 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "streaming.py": {NOTIFY: (ROOT,), STRICT: (ROOT,), NODE: (ROOT,)},
     "threads.py": {STRICT: (ROOT,), NODE: (ROOT,)},
     "crowds.py": {STRICT: (ROOT,)},
+    "ordinary.py": {NOTIFY: BOTH, STRICT: (ROOT,), NODE: BOTH},
 }
 
 
@@ -77,6 +78,7 @@ class Rows:
         self.table = entries()
         place.script("saying.py")
         place.script("threads.py")
+        place.script("streaming.py")
         unreadable = shutil.copyfile(paths.tool("true"), place.programs / "unreadable")
         unreadable.chmod(0o711)
         self.linux = functools.cache(lambda script: self.ask(script, LINUX, ROOT))

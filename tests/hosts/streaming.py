@@ -159,16 +159,17 @@ def swallow(server: socket.socket) -> None:
         pass
 
 
-for name, (family, host) in FAMILIES.items():
-    for what, pair in (("a stream", streams), ("a datagram socket", datagrams)):
-        said("beside", f"{what} over IPv{name}, one process", lambda: at_once(*pair(family, host)))
-        said("beside", f"{what} over IPv{name}, two processes", lambda: between(*pair(family, host)))
-    for read in (0, 4096):
-        said("window", f"unread over IPv{name}, {read} KiB read before", lambda: beyond(family, host, read * KIB))
-    said("send buffer", f"a stream over IPv{name}", lambda: shrinks(family, host))
+if __name__ == "__main__":
+    for name, (family, host) in FAMILIES.items():
+        for what, pair in (("a stream", streams), ("a datagram socket", datagrams)):
+            said("beside", f"{what} over IPv{name}, one process", lambda: at_once(*pair(family, host)))
+            said("beside", f"{what} over IPv{name}, two processes", lambda: between(*pair(family, host)))
+        for read in (0, 4096):
+            said("window", f"unread over IPv{name}, {read} KiB read before", lambda: beyond(family, host, read * KIB))
+        said("send buffer", f"a stream over IPv{name}", lambda: shrinks(family, host))
 
-fast_open_allowed()
-for name, (family, host) in FAMILIES.items():
-    for deferred, way in ((False, "sendto with MSG_FASTOPEN"), (True, "write after TCP_FASTOPEN_CONNECT")):
-        for closed, where in ((False, "to a listener"), (True, "where nobody listens")):
-            said("fast open", f"{way} {where} over IPv{name}", lambda: fast_open(family, host, deferred, closed))
+    fast_open_allowed()
+    for name, (family, host) in FAMILIES.items():
+        for deferred, way in ((False, "sendto with MSG_FASTOPEN"), (True, "write after TCP_FASTOPEN_CONNECT")):
+            for closed, where in ((False, "to a listener"), (True, "where nobody listens")):
+                said("fast open", f"{way} {where} over IPv{name}", lambda: fast_open(family, host, deferred, closed))

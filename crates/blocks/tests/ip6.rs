@@ -534,7 +534,8 @@ fn an_interface_without_ipv6_hears_and_sends_nothing_and_has_nothing() {
     node.receive(&datagram);
     assert_eq!((payloads(&mut node).len(), node.drops("ip6", Reason::Ipv6Disabled), node.counter("ip6", "InDisabled")), (0, 1, 1));
     let add = json!({"interface": "eth0", "address": format!("{OUR_IP}/64"), "dad": false});
-    assert!(node.refused("address_add", add.clone()).to_string().contains("EACCES: IPv6 is disabled on this device"));
+    let refused = node.refused("address_add", add.clone());
+    assert_eq!((refused.kind, refused.text.as_str()), (Some(ErrorKind::Denied), "IPv6 is disabled on this device"));
     assert!(node.refused("route_add", json!({"destination": "fd99::/64", "interface": "eth0"})).to_string().contains("on nexthop device"));
     node.tell(Change::AddAddress(Address::permanent(ETH0, OUR_IP.into(), 64)));
     node.tell(Change::AddRoute(Route { destination: OUR_IP.into(), prefix_bits: 128, interface: ETH0, ..Route::PLAIN }));

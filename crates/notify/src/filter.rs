@@ -77,17 +77,8 @@ pub const RECEIVE_FLAGS: u32 = (libc::MSG_OOB | libc::MSG_TRUNC | libc::MSG_ERRQ
 /// Single ioctl requests that go to the supervisor and tell something about the socket alone: FIONREAD, SIOCOUTQ, SIOCATMARK, SIOCGSTAMP and
 /// SIOCGSTAMPNS in their old and 64-bit forms.
 pub const IOCTLS: [u32; 7] = [0x541b, 0x5411, 0x8905, 0x8906, 0x8907, 0x8010_8906, 0x8010_8907];
-/// PPPIOCNEWUNIT: makes an interface of the host's.
-pub const PPPIOCNEWUNIT: u32 = 0xc004_743e;
-/// TUNSETNOCSUM … TUNSETCARRIER of linux/if_tun.h, whose upper halves are directions and sizes: interfaces of the host's.
-pub const IOCTL_TUN: std::ops::Range<u32> = 0x54c8..0x54e4;
 /// USERFAULTFD_IOC_NEW of linux/userfaultfd.h, of /dev/userfaultfd: the other way to what userfaultfd(2) makes.
 pub const USERFAULTFD_NEW: u32 = 0xaa00;
-
-/// Does a request make an interface, or change one that it has made?
-pub fn makes_interfaces(request: u32) -> bool {
-    request == PPPIOCNEWUNIT || IOCTL_TUN.contains(&(request & 0xffff))
-}
 
 /// A place to jump to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,15 +140,15 @@ impl Assembler {
         }
         self.interface_ioctl(notify);
     }
-    /// For the requests of [`requests`], [`makes_interfaces`] and [`USERFAULTFD_NEW`], with the request loaded; falls through for others.
+    /// For the requests of [`requests`], [`requests::makes_interfaces`] and [`USERFAULTFD_NEW`], with the request loaded; falls through for others.
     fn interface_ioctl(&mut self, notify: Label) {
-        self.jump(EQUAL, PPPIOCNEWUNIT, Go::To(notify), Go::Next);
+        self.jump(EQUAL, requests::PPPIOCNEWUNIT, Go::To(notify), Go::Next);
         self.jump(EQUAL, USERFAULTFD_NEW, Go::To(notify), Go::Next);
         for range in [requests::INTERFACES, requests::WIRELESS] {
             self.range(range, notify);
         }
         self.and(0xffff);
-        self.range(IOCTL_TUN, notify);
+        self.range(requests::IOCTL_TUN, notify);
     }
     fn range(&mut self, range: std::ops::Range<u32>, notify: Label) {
         let inside = self.label();
@@ -406,7 +397,7 @@ mod tests {
             assert_eq!((native(libc::SYS_ioctl, [3, request, 0, 0, 0, 0]), compat(request as u32)), (NOTIFY, NOTIFY), "{request:#x}");
             assert_eq!(native(libc::SYS_ioctl, [3, request | 1 << 32, 0, 0, 0, 0]), NOTIFY, "the kernel takes an unsigned int");
             let request = request as u32;
-            let interfaces = requests::is_about_interfaces(request) || makes_interfaces(request);
+            let interfaces = requests::is_about_interfaces(request) || requests::makes_interfaces(request);
             assert_eq!(interfaces, request != requests::SIOCOUTQNSD, "{request:#x}");
         }
         let arguments = [3, USERFAULTFD_NEW.into(), 0, 0, 0, 0];

@@ -27,6 +27,7 @@
 
 mod addresses;
 mod control;
+mod disabled;
 mod egress;
 mod exceptions;
 mod extensions;
@@ -44,8 +45,8 @@ use crate::ip::reassembly::Reassembly;
 use crate::ip::routes::Tables;
 use crate::ip::rules::Rules;
 use addresses::Addresses;
+use disabled::Disabled;
 use exceptions::Exceptions;
-use interfaces::Disabled;
 use resolve::RouteCache;
 use serde::{Deserialize, Serialize};
 use std::any::Any;

@@ -158,6 +158,10 @@ pub fn fcntl(t: &mut Thread, call: Fcntl) -> Option<Answer> {
 pub fn ioctl(t: &mut Thread, call: Ioctl) -> Option<Answer> {
     let what = call.cmd.0 as u32 as usize;
     let request = call.cmd.get() as u32;
+    if requests::makes_interfaces(request) {
+        // They would be the host's, whatever the descriptor.
+        return Some(unsupported(t, Ioctl::NUMBER, what, sys::EPERM));
+    }
     let interfaces = requests::is_about_interfaces(request);
     let word = descriptor::word(t, call.fd.0);
     let ours = descriptor::kind_of(word) == kind::VIRTUAL || interfaces && descriptor::is_socket(call.fd.0);

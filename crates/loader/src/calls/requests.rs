@@ -9,10 +9,20 @@ pub const WIRELESS: Range<u32> = 0x8b00..0x8c00;
 /// SIOCOUTQNSD, which is about a socket, though its number lies among those about interfaces.
 pub const SIOCOUTQNSD: u32 = 0x894b;
 
+/// PPPIOCNEWUNIT: makes an interface of the host's.
+pub const PPPIOCNEWUNIT: u32 = 0xc004_743e;
+/// TUNSETNOCSUM … TUNSETCARRIER of linux/if_tun.h, whose upper halves are directions and sizes: interfaces of the host's.
+pub const IOCTL_TUN: Range<u32> = 0x54c8..0x54e4;
+
 /// Does a request read or change interfaces, routes or neighbours of the network namespace that its socket belongs to? Any socket may be used for
 /// them, AF_UNIX too. Such a one is answered or refused, and never left to the kernel.
 pub fn is_about_interfaces(request: u32) -> bool {
     (INTERFACES.contains(&request) || WIRELESS.contains(&request)) && request != SIOCOUTQNSD
+}
+
+/// Does a request make an interface, or change one that it has made?
+pub fn makes_interfaces(request: u32) -> bool {
+    request == PPPIOCNEWUNIT || IOCTL_TUN.contains(&(request & 0xffff))
 }
 
 /// FIOSETOWN, SIOCSPGRP, FIOGETOWN, SIOCGPGRP: to whom SIGIO goes, which is the file's affair, as by F_SETOWN (`sock_ioctl`).

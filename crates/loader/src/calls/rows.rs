@@ -115,7 +115,7 @@ macro_rules! for_each_call {
             56 CLONE Clone(flags: CloneFlags, newsp: Address, parent_tid: Address, child_tid: Address, tls: Address):
                 frame(threads::clone) -> clone, strict frame(thread::clone_call), note "namespaces";
             57 FORK Fork(): frame(threads::fork), strict frame(thread::fork_call);
-            58 VFORK Vfork(): frame(threads::vfork), strict frame(thread::vfork_call), note "vfork";
+            58 VFORK Vfork(): frame(threads::vfork), strict frame(thread::vfork_call);
             59 EXECVE Execve(filename: Path, argv: Address, envp: Address): program(processes::execve), strict same,
                 note "setuid" "unreadable" "32-bit";
             60 EXIT Exit(error_code: Int): program(threads::exit) -> exit, strict program(calls::exit);

@@ -157,7 +157,7 @@ const SIOCATMARK: u32 = 0x8905;
 /// `ioctl(fd, request, argument)`
 pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked: calls::Ioctl) -> Result<Outcome, Errno> {
     let request = asked.cmd.get() as u32;
-    if filter::makes_interfaces(request) {
+    if requests::makes_interfaces(request) {
         // What comes through the device would go through the host's stack.
         s.calls.unsupported(format!("ioctl {request:#x}"), Errno(libc::EPERM));
         return Err(Errno(libc::EPERM));
