@@ -339,7 +339,7 @@ fn several_next_hops_are_what_others_read_and_what_is_asked_is_told() {
     }
     let hops = [hop(16, 4, 2, 2, &attribute(5, &[10, 77, 0, 2])), hop(16, 0, 255, 0, &attribute(5, &[10, 0, 0, 3]))].concat();
     assert_eq!(refusal(&session(&[]).answers(&route_request(true, &hops), 1, true, &mut node)), (0, None));
-    let told = &node.told[0].2["nexthops"];
+    let told = &node.told.iter().find(|(_, procedure, _)| procedure == "route_add").unwrap().2["nexthops"];
     let wanted = json!([{"gateway": "10.77.0.2", "interface": 2, "weight": 3, "onlink": true}, {"gateway": "10.0.0.3", "weight": 256, "onlink": false}]);
     assert_eq!(*told, wanted);
 }
