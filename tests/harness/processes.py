@@ -88,9 +88,17 @@ class Process:
             time.sleep(0.01)
 
     def wait_for_line(self, text: str, timeout_s: float = 15) -> str:
-        """The first line of standard output that holds `text`."""
-        self.wait_for(lambda: text in self.stdout, f"printing '{text}'", timeout_s)
-        return next(line for line in self.stdout.splitlines() if text in line)
+        """The first line of standard output that holds `text`, when all of it is there: a program may write it in pieces."""
+        found: list[str] = []
+
+        def is_there() -> bool:
+            ended = not self.running
+            lines = self.stdout.splitlines(keepends=True)
+            found[:] = [line for line in lines if text in line and (line.endswith("\n") or ended)]
+            return bool(found)
+
+        self.wait_for(is_there, f"printing '{text}'", timeout_s)
+        return found[0].rstrip("\n")
 
     def kill_group(self, number: int) -> None:
         if self._group_is_gone:

@@ -90,6 +90,12 @@ class Environments(unittest.TestCase):
             with Environment() as env:
                 env.run("hang", ["sh", "-c", "echo last words; sleep 600"], timeout_s=0.3)
 
+    def test_a_line_is_waited_for_until_it_is_whole(self) -> None:
+        with Environment("test") as env:
+            pieces = env.start("pieces", ["sh", "-c", "printf 'first '; sleep 0.3; echo second; printf last"])
+            self.assertEqual(pieces.wait_for_line("first"), "first second")
+            self.assertEqual(pieces.wait_for_line("last"), "last")
+
     def test_a_status_is_a_failure(self) -> None:
         with self.assertRaisesRegex(Failure, "status 3"):
             with Environment() as env:
