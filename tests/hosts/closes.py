@@ -71,6 +71,17 @@ def by_shutdown(one):
     one.close()
 
 
+def elsewhere(kind, address):
+    """A socket with a port of its own: the kernel may choose the one that is free again, and a socket would answer itself."""
+    host = "::1" if ":" in address[0] else "127.0.0.1"
+    while True:
+        new = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM if kind.startswith("tcp") else socket.SOCK_DGRAM)
+        new.bind((host, 0))
+        if new.getsockname()[1] != address[1]:
+            return new
+        new.close()
+
+
 def bound(kind, address):
     """A new socket takes the port."""
     with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM if kind.startswith("tcp") else socket.SOCK_DGRAM) as new:
@@ -79,8 +90,7 @@ def bound(kind, address):
 
 def answered(kind, address):
     """A connection, or a datagram's error."""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM if kind.startswith("tcp") else socket.SOCK_DGRAM) as new:
+    with elsewhere(kind, address) as new:
         new.settimeout(2)
         if kind.startswith("tcp"):
             return said(lambda: new.connect(address)) or "connected"

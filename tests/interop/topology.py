@@ -148,7 +148,8 @@ class Topology:
         if (received["bytes"], received["sha256"]) != (sent["bytes"], sent["sha256"]):
             raise Failure(f"sent {sent}, received {received}")
         goodput = received["bytes"] * 8 / 1e6 / received["seconds"]
-        if goodput > RATE_MBIT:
+        # Who begins to read late, on a busy machine, has what came by then at once. Without shaping it is Gbit/s.
+        if goodput > 1.5 * RATE_MBIT:
             raise Failure(f"{goodput:.0f} Mbit/s through a bridge of {RATE_MBIT}: the bridge does not shape")
         return goodput
 
