@@ -14,26 +14,19 @@ fn as_user(test: &str) -> bool {
     if unsafe { libc::geteuid() } != 0 {
         return true;
     }
-    // The target directory need not be readable for others: run a copy.
+    // The target directory need not be readable for others: run a copy. Another process makes it: what this one has open for
+    // writing, the child of another test has open too until it executes, and it is ETXTBSY until then.
     let copy = std::env::temp_dir().join(format!("weft-unprivileged-{}-{test}", std::process::id()));
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    let run = || {
-        std::process::Command::new(&copy)
-            .args(["--exact", test, "--nocapture"])
-            .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
-            .env("HOME", "/")
-            .current_dir("/")
-            .uid(USER)
-            .gid(USER)
-            .output()
-    };
-    // A child that the other test forked while the copy was written has it open for writing until it executes: ETXTBSY until then.
-    let output = loop {
-        match run() {
-            Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => std::thread::yield_now(),
-            other => break other.unwrap(),
-        }
-    };
+    assert!(std::process::Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&copy).status().unwrap().success());
+    let output = std::process::Command::new(&copy)
+        .args(["--exact", test, "--nocapture"])
+        .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+        .env("HOME", "/")
+        .current_dir("/")
+        .uid(USER)
+        .gid(USER)
+        .output()
+        .unwrap();
     std::fs::remove_file(&copy).unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("1 passed"), "{text}");

@@ -358,21 +358,14 @@ fn as_user(test: &str) -> Option<String> {
     if std::fs::metadata("/proc/self").expect("/proc").uid() != 0 {
         return None;
     }
-    // The target folder need not be readable for others: run a copy.
+    // The target folder need not be readable for others: run a copy. Another process makes it: what this one has open for
+    // writing, the child of another test has open too until it executes, and it is ETXTBSY until then.
     let folder = Folder::new(test);
     let copy = folder.0.join("copy");
-    std::fs::copy(std::env::current_exe().expect("a path"), &copy).expect("a copy");
-    let run = || {
-        let mut command = std::process::Command::new(&copy);
-        command.args(["--exact", test, "--nocapture"]).env("PATH", "/usr/bin:/bin").current_dir("/").uid(NOBODY).gid(NOBODY).output()
-    };
-    // A child that another test forked while the copy was written has it open for writing until it executes: ETXTBSY until then.
-    let output = loop {
-        match run() {
-            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
-            other => break other.expect("the copy runs"),
-        }
-    };
+    assert!(std::process::Command::new("cp").arg(std::env::current_exe().expect("a path")).arg(&copy).status().expect("cp").success());
+    let mut command = std::process::Command::new(&copy);
+    command.args(["--exact", test, "--nocapture"]).env("PATH", "/usr/bin:/bin").current_dir("/").uid(NOBODY).gid(NOBODY);
+    let output = command.output().expect("the copy runs");
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}");
     let hash = text.lines().find_map(|line| line.split_once("hash ")).unwrap_or_else(|| panic!("{text}")).1;
@@ -420,12 +413,16 @@ fn a_folder_can_be_the_root() {
     let root = folder.0.clone();
     std::fs::create_dir_all(root.join("bin")).expect("a folder");
     std::fs::create_dir_all(root.join("etc")).expect("a folder");
-    std::fs::copy("/bin/dash", root.join("bin/sh")).expect("a shell");
+    // By other processes: see above, ETXTBSY.
+    let copy = |from: &str, to: &std::path::Path| {
+        assert!(std::process::Command::new("cp").args(["-L", from]).arg(to).status().expect("cp").success(), "{from}");
+    };
+    copy("/bin/dash", &root.join("bin/sh"));
     let libraries = std::process::Command::new("ldd").arg("/bin/dash").output().expect("ldd");
     for library in String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
         let to = root.join(&library[1..]);
         std::fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
-        std::fs::copy(library, to).expect("a library");
+        copy(library, &to);
     }
     let text_of = format!(
         "[nodes.a]\nroot = \"{}\"\n[nodes.b]\n[wires.w]\nbetween = [\"a\", \"b\"]\n\
