@@ -4,6 +4,7 @@
 use super::caller::Caller;
 use super::futexes::{Key, Kind, Waiter};
 use super::ids::ThreadId;
+use super::mapping;
 use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
 use super::state::{State, Wait};
@@ -200,29 +201,6 @@ impl Tree {
         if private {
             return Ok(own);
         }
-        Ok(shared_mapping(process.outer, address).unwrap_or(own))
+        Ok(mapping::shared(process.outer, address).map_or(own, |at| Key::Shared(at.device, at.inode, at.offset)))
     }
-}
-
-/// The file behind an address, if it is mapped shared: from /proc/PID/maps, for example
-/// `7f00aa000000-7f00aa001000 rw-s 00000000 00:01 2050 /dev/zero (deleted)`.
-fn shared_mapping(outer: u32, address: u64) -> Option<Key> {
-    let maps = std::fs::read_to_string(format!("/proc/{outer}/maps")).ok()?;
-    for line in maps.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let (range, rights) = (words.next()?, words.next()?);
-        let (start, end) = range.split_once('-')?;
-        let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-        if !(start..end).contains(&address) {
-            continue;
-        }
-        if !rights.ends_with('s') {
-            return None;
-        }
-        let offset = u64::from_str_radix(words.next()?, 16).ok()?;
-        let (major, minor) = words.next()?.split_once(':')?;
-        let device = u64::from_str_radix(major, 16).ok()? << 32 | u64::from_str_radix(minor, 16).ok()?;
-        return Some(Key::Shared(device, words.next()?.parse().ok()?, offset + address - start));
-    }
-    None
 }

@@ -37,6 +37,7 @@ mod ledger;
 mod limits;
 mod link;
 mod machine;
+mod mapping;
 mod mib;
 mod mirrors;
 mod netlink;
