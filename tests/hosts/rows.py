@@ -26,6 +26,8 @@ THREADS_TOLD = "fork met a limit of the host"
 # Each script with the hosts on which it runs, and as whom. executing.py becomes somebody else, which only root may; threads.py and crowds.py take
 # long.
 BOTH = (ROOT, USER)
+# Scripts that are handed over as text: a node has no file of theirs.
+AS_TEXT = ("disks.py",)
 SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "lacking.py": {NOTIFY: BOTH, STRICT: BOTH, NODE: BOTH},
     "executing.py": {NOTIFY: (ROOT,), STRICT: (ROOT,), NODE: BOTH},
@@ -34,6 +36,8 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "threads.py": {STRICT: (ROOT,), NODE: (ROOT,)},
     "crowds.py": {STRICT: (ROOT,)},
     "ordinary.py": {NOTIFY: BOTH, STRICT: (ROOT,), NODE: BOTH},
+    "later.py": {NOTIFY: BOTH, STRICT: (ROOT,), NODE: BOTH},
+    "disks.py": {NODE: BOTH},
 }
 
 
@@ -85,7 +89,8 @@ class Rows:
 
     def ask(self, script: str, host: str, who: str) -> dict[str, str]:
         may_tell = THREADS_TOLD if script == "threads.py" else ""
-        return answers(self.place.run(host, who, [*self.place.script(script), str(self.place.weft)], may_tell).text)
+        command = self.place.text(script, "saying") if script in AS_TEXT else [*self.place.script(script), str(self.place.weft)]
+        return answers(self.place.run(host, who, command, may_tell).text)
 
     def check(self, script: str, host: str, who: str) -> str:
         """Each line as Linux says it, or as its entry does."""
