@@ -42,7 +42,6 @@ FILES_OF_BOTH_SIDES = frozenset({"differences"})
 # Rows whose proofs show weft's side alone, and why.
 ONE_SIDE: dict[str, str] = {
     "late-descriptors": "about weft's own limit of descriptors",
-    "hosts-sockets": "about a socket of another network than the program's, which Linux does not tell apart",
     "not-looked-into": "about weft's right to look into a process",
     "resolv-conf": "about weft's own file",
     "no-new-privileges": "about what weft may do",
@@ -52,8 +51,6 @@ ONE_SIDE: dict[str, str] = {
     "made-unreadable": "about weft's right to look into a process",
     "no-boundary": "about what weft does not keep apart",
     "interrupted-calls": "refers to `short-calls`",
-    "published-client": "weft's own publishing",
-    "published-nobody": "weft's own publishing",
     "masqueraded": "weft's own masquerading",
     "linux-nodes": "about weft's own words",
     "disk": "Linux' side is a crash of the machine",
@@ -77,7 +74,11 @@ ONE_SIDE: dict[str, str] = {
 BEFORE = "docs/compatibility-before.md"
 SINCE = "c3a0e3123a53017a3fec9698b489f333f338cde4"
 # Rows that had no id then, and say something else now.
-NAMED = {"changing interfaces, routes, ARP by ioctl": "no-interface-ioctl"}
+NAMED = {
+    "changing interfaces, routes, ARP by ioctl": "no-interface-ioctl",
+    "on INET (and PACKET, …) sockets that the program got from outside, as a standard stream or over a unix socket: every call but plain reads and writes":
+        "hosts-sockets",
+}
 
 _CODE = re.compile(r"`([^`]+)`")
 _CELL = re.compile(r"(?<!\\)\|")
