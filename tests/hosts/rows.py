@@ -11,10 +11,9 @@ import functools
 import os
 import re
 import shutil
-import tomllib
 from typing import Callable
 
-from harness import paths
+from harness import differences, paths
 from harness.processes import Failure
 
 from . import outside
@@ -60,7 +59,7 @@ class Entry:
 def entries() -> list[Entry]:
     return [Entry(one["id"], tuple(one["hosts"]), *(re.compile(one[key]) for key in ("lines", "linux", "weft")), tuple(one.get("as", BOTH)),
                   one.get("may_be_equal", False))
-            for one in tomllib.loads(TABLE.read_text())["difference"]]
+            for one in differences.entries(TABLE)]
 
 
 def answers(text: str) -> dict[str, str]:
