@@ -20,6 +20,8 @@ from . import outside
 from .place import HERE, LINUX, NODE, NOTIFY, ROOT, STRICT, USER, Place
 
 TABLE = HERE / "rows.toml"
+# What is not usual, for what it starts.
+SHELL = ("nice", "-n", "5", "sh", "-c", "umask 077; ulimit -S -s 4096; ulimit -S -c 1000; trap '' USR1; exec \"$@\"", "sh")
 # What a node says of a program that wants more threads than there can be.
 THREADS_TOLD = "fork met a limit of the host"
 # Each script with the hosts on which it runs, and as whom. executing.py becomes somebody else, which only root may; threads.py and crowds.py take
@@ -37,6 +39,8 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "ordinary.py": {NOTIFY: BOTH, STRICT: (ROOT,), NODE: BOTH},
     "later.py": {NOTIFY: BOTH, STRICT: (ROOT,), NODE: BOTH},
     "disks.py": {NODE: BOTH},
+    "machine.py": {NODE: BOTH},
+    "started.py": {NODE: BOTH},
 }
 
 
@@ -89,7 +93,8 @@ class Rows:
     def ask(self, script: str, host: str, who: str) -> dict[str, str]:
         may_tell = THREADS_TOLD if script == "threads.py" else ""
         command = self.place.text(script, "saying") if script in AS_TEXT else [*self.place.script(script), str(self.place.weft)]
-        return answers(self.place.run(host, who, command, may_tell).text)
+        before = SHELL if script == "started.py" else ()
+        return answers(self.place.run(host, who, command, may_tell, before).text)
 
     def check(self, script: str, host: str, who: str) -> str:
         """Each line as Linux says it, or as its entry does."""
