@@ -20,6 +20,8 @@ PORT, PUBLISHED = 5300, 5301
 # A watchdog: weft forgets a sender after 60 s.
 FORGOTTEN_SECONDS_MAX = 400
 GIVEN = ("write and read", "getsockname", "setsockopt", "sendmsg", "connect")
+# And of a stack of its own.
+OWN_RESOLVER = "192.0.2.54"
 # The name servers of a host, and what its programs have of them on a stack with --nat: without those on the host's loopback, or the stack's gateway.
 RESOLVERS = {
     "nameserver 127.0.0.53\nnameserver 192.0.2.53\nnameserver ::1\nnameserver 2001:db8::53\n": "nameserver 192.0.2.53\nnameserver 2001:db8::53\n",
@@ -29,16 +31,19 @@ RESOLVERS = {
 
 
 def resolv_conf(place: Place) -> str:
-    """What a program reads in /etc/resolv.conf, beside what the host has there."""
+    """What a program reads in /etc/resolv.conf, beside what the host has there: without --nat it is the stack's own (`resolv-conf`)."""
     host, beyond = place.env.namespace("host"), place.env.namespace("beyond")
     veth((host, "near"), (beyond, "far"))
     host.ip("address", "add", "10.8.0.2/24", "dev", "near")
+    own = place.env.folder / "resolver.toml"
+    own.write_text(f'{STACK}nameservers = ["{OWN_RESOLVER}"]\n')
     for number, (there, wanted) in enumerate(RESOLVERS.items()):
         file = place.env.folder / f"resolv-{number}"
         file.write_text(there)
         inside = [*host.prefix, paths.tool("unshare"), "--mount", "--propagation", "private", "sh", "-ec",
                   'mount --bind "$1" /etc/resolv.conf; shift; exec "$@"', "sh", str(file)]
-        for what, words, expected in (("Linux", [], there), ("weft", [place.weft, "run", "--nat", "--"], wanted)):
+        alone = [place.weft, "run", "--stack", str(own), "--"]
+        for what, words, expected in (("Linux", [], there), ("weft", [place.weft, "run", "--nat", "--"], wanted), ("a stack", alone, f"nameserver {OWN_RESOLVER}\n")):
             found = place.env.run(f"resolv-{what}", [*map(str, inside), *map(str, words), "cat", "/etc/resolv.conf"], timeout_s=60)
             if found != expected:
                 raise Failure(f"{what}: of {there!r} a program sees {found!r} instead of {expected!r}")

@@ -41,6 +41,7 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "disks.py": {NODE: BOTH},
     "machine.py": {NODE: BOTH},
     "started.py": {NODE: BOTH},
+    "around.py": {NOTIFY: BOTH},
 }
 
 
@@ -88,6 +89,8 @@ class Rows:
         place.script("streaming.py")
         unreadable = shutil.copyfile(paths.tool("true"), place.programs / "unreadable")
         unreadable.chmod(0o711)
+        shutil.copyfile(paths.tool("id"), set_user_id := place.programs / "set-user-id")
+        set_user_id.chmod(0o4755)
         self.linux = functools.cache(lambda script: self.ask(script, LINUX, ROOT))
 
     def ask(self, script: str, host: str, who: str) -> dict[str, str]:

@@ -43,10 +43,6 @@ FILES_OF_BOTH_SIDES = frozenset({"differences"})
 ONE_SIDE: dict[str, str] = {
     "late-descriptors": "about weft's own limit of descriptors",
     "not-looked-into": "about weft's right to look into a process",
-    "resolv-conf": "about weft's own file",
-    "no-new-privileges": "about what weft may do",
-    "hosts-settings": "weft keeps the host's kernel from being changed",
-    "weft-control": "a variable of weft's own",
     "weft-in-weft": "about weft itself",
     "made-unreadable": "about weft's right to look into a process",
     "no-boundary": "about what weft does not keep apart",
