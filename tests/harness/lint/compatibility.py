@@ -37,7 +37,8 @@ TWINS = "twins"
 WITHOUT: frozenset[str] = frozenset()
 # What runs one body natively and on weft, and compares: whole targets, rows of others by how they begin, and files of Rust tests.
 BOTH_SIDES = frozenset({"test-rows", "test-waits", "test-options", "test-descriptors", "test-iproute2", "test-tcp-scripts"})
-ROWS_OF_BOTH_SIDES = {"test-determinism": ("as natively/", "answers/"), "test-faults": ("late pages/", "stack lost/")}
+ROWS_OF_BOTH_SIDES = {
+    "test-determinism": ("as natively/", "answers/"), "test-faults": ("late pages/", "stack lost/"), "test-valgrind": ("sanitizer/leaks",)}
 FILES_OF_BOTH_SIDES = frozenset({"differences"})
 # Rows whose proofs show weft's side alone, and why.
 ONE_SIDE: dict[str, str] = {
@@ -51,7 +52,6 @@ ONE_SIDE: dict[str, str] = {
     "disk": "Linux' side is a crash of the machine",
     "pipes": "Linux' side is what a machine's other users do",
     "mounts": "about weft's own setting",
-    "leaks": "two programs of others compare: the sanitizer's test fails on weft alone",
     "stuck": "Linux' side is a wait without an end",
     "host-limits": "Linux' side is what a machine's other users do",
     "host-descriptors": "about weft's own limit of descriptors",
