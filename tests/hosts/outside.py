@@ -19,6 +19,7 @@ from .place import HERE, LINUX, NOTIFY, STACK, STRICT, Place
 PORT, PUBLISHED = 5300, 5301
 # A watchdog: weft forgets a sender after 60 s.
 FORGOTTEN_SECONDS_MAX = 400
+LIMITED = {LINUX: "all", NOTIFY: "some"}
 GIVEN = ("write and read", "getsockname", "setsockopt", "sendmsg", "connect")
 # And of a stack of its own.
 OWN_RESOLVER = "192.0.2.54"
@@ -139,10 +140,22 @@ def published(place: Place) -> str:
     return "a server sees the client's address, and a client that nobody is there, natively alone"
 
 
+def limited(place: Place) -> str:
+    """`late-descriptors`: sockets that are closed and opened again where all descriptors were taken, the program's or weft's."""
+    program = place.script("limited.py")
+    weft = [str(place.weft), "run", "--stack", str(place.env.folder / "inline.toml"), "--"]
+    said = {what: place.env.run(f"limited-{what}", [paths.tool("prlimit"), "--nofile=64:64", *words, *program], timeout_s=60).strip()
+            for what, words in ((LINUX, []), (NOTIFY, weft))}
+    if said != LIMITED:
+        raise Failure(f"of the sockets that were closed are there again: {said} instead of {LIMITED}")
+    return f"{said}"
+
+
 def rows(place: Place) -> dict[str, Callable[[], str]]:
     return {
         "outside/resolv.conf under --nat": lambda: resolv_conf(place),
         "outside/a sender that is silent": lambda: silent(place),
+        "outside/at the limit of descriptors": lambda: limited(place),
         "outside/published ports": lambda: published(place),
         "outside/a given socket over IPv4": lambda: given(place, socket.AF_INET, "127.0.0.1"),
         "outside/a given socket over IPv6": lambda: given(place, socket.AF_INET6, "::1"),

@@ -42,7 +42,6 @@ ROWS_OF_BOTH_SIDES = {
 FILES_OF_BOTH_SIDES = frozenset({"differences"})
 # Rows whose proofs show weft's side alone, and why.
 ONE_SIDE: dict[str, str] = {
-    "late-descriptors": "about weft's own limit of descriptors",
     "not-looked-into": "about weft's right to look into a process",
     "weft-in-weft": "about weft itself",
     "made-unreadable": "about weft's right to look into a process",
