@@ -12,7 +12,6 @@ import concurrent.futures
 import os
 import re
 import sys
-import time
 from collections import Counter
 
 from harness import paths, results
@@ -112,17 +111,7 @@ def main() -> int:
     recorder = results.Recorder()
 
     def row(name: str, body) -> bool:
-        started = time.monotonic()
-        try:
-            outcome, said = results.PASSED, body()
-        except Failure as failure:
-            outcome, said = results.FAILED, str(failure)
-        except paths.MissingTool as missing:
-            outcome, said = results.SKIPPED, str(missing)
-        if outcome == results.PASSED:
-            print(f"    {name}: {said}", flush=True)
-        recorder.add(results.Row(name, outcome, time.monotonic() - started, "" if outcome == results.PASSED else said))
-        return outcome == results.PASSED
+        return recorder.add_said(results.judged(name, body))
 
     with Environment("foreign") as env, Hosts(env) as hosts, concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         table, done = differences.load(), []

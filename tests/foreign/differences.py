@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from pathlib import Path
 
-from harness import paths
-from harness.processes import Failure
+from harness import differences as tables
 
 from .suite import PASSED, SKIPPED
 
 TABLE = Path(__file__).with_name("differences.toml")
-ROWS = paths.ROOT / "docs" / "compatibility.md"
 Verdicts = dict[str, str]
 
 
@@ -33,14 +30,10 @@ class Difference:
 
 
 def load() -> list[Difference]:
-    table = [
+    return [
         Difference(entry["id"], entry["suite"], tuple(entry["hosts"]), re.compile(entry["tests"]), entry["reason"], entry.get("by_chance", False))
-        for entry in tomllib.loads(TABLE.read_text())["difference"]
+        for entry in tables.entries(TABLE)
     ]
-    told = set(re.findall(r"^(?:\| |- )`([\w-]+)`(?: \||:)", ROWS.read_text(), re.M))
-    if unknown := sorted({one.id for one in table} - told):
-        raise Failure(f"docs/compatibility.md has no rows {', '.join(unknown)}")
-    return table
 
 
 def lost(native: Verdicts, here: Verdicts) -> dict[str, tuple[str, str]]:

@@ -10,8 +10,12 @@ import dataclasses
 import json
 import os
 import threading
+import time
 from pathlib import Path
-from typing import Iterable
+from typing import Callable, Iterable
+
+from . import paths
+from .processes import Failure
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
@@ -24,6 +28,18 @@ class Row:
     outcome: str
     seconds: float = 0.0
     reason: str = ""
+
+
+def judged(name: str, body: Callable[[], str], failures: tuple[type[Exception], ...] = (Failure,)) -> Row:
+    """Runs a body: what it says, why it failed (one of `failures`), or which tool is missing."""
+    started = time.monotonic()
+    try:
+        outcome, reason = PASSED, body()
+    except failures as failure:
+        outcome, reason = FAILED, str(failure)
+    except paths.MissingTool as missing:
+        outcome, reason = SKIPPED, str(missing)
+    return Row(name, outcome, time.monotonic() - started, reason)
 
 
 class Recorder:
@@ -48,6 +64,14 @@ class Recorder:
                     file.write(json.dumps(dataclasses.asdict(row)) + "\n")
             if not self._quiet or row.outcome == FAILED:
                 print(_line(row), flush=True)
+
+    def add_said(self, row: Row) -> bool:
+        """The same, and before it, on a line of its own, what a row that has passed said. Has it passed?"""
+        passed = row.outcome == PASSED
+        if passed:
+            print(f"    {row.name}: {row.reason}", flush=True)
+        self.add(dataclasses.replace(row, reason="" if passed else row.reason))
+        return passed
 
     def count(self, outcome: str) -> int:
         return sum(row.outcome == outcome for row in self.rows)

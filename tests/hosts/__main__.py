@@ -8,11 +8,9 @@ Words select rows. Short form: few seeds. FULL=1: many.
 from __future__ import annotations
 
 import sys
-import time
 
 from harness import paths, results
 from harness.environment import Environment, run_main
-from harness.processes import Failure
 
 from . import descriptors, options, rows, waits
 from .place import Place
@@ -27,16 +25,7 @@ def main() -> int:
         for name, body in TARGETS[target](Place(env)).items():
             if words and not any(word in name for word in words):
                 continue
-            started = time.monotonic()
-            try:
-                outcome, said = results.PASSED, body()
-            except Failure as failure:
-                outcome, said = results.FAILED, str(failure)
-            except paths.MissingTool as missing:
-                outcome, said = results.SKIPPED, str(missing)
-            if outcome == results.PASSED:
-                print(f"    {name}: {said}", flush=True)
-            recorder.add(results.Row(name, outcome, time.monotonic() - started, "" if outcome == results.PASSED else said))
+            recorder.add_said(results.judged(name, body))
     return recorder.finish()
 
 

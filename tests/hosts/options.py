@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 
-from harness import paths, same_host
+from harness import differences as tables
+from harness import same_host
 from harness.processes import Failure
 
 from .place import HERE, LINUX, ROOT, WEFT, WHO, Place
@@ -44,7 +44,6 @@ SCRIPTS = (
     "clones.py",
 )
 TABLE = HERE / "options.toml"
-PAGE = paths.ROOT / "docs" / "compatibility.md"
 SHOWN = 20
 
 
@@ -65,14 +64,10 @@ class Difference:
 
 
 def differences() -> list[Difference]:
-    table = [
+    return [
         Difference(entry["id"], entry["script"], tuple(entry["hosts"]), re.compile(entry["linux"]), entry["weft"])
-        for entry in tomllib.loads(TABLE.read_text())["difference"]
+        for entry in tables.entries(TABLE)
     ]
-    told = set(re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text(), re.M))
-    if unknown := sorted({one.id for one in table} - told):
-        raise Failure(f"docs/compatibility.md has no rows {', '.join(unknown)}")
-    return table
 
 
 def replaced(linux: list[str], table: list[Difference]) -> list[str]:

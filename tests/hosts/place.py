@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness import paths, same_host, user
@@ -61,6 +62,11 @@ class Place:
         """The command of a Python file of this folder."""
         return [paths.PYTHON, str(shutil.copy2(HERE / source, self.programs / source))]
 
+    def text(self, source: str, module: str) -> list[str]:
+        """The command of a Python file of this folder that imports one other, without either as a file."""
+        run = "import sys, types; one = sys.modules[sys.argv[1]] = types.ModuleType(sys.argv[1]); exec(sys.argv[2], vars(one)); exec(sys.argv[3])"
+        return [paths.PYTHON, "-c", run, module, (HERE / f"{module}.py").read_text(), (HERE / source).read_text()]
+
     def start(self, host: str, who: str, command: list[str], tag: str = "") -> Process:
         """Starts it on Linux or on a stack in real time."""
         as_user = who == USER
@@ -72,11 +78,12 @@ class Place:
             words += [self.weft, "run", *(["--strict"] if host == STRICT else []), "--stack", str(self.env.folder / f"{engine_of(host, who)}.toml"), "--"]
         return self.env.start(f"{host}-{who}{tag}", [*words, *command], XDG_RUNTIME_DIR=str(self._home()))
 
-    def run(self, host: str, who: str, command: list[str], may_tell: str = "") -> Said:
-        """Runs it to its end; a status other than 0 is a Failure. A node may say that it is not reproducible if that is in what it says."""
+    def run(self, host: str, who: str, command: list[str], may_tell: str = "", before: Sequence[str] = ()) -> Said:
+        """Runs it to its end; a status other than 0 is a Failure. A node may say that it is not reproducible if that is in what it says. `before`: what
+        starts the program, or where that is in a node, weft."""
         if host == NODE:
-            return self._in_a_node(who, command, may_tell)
-        process = self.start(host, who, command)
+            return self._in_a_node(who, command, may_tell, before)
+        process = self.start(host, who, [*before, *command])
         if status := process.wait(SECONDS_MAX):
             raise Failure(f"{host}, {who}: exit status {status}: {process.stdout[-1500:]}{process.stderr[-1500:]}")
         return Said(process.stdout)
@@ -89,13 +96,13 @@ class Place:
         home.chmod(0o777)
         return home
 
-    def _in_a_node(self, who: str, command: list[str], may_tell: str) -> Said:
+    def _in_a_node(self, who: str, command: list[str], may_tell: str, before: Sequence[str]) -> Said:
         """As a user on two threads, so that both come to one hash only where neither matters."""
         out = self._home()
         # Beside the program: other folders below /tmp are not the node's.
         file = self.env.folder / f"{out.name}.toml"
         file.write_text(shared.keys(duration="7200s") + shared.section("nodes.a") + shared.program("body", "a", *command))
-        words = [self.weft, "sim", str(file), "--json", "--out", str(out / "results")]
+        words = [*before, self.weft, "sim", str(file), "--json", "--out", str(out / "results")]
         if who == USER:
             words = [*(user.words() if os.geteuid() == 0 else []), *words, "--threads", "2"]
         process = self.env.start(f"node-{who}", words)

@@ -11,21 +11,24 @@ import functools
 import os
 import re
 import shutil
-import tomllib
 from typing import Callable
 
-from harness import paths
+from harness import differences, paths
 from harness.processes import Failure
 
 from . import outside
 from .place import HERE, LINUX, NODE, NOTIFY, ROOT, STRICT, USER, Place
 
 TABLE = HERE / "rows.toml"
+# What is not usual, for what it starts.
+SHELL = ("nice", "-n", "5", "sh", "-c", "umask 077; ulimit -S -s 4096; ulimit -S -c 1000; trap '' USR1; exec \"$@\"", "sh")
 # What a node says of a program that wants more threads than there can be.
 THREADS_TOLD = "fork met a limit of the host"
 # Each script with the hosts on which it runs, and as whom. executing.py becomes somebody else, which only root may; threads.py and crowds.py take
 # long.
 BOTH = (ROOT, USER)
+# Scripts that are handed over as text: a node has no file of theirs.
+AS_TEXT = ("disks.py",)
 SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "lacking.py": {NOTIFY: BOTH, STRICT: BOTH, NODE: BOTH},
     "executing.py": {NOTIFY: (ROOT,), STRICT: (ROOT,), NODE: BOTH},
@@ -34,6 +37,11 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
     "threads.py": {STRICT: (ROOT,), NODE: (ROOT,)},
     "crowds.py": {STRICT: (ROOT,)},
     "ordinary.py": {NOTIFY: BOTH, STRICT: (ROOT,), NODE: BOTH},
+    "later.py": {NOTIFY: BOTH, STRICT: (ROOT,), NODE: BOTH},
+    "disks.py": {NODE: BOTH},
+    "machine.py": {NODE: BOTH},
+    "started.py": {NODE: BOTH},
+    "around.py": {NOTIFY: BOTH},
 }
 
 
@@ -56,7 +64,7 @@ class Entry:
 def entries() -> list[Entry]:
     return [Entry(one["id"], tuple(one["hosts"]), *(re.compile(one[key]) for key in ("lines", "linux", "weft")), tuple(one.get("as", BOTH)),
                   one.get("may_be_equal", False))
-            for one in tomllib.loads(TABLE.read_text())["difference"]]
+            for one in differences.entries(TABLE)]
 
 
 def answers(text: str) -> dict[str, str]:
@@ -81,11 +89,15 @@ class Rows:
         place.script("streaming.py")
         unreadable = shutil.copyfile(paths.tool("true"), place.programs / "unreadable")
         unreadable.chmod(0o711)
+        shutil.copyfile(paths.tool("id"), set_user_id := place.programs / "set-user-id")
+        set_user_id.chmod(0o4755)
         self.linux = functools.cache(lambda script: self.ask(script, LINUX, ROOT))
 
     def ask(self, script: str, host: str, who: str) -> dict[str, str]:
         may_tell = THREADS_TOLD if script == "threads.py" else ""
-        return answers(self.place.run(host, who, [*self.place.script(script), str(self.place.weft)], may_tell).text)
+        command = self.place.text(script, "saying") if script in AS_TEXT else [*self.place.script(script), str(self.place.weft)]
+        before = SHELL if script == "started.py" else ()
+        return answers(self.place.run(host, who, command, may_tell, before).text)
 
     def check(self, script: str, host: str, who: str) -> str:
         """Each line as Linux says it, or as its entry does."""

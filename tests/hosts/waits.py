@@ -10,8 +10,8 @@ import contextlib
 import dataclasses
 import os
 import re
-import tomllib
 
+from harness import differences as tables
 from harness import paths
 from harness.busy import busy_loops
 from harness.lint.pages import wrap
@@ -52,7 +52,7 @@ class Difference:
 def differences() -> list[Difference]:
     return [Difference(entry["id"], tuple(entry["hosts"]), *(re.compile(entry[key]) for key in ("cells", "linux", "weft")),
                        entry.get("by_chance", False))
-            for entry in tomllib.loads(TABLE.read_text())["difference"]]
+            for entry in tables.entries(TABLE)]
 
 
 def parse(text: str) -> Cells:

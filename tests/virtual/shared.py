@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -130,17 +129,10 @@ def run_rows(bodies: Mapping[str, Callable[[Path], str]], directory: str | None 
     for name, body in bodies.items():
         if wanted and not any(word in name for word in wanted):
             continue
-        started = time.monotonic()
 
         def in_a_folder(body: Callable[[Path], str] = body) -> str:
             with tempfile.TemporaryDirectory(prefix="weft-virtual-", dir=directory) as folder:
                 return body(Path(folder))
 
-        try:
-            outcome, reason = results.PASSED, same_host.ask(in_a_folder)
-        except paths.MissingTool as missing:
-            outcome, reason = results.SKIPPED, str(missing)
-        except (Failure, subprocess.TimeoutExpired) as failure:
-            outcome, reason = results.FAILED, str(failure)
-        recorder.add(results.Row(name, outcome, time.monotonic() - started, reason))
+        recorder.add(results.judged(name, lambda: same_host.ask(in_a_folder), (Failure, subprocess.TimeoutExpired)))
     return recorder.finish()

@@ -9,6 +9,9 @@ The last cell of a row, "asserted by", has proofs in code, and words beside them
 Only what `make test` runs counts: no test that is ignored by default, no target that is not in_ci. Rows of the table of iproute2 are scripts of
 tests/iproute2, which fail when they do not differ. Items of the list "Around the program" are rows, too: an id, and "Proof:" at their end.
 
+One of the proofs asks both sides, Linux and weft, by one body: the twins, a target of BOTH_SIDES, or a part of one. Rows of ONE_SIDE have none, and a
+reason each; none may stand there that has a proof of both sides, or is gone.
+
 docs/compatibility-before.md says what became of the rows that there were before the rule, and why: none may be lost without a word.
 """
 
@@ -18,7 +21,7 @@ import dataclasses
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from .. import paths
@@ -32,11 +35,37 @@ LIST = "Around the program"
 TWINS = "twins"
 # Rows that have no proof yet. None may be added, and one that has a proof may not stay.
 WITHOUT: frozenset[str] = frozenset()
+# What runs one body natively and on weft, and compares: whole targets, rows of others by how they begin, and files of Rust tests.
+BOTH_SIDES = frozenset({"test-rows", "test-waits", "test-options", "test-descriptors", "test-iproute2", "test-tcp-scripts"})
+ROWS_OF_BOTH_SIDES = {
+    "test-determinism": ("as natively/", "answers/"), "test-faults": ("late pages/", "stack lost/"), "test-valgrind": ("sanitizer/leaks",)}
+FILES_OF_BOTH_SIDES = frozenset({"differences"})
+# Rows whose proofs show weft's side alone, and why.
+ONE_SIDE: dict[str, str] = {
+    "not-looked-into": "about weft's right to look into a process",
+    "weft-in-weft": "about weft itself",
+    "made-unreadable": "about weft's right to look into a process",
+    "no-boundary": "about what weft does not keep apart",
+    "masqueraded": "weft's own masquerading",
+    "linux-nodes": "about weft's own words",
+    "disk": "Linux' side is a crash of the machine",
+    "pipes": "Linux' side is what a machine's other users do",
+    "mounts": "about weft's own setting",
+    "stuck": "Linux' side is a wait without an end",
+    "host-limits": "Linux' side is what a machine's other users do",
+    "host-descriptors": "about weft's own limit of descriptors",
+    "exec": "about weft's own command",
+    "own-blocks": "about weft's own blocks",
+}
 # What became of the rows of that commit, the last one without the rule.
 BEFORE = "docs/compatibility-before.md"
 SINCE = "c3a0e3123a53017a3fec9698b489f333f338cde4"
 # Rows that had no id then, and say something else now.
-NAMED = {"changing interfaces, routes, ARP by ioctl": "no-interface-ioctl"}
+NAMED = {
+    "changing interfaces, routes, ARP by ioctl": "no-interface-ioctl",
+    "on INET (and PACKET, …) sockets that the program got from outside, as a standard stream or over a unix socket: every call but plain reads and writes":
+        "hosts-sockets",
+}
 
 _CODE = re.compile(r"`([^`]+)`")
 _CELL = re.compile(r"(?<!\\)\|")
@@ -130,6 +159,17 @@ class Proofs:
             findings.append("no proof")
         return findings
 
+    def both_sides(self, row: Row) -> bool:
+        """Does one of them ask Linux and weft by one body?"""
+        return row.proofs.startswith(TWINS) or any(map(self._both_sides, _CODE.findall(row.proofs)))
+
+    def _both_sides(self, proof: str) -> bool:
+        if made := _MAKE.fullmatch(proof):
+            target, name = made.group(1), made.group(2) or ""
+            return target in BOTH_SIDES or name.startswith(ROWS_OF_BOTH_SIDES.get(target, ()) or "\0")
+        test = _TEST.fullmatch(proof)
+        return bool(test) and not FILES_OF_BOTH_SIDES.isdisjoint(test.group(1).split("::"))
+
     def _wrong(self, id: str, proof: str) -> str:
         if made := _MAKE.fullmatch(proof):
             return self._target(id, *made.groups())
@@ -162,12 +202,12 @@ class Proofs:
         return "\n".join(file.read_text(errors="replace") for file in sorted(folder.glob(pattern)) if file.is_file())
 
 
-def check(root: Path = paths.ROOT, without: frozenset[str] = WITHOUT) -> list[str]:
-    """Findings about the page's rows and their proofs."""
+def check(root: Path = paths.ROOT, without: frozenset[str] = WITHOUT, one_side: Collection[str] | None = ONE_SIDE) -> list[str]:
+    """Findings about the page's rows and their proofs. `one_side`: None looks at that in no row."""
     all_rows, findings = rows((root / DOCUMENT).read_text())
     proofs = Proofs(root)
     seen: set[tuple[str, bool]] = set()
-    open_ids = set()
+    open_ids, of_one_side = set(), set()
     for row in all_rows:
         place = f"{DOCUMENT}:{row.line}: {row.id or row.said[0][:40]}"
         # Scripts of iproute2 have names of their own.
@@ -182,6 +222,11 @@ def check(root: Path = paths.ROOT, without: frozenset[str] = WITHOUT) -> list[st
             open_ids.add(row.id)
         else:
             findings += [f"{place}: {finding}" for finding in wrong]
+            if one_side is not None and not wrong and not proofs.both_sides(row):
+                of_one_side.add(row.id)
+                if row.id not in one_side:
+                    findings.append(f"{place}: its proofs show weft's side alone; one body asks Linux, too, or ONE_SIDE says why not")
+    findings += [f"{DOCUMENT}: {id} has a proof of both sides, or is gone: take it out of ONE_SIDE" for id in sorted(set(one_side or ()) - of_one_side)]
     return findings + [f"{DOCUMENT}: {id} has a proof, or is gone: take it out of the list of rows without" for id in sorted(without - open_ids)]
 
 

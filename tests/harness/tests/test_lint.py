@@ -163,9 +163,9 @@ class Compatibility(InFolder):
         self.write("crates/a/tests/reads.rs", self.TESTS)
         self.write("crates/b/src/deep.rs", "mod tests {\n    #[test]\n    fn errors_of_reads() {}\n}\n")
 
-    def found(self, row: str, head: str = HEAD, **more: frozenset[str]) -> list[str]:
+    def found(self, row: str, head: str = HEAD, one_side: frozenset[str] | None = None, **more: frozenset[str]) -> list[str]:
         self.write(compatibility.DOCUMENT, f"{head}{row}\n")
-        return compatibility.check(self.folder, **more)
+        return compatibility.check(self.folder, one_side=one_side, **more)
 
     def proof(self, text: str, id: str = "x") -> list[str]:
         return self.found(f"| `{id}` | a | b | c | {text} |")
@@ -217,6 +217,20 @@ class Compatibility(InFolder):
         self.assertEqual(self.found("| `x` | a | b | c | – |", without=without), [])
         self.assertIn("take it out", self.found("| `x` | a | b | c | `a::errors_of_reads` |", without=without)[0])
         self.assertIn("take it out", self.found("", without=without)[0])
+
+    def test_a_proof_of_one_side_alone_is_found(self) -> None:
+        self.write("crates/a/tests/differences.rs", "#[test]\nfn both_hosts() {}\n")
+        alone, nobody = ("`a::errors_of_reads`", "`make test-hosts`", "`make test-faults: ip-addr`"), frozenset[str]()
+        for text in alone:
+            row = f"| `in-table` | a | b | c | {text} |"
+            self.assertIn("weft's side alone", "\n".join(self.found(row, one_side=nobody)), text)
+            self.assertEqual(self.found(row, one_side=frozenset(["in-table"])), [], text)
+        for text in ("twins", "`differences::both_hosts`", "`make test-faults: stack lost/…`", "`make test-iproute2: link-add`",
+                     "`a::errors_of_reads`, `differences::both_hosts`"):
+            row = f"| `by-twins` | a | b | c | {text} |"
+            self.assertEqual(self.found(row, one_side=nobody), [], text)
+            self.assertIn("take it out of ONE_SIDE", self.found(row, one_side=frozenset(["by-twins"]))[0], text)
+        self.assertIn("take it out of ONE_SIDE", self.found("", one_side=frozenset(["gone"]))[0])
 
     def test_what_became_of_the_rows_of_before(self) -> None:
         self.git("init", "--quiet")

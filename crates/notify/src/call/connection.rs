@@ -164,18 +164,21 @@ pub(crate) fn hand_over(
 
 /// Makes a stand-in for an accepted connection and gives it to the program, in one step with the answer.
 fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: SocketId, flags: i32) -> Result<Outcome, Errno> {
-    let made = sys::unix_pair(libc::SOCK_STREAM).and_then(|(theirs, ours)| {
-        let key = s.add_stand_in(theirs.as_fd(), Some(ours), Body::Stream(Stream { socket: child, phase: Phase::Connected }), turn)?;
-        let timed = asks_for_times(child, turn.stack);
-        if let Some(one) = s.stand_ins.get_mut(key) {
-            one.timed = timed;
-        }
-        Ok((theirs, key))
+    let made = s.with_descriptors(turn, |s, turn| {
+        let pair = sys::unix_pair(libc::SOCK_STREAM).and_then(|(theirs, ours)| {
+            let key = s.add_stand_in(theirs.as_fd(), Some(ours), Body::Stream(Stream { socket: child, phase: Phase::Connected }), turn)?;
+            let timed = asks_for_times(child, turn.stack);
+            if let Some(one) = s.stand_ins.get_mut(key) {
+                one.timed = timed;
+            }
+            Ok((theirs, key))
+        });
+        pair.map_err(|errno| {
+            s.calls.out_of_descriptors += 1;
+            if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno }
+        })
     });
-    let (theirs, key) = made.map_err(|errno| {
-        s.calls.out_of_descriptors += 1;
-        if errno.0 == libc::EMFILE { Errno(libc::ENFILE) } else { errno }
-    })?;
+    let (theirs, key) = made?;
     let handed = give(s, call, key, theirs.as_fd(), flags);
     drop(theirs);
     match handed {

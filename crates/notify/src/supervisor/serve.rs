@@ -61,7 +61,7 @@ impl Supervisor {
 
     /// Asks the call's handler, and tries those first that wait at what it has changed.
     fn answer(&mut self, call: &Call, turn: &mut Turn<'_>) -> Result<Outcome, Errno> {
-        let outcome = call::answer(self, turn, call);
+        let outcome = self.with_descriptors(turn, |s, turn| call::answer(s, turn, call));
         self.retry_changed(turn);
         outcome
     }

@@ -273,6 +273,22 @@ impl Supervisor {
         self.look_for_closed(turn);
     }
 
+    /// Does what takes descriptors of this process. Linux frees one within close(2); here those of sockets that the program has closed are freed beside it,
+    /// so where none is left (ENFILE) they are looked for, and it is done again. It has no effect where it fails so.
+    pub(crate) fn with_descriptors<T>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut make: impl FnMut(&mut Supervisor, &mut Turn<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match make(self, turn) {
+            Err(Errno(libc::ENFILE)) => {
+                self.let_go_of_closed(usize::MAX, turn);
+                make(self, turn)
+            }
+            made => made,
+        }
+    }
+
     /// Linux ends a listener within close(2), and whoever connects from then on is refused. Here nobody tells of it: a listener with this port is looked
     /// for in the program that used it last.
     pub(crate) fn look_before_connecting(&mut self, address: &[u8], turn: &mut Turn<'_>) {
