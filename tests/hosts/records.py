@@ -8,6 +8,7 @@ import struct
 SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMPING, SO_ZEROCOPY = 29, 35, 37, 60
 NEW = {SO_TIMESTAMP: 63, SO_TIMESTAMPNS: 64, SO_TIMESTAMPING: 65}
 MSG_ZEROCOPY, MSG_EOR = 0x4000000, 0x80
+TCP_INQ = 36
 (
     TX_HARDWARE,
     TX_SOFTWARE,
@@ -266,6 +267,26 @@ def ends(family, host, kind):
     a.close(), b.close()
 
 
+def inherited(family, host, kind):
+    """A connection tells what its listener did when the connection began, whatever became of that before accept(2)."""
+    for level, number, name in ((socket.IPPROTO_TCP, TCP_INQ, "TCP_INQ"), (socket.SOL_SOCKET, SO_TIMESTAMP, "SO_TIMESTAMP")):
+        for before, after in ((1, 1), (1, 0), (0, 1), (0, 0)):
+            listener = socket.create_server((host, 0), family=family)
+            listener.setsockopt(level, number, before)
+            a = socket.create_connection(listener.getsockname()[:2])
+            select.select([listener], [], [])
+            listener.setsockopt(level, number, after)
+            b, _ = listener.accept()
+            a.send(b"inherited")
+            select.select([b], [], [])
+            # What is left to read is known when all of it has come.
+            b.recv(9, socket.MSG_PEEK | socket.MSG_WAITALL)
+            data, control, _, _ = b.recvmsg(4, 200)
+            told = [(at, kind, value.hex() if kind == TCP_INQ else len(value)) for at, kind, value in control]
+            print(kind, "inherited", name, before, after, b.getsockopt(level, number), data, told)
+            listener.close(), a.close(), b.close()
+
+
 # As long as somebody on the host wants times, everybody's packets have one: a switch that is thrown a moment after it was asked for.
 wanted = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 wanted.setsockopt(1, SO_TIMESTAMP, 1)
@@ -273,5 +294,5 @@ select.select([], [], [], 0.1)
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
     for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends):
         part(family, host, "udp")
-    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends, inherited):
         part(family, host, "tcp")
