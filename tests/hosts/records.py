@@ -4,6 +4,7 @@ import errno
 import select
 import socket
 import struct
+import threading
 
 SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMPING, SO_ZEROCOPY = 29, 35, 37, 60
 NEW = {SO_TIMESTAMP: 63, SO_TIMESTAMPNS: 64, SO_TIMESTAMPING: 65}
@@ -267,6 +268,41 @@ def ends(family, host, kind):
     a.close(), b.close()
 
 
+def unread_in_poll(family, host, kind):
+    """A write while poll says that something lies in the error queue, and nobody has read it; and the same again."""
+    a, b = pair(family, host, kind)
+    a.setsockopt(1, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_TSONLY)
+    poll = select.poll()
+    poll.register(a, select.POLLIN)
+    a.send(b"one")
+    shown = poll.poll(5000) == [(a.fileno(), select.POLLERR)]
+    print(kind, "write while unread", shown, said(lambda: a.send(b"two")), a.send(b"two"), b.recv(10), b.recv(10))
+    a.close(), b.close()
+
+
+def large(family, host, kind):
+    """Times of one write that is larger than all buffers."""
+    size = 4 << 20
+    a, b = pair(family, host, kind)
+    a.setsockopt(1, SO_TIMESTAMPING, TX_ACK | SOFTWARE | OPT_TSONLY | OPT_ID)
+
+    def read() -> None:
+        left = size
+        while left:
+            left -= len(b.recv(left))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    print(kind, "large write", a.send(bytes(size)) == size, end=" ")
+    reader.join()
+    last, out = f"data {size - 1}'", []
+    while not out or last not in out[-1]:
+        # What was told is there at the latest when all has been read and acknowledged.
+        out += errors(a, 1)[:-1]
+    print("one time" if len(out) == 1 else "several times", "the last one of its last byte")
+    a.close(), b.close()
+
+
 def inherited(family, host, kind):
     """A connection tells what its listener did when the connection began, whatever became of that before accept(2)."""
     for level, number, name in ((socket.IPPROTO_TCP, TCP_INQ, "TCP_INQ"), (socket.SOL_SOCKET, SO_TIMESTAMP, "SO_TIMESTAMP")):
@@ -292,7 +328,7 @@ wanted = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 wanted.setsockopt(1, SO_TIMESTAMP, 1)
 select.select([], [], [], 0.1)
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, unread_in_poll, zerocopy, ends):
         part(family, host, "udp")
-    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends, inherited):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends, large, inherited):
         part(family, host, "tcp")
