@@ -280,6 +280,22 @@ def unread_in_poll(family, host, kind):
     a.close(), b.close()
 
 
+def unread(family, host, kind):
+    """How many of those that nobody reads are kept: SO_RCVBUF says it."""
+    for buffer in (None, 2304):
+        a, b = pair(family, host, kind)
+        if buffer:
+            a.setsockopt(1, socket.SO_RCVBUF, buffer)
+        a.setsockopt(1, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_TSONLY)
+        for _ in range(200):
+            a.sendto(b"x", b.getsockname()) if kind == "udp" else a.send(b"x")
+            b.recv(10)
+        select.select([], [], [], 0.05)
+        kept = len(errors(a, 1)) - 1
+        print(kind, "unread", buffer, "all" if kept == 200 else "a part")
+        a.close(), b.close()
+
+
 def large(family, host, kind):
     """Times of one write that is larger than all buffers."""
     size = 4 << 20
@@ -328,7 +344,7 @@ wanted = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 wanted.setsockopt(1, SO_TIMESTAMP, 1)
 select.select([], [], [], 0.1)
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, unread_in_poll, zerocopy, ends):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, unread_in_poll, zerocopy, ends, unread):
         part(family, host, "udp")
-    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends, large, inherited):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends, unread, large, inherited):
         part(family, host, "tcp")
