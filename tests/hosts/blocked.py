@@ -21,6 +21,8 @@ libc.syscall.restype = ctypes.c_long
 FAULTS = [signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP]
 NUMBERS = [*FAULTS, signal.SIGSYS, signal.SIGUSR1]
 SIGQUEUEINFO, TGSIGQUEUEINFO, TGKILL = 129, 297, 234
+SIGPENDING, SIGTIMEDWAIT, SIGSUSPEND, SIGNALFD4 = 127, 128, 130, 289
+PPOLL, PSELECT6, EPOLL_PWAIT, EPOLL_PWAIT2 = 271, 270, 281, 441
 
 
 def call(number, *words):
@@ -345,7 +347,58 @@ def taken_by_another(number) -> str:
     return f"{'taken' if found[0] else 'not taken'}, {pends(number)}"
 
 
+def asked_wrongly(number) -> str:
+    """rt_sigtimedwait(2) and rt_sigpending(2) that are asked wrongly take nothing, and tell as much as they are asked for."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    by_child(number)
+    at = ctypes.addressof
+    mask, short = (ctypes.create_string_buffer(struct.pack("Q", 1 << number - 1)) for _ in range(2))
+    none, before = (ctypes.create_string_buffer(struct.pack("qq", 0, nanoseconds)) for nanoseconds in (0, -1))
+    out = []
+    for words in ((8, 0, at(none), 8), (at(mask), 0, at(before), 8), (at(mask), 0, 8, 8), (at(mask), 0, at(none), 4), (at(mask), 0, at(none), 16)):
+        out.append((said(lambda: call(SIGTIMEDWAIT, *words)), number in signal.sigpending()))
+    for size in (0, 3, 4, 8, 9):
+        ctypes.memset(short, 0xAA, 8)
+        out.append((size, said(lambda: call(SIGPENDING, at(short), size)), short.raw[:8].hex()))
+    return f"{out} {said(lambda: call(SIGTIMEDWAIT, at(mask), 0, at(none), 8))}"
+
+
+def masks_of(size, family) -> str:
+    """What calls say that have a mask of their own, of so many bytes, with descriptors of the kernel's or a socket."""
+    at = ctypes.addressof
+    mask = ctypes.create_string_buffer(8)
+    fd = os.pipe()[0] if family is None else socket.socket(family, socket.SOCK_DGRAM).detach()
+    epoll = select.epoll()
+    epoll.register(fd, select.EPOLLIN)
+    events, entry = ctypes.create_string_buffer(120), ctypes.create_string_buffer(struct.pack("ihh", fd, select.POLLIN, 0))
+    sets = ctypes.create_string_buffer(128)
+    out = []
+    for where in (at(mask), 0, 8):
+        now = ctypes.create_string_buffer(struct.pack("qq", 0, 0))
+        packed = ctypes.create_string_buffer(struct.pack("QQ", where, size))
+        struct.pack_into("Q", sets, fd // 64 * 8, 1 << fd % 64)
+        out += [
+            said(lambda: call(PPOLL, at(entry), 1, at(now), where, size)),
+            said(lambda: call(EPOLL_PWAIT, epoll.fileno(), at(events), 10, 0, where, size)),
+            said(lambda: call(EPOLL_PWAIT2, epoll.fileno(), at(events), 10, at(now), where, size)),
+            said(lambda: call(PSELECT6, fd + 1, at(sets), 0, 0, at(now), at(packed))),
+        ]
+        # With a mask that is right it would wait for ever.
+        if size != 8 or where == 8:
+            out.append(said(lambda: call(SIGSUSPEND, where, size)))
+        made = said(lambda: call(SIGNALFD4, -1, where, size, 0))
+        out.append("made" if isinstance(made, int) else made)
+    out.append(said(lambda: call(SIGNALFD4, -1, 8, 8, 1)))
+    out.append(said(lambda: call(SIGSUSPEND, 0, 8)))
+    return f"{out}"
+
+
 dispositions()
+for size in (0, 4, 7, 8, 9, 16, 1 << 32 | 8):
+    for family in (None, socket.AF_INET, socket.AF_INET6):
+        print("masks of", size, family and family.name, "|", ended(lambda: masks_of(size, family)), flush=True)
+for number in NUMBERS:
+    print(number.name, "asked wrongly |", ended(lambda: asked_wrongly(number)), flush=True)
 for number in NUMBERS:
     for how, send in SENDERS.items():
         print(number.name, "taken", how, "|", ended(lambda: waited(number, send)), flush=True)

@@ -1,5 +1,6 @@
 """UDP-Lite, and UDP without checksums: how much of a datagram a checksum covers, what is sent and what is taken, over both families."""
 
+import ctypes
 import itertools
 import select
 import socket
@@ -9,6 +10,7 @@ from answers import said
 
 UDPLITE, SEND_COVERAGE, RECEIVE_COVERAGE = 136, 10, 11
 SO_NO_CHECK, UDP_SEGMENT, NO_CHECK_TX, NO_CHECK_RX, UDP_CORK = 11, 103, 101, 102, 1
+SO_ATTACH_FILTER, SO_RXQ_OVFL = 26, 40
 HOSTS = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 HEADER = 8
 
@@ -182,6 +184,42 @@ def unchecked(family):
     raw.close()
 
 
+def lost(family):
+    """SO_RXQ_OVFL: how many were lost before a datagram came, whenever it is read, if it was asked for by then."""
+    for kind, protocol in (("UDP", 0), ("UDP-Lite", UDPLITE)):
+        a, b = made(family, protocol), made(family, protocol)
+        to = b.getsockname()
+        # BPF_LD|BPF_W|BPF_LEN; BPF_JMP|BPF_JGT: of more than 20 bytes nothing, else all.
+        code = b"".join(struct.pack("HBBI", *step) for step in ((0x80, 0, 0, 0), (0x25, 1, 0, 20), (0x06, 0, 0, 0xFFFF), (0x06, 0, 0, 0)))
+        text = ctypes.create_string_buffer(code)
+        b.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HL", 4, ctypes.addressof(text)))
+        b.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
+
+        def told() -> tuple:
+            data, control, _, _ = b.recvmsg(100, 100)
+            return data, *(value.hex() for level, what, value in control if (level, what) == (socket.SOL_SOCKET, SO_RXQ_OVFL))
+
+        a.sendto(b"before", to), a.sendto(bytes(100), to)
+        print("lost", kind, "filtered", told())
+        a.sendto(b"after", to)
+        print("lost", kind, "filtered", told())
+        if protocol:
+            a.setsockopt(UDPLITE, SEND_COVERAGE, 8), b.setsockopt(UDPLITE, RECEIVE_COVERAGE, 9)
+        elif family == socket.AF_INET6:
+            a.setsockopt(17, NO_CHECK_TX, 1)
+        a.sendto(b"partly", to), a.sendto(bytes(100), to)
+        a.setsockopt(*((UDPLITE, SEND_COVERAGE, 0) if protocol else (17, NO_CHECK_TX, 0)))
+        a.sendto(b"wholly", to)
+        last = told()
+        print("lost", kind, "not covered", last if last[0] == b"wholly" else (last, told()))
+        b.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 0)
+        a.sendto(b"not asked", to)
+        b.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
+        a.sendto(b"asked", to)
+        print("lost", kind, "asked late", told(), told())
+        a.close(), b.close()
+
+
 def mapped():
     a, b = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM, UDPLITE), made(socket.AF_INET)
     a.setsockopt(UDPLITE, SEND_COVERAGE, 9)
@@ -190,6 +228,6 @@ def mapped():
 
 
 for family in HOSTS:
-    for part in (sent, taken, damaged, apart, other_calls, unchecked):
+    for part in (sent, taken, damaged, apart, other_calls, unchecked, lost):
         part(family)
 mapped()

@@ -4,10 +4,12 @@ import errno
 import select
 import socket
 import struct
+import threading
 
 SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMPING, SO_ZEROCOPY = 29, 35, 37, 60
 NEW = {SO_TIMESTAMP: 63, SO_TIMESTAMPNS: 64, SO_TIMESTAMPING: 65}
 MSG_ZEROCOPY, MSG_EOR = 0x4000000, 0x80
+TCP_INQ = 36
 (
     TX_HARDWARE,
     TX_SOFTWARE,
@@ -266,12 +268,83 @@ def ends(family, host, kind):
     a.close(), b.close()
 
 
+def unread_in_poll(family, host, kind):
+    """A write while poll says that something lies in the error queue, and nobody has read it; and the same again."""
+    a, b = pair(family, host, kind)
+    a.setsockopt(1, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_TSONLY)
+    poll = select.poll()
+    poll.register(a, select.POLLIN)
+    a.send(b"one")
+    shown = poll.poll(5000) == [(a.fileno(), select.POLLERR)]
+    print(kind, "write while unread", shown, said(lambda: a.send(b"two")), a.send(b"two"), b.recv(10), b.recv(10))
+    a.close(), b.close()
+
+
+def unread(family, host, kind):
+    """How many of those that nobody reads are kept: SO_RCVBUF says it."""
+    for buffer in (None, 2304):
+        a, b = pair(family, host, kind)
+        if buffer:
+            a.setsockopt(1, socket.SO_RCVBUF, buffer)
+        a.setsockopt(1, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | OPT_TSONLY)
+        for _ in range(200):
+            a.sendto(b"x", b.getsockname()) if kind == "udp" else a.send(b"x")
+            b.recv(10)
+        select.select([], [], [], 0.05)
+        kept = len(errors(a, 1)) - 1
+        print(kind, "unread", buffer, "all" if kept == 200 else "a part")
+        a.close(), b.close()
+
+
+def large(family, host, kind):
+    """Times of one write that is larger than all buffers."""
+    size = 4 << 20
+    a, b = pair(family, host, kind)
+    a.setsockopt(1, SO_TIMESTAMPING, TX_ACK | SOFTWARE | OPT_TSONLY | OPT_ID)
+
+    def read() -> None:
+        left = size
+        while left:
+            left -= len(b.recv(left))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    print(kind, "large write", a.send(bytes(size)) == size, end=" ")
+    reader.join()
+    last, out = f"data {size - 1}'", []
+    while not out or last not in out[-1]:
+        # What was told is there at the latest when all has been read and acknowledged.
+        out += errors(a, 1)[:-1]
+    print("one time" if len(out) == 1 else "several times", "the last one of its last byte")
+    a.close(), b.close()
+
+
+def inherited(family, host, kind):
+    """A connection tells what its listener did when the connection began, whatever became of that before accept(2)."""
+    for level, number, name in ((socket.IPPROTO_TCP, TCP_INQ, "TCP_INQ"), (socket.SOL_SOCKET, SO_TIMESTAMP, "SO_TIMESTAMP")):
+        for before, after in ((1, 1), (1, 0), (0, 1), (0, 0)):
+            listener = socket.create_server((host, 0), family=family)
+            listener.setsockopt(level, number, before)
+            a = socket.create_connection(listener.getsockname()[:2])
+            select.select([listener], [], [])
+            listener.setsockopt(level, number, after)
+            b, _ = listener.accept()
+            a.send(b"inherited")
+            select.select([b], [], [])
+            # What is left to read is known when all of it has come.
+            b.recv(9, socket.MSG_PEEK | socket.MSG_WAITALL)
+            data, control, _, _ = b.recvmsg(4, 200)
+            told = [(at, kind, value.hex() if kind == TCP_INQ else len(value)) for at, kind, value in control]
+            print(kind, "inherited", name, before, after, b.getsockopt(level, number), data, told)
+            listener.close(), a.close(), b.close()
+
+
 # As long as somebody on the host wants times, everybody's packets have one: a switch that is thrown a moment after it was asked for.
 wanted = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 wanted.setsockopt(1, SO_TIMESTAMP, 1)
 select.select([], [], [], 0.1)
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, unread_in_poll, zerocopy, ends, unread):
         part(family, host, "udp")
-    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends):
+    for part in (by_number, by_flags, asked_wrongly, sent, quoted, in_poll, zerocopy, ends, unread, large, inherited):
         part(family, host, "tcp")

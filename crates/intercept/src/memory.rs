@@ -40,6 +40,16 @@ pub trait Memory {
         self.write(length_pointer, &(address.len() as u32).to_ne_bytes())
     }
 
+    /// A `sigset_t` that is said to have so many bytes. kernel/signal.c: "if (sigsetsize != sizeof(sigset_t)) return -EINVAL;".
+    fn read_mask(&self, pointer: usize, bytes: usize) -> Result<u64, Errno> {
+        let mut mask = [0; 8];
+        if bytes != mask.len() {
+            return Err(Errno(libc::EINVAL));
+        }
+        self.read(pointer as u64, &mut mask)?;
+        Ok(u64::from_ne_bytes(mask))
+    }
+
     /// A `struct timespec`; EINVAL when it is none.
     fn read_timespec(&self, pointer: u64) -> Result<Duration, Errno> {
         let mut bytes = [0; 16];

@@ -10,6 +10,9 @@ use crate::x86_64::context::*;
 use crate::x86_64::{entry, gate};
 use core::sync::atomic::Ordering::Relaxed;
 
+/// sizeof(sigset_t) in the kernel.
+pub const SIGSET_BYTES: usize = 8;
+
 /// execve(2): handled signals go back to their defaults, ignored ones stay ignored.
 pub fn after_exec(t: &Thread) {
     for action in &t.process.actions {
@@ -160,11 +163,24 @@ pub fn sigreturn(t: &mut Thread, context: &mut Context) {
     }
 }
 
-/// A mask for the time of one call: pselect6, ppoll, epoll_pwait, rt_sigsuspend.
-pub fn swap_mask(t: &mut Thread, at: usize) -> Result<(), isize> {
-    if at != 0 {
-        let new = sys::read_u64(at)? & !NEVER_BLOCKED;
-        t.saved_mask = Some(t.channel.mask.swap(new, Relaxed));
+/// The mask that a call has for its own time: pselect6, ppoll, epoll_pwait. kernel/signal.c, set_user_sigmask: "if (!umask) return 0; if (sigsetsize !=
+/// sizeof(sigset_t)) return -EINVAL;"
+pub fn own_mask(at: usize, bytes: usize) -> Result<Option<u64>, isize> {
+    match at {
+        0 => Ok(None),
+        _ if bytes != SIGSET_BYTES => Err(sys::EINVAL),
+        _ => sys::read_u64(at).map(Some),
     }
-    Ok(())
+}
+
+/// Where pselect6(2) has it, and of how many bytes it is said to be (fs/select.c, get_sigset_argpack).
+pub fn packed_mask(at: usize) -> Result<(usize, usize), isize> {
+    if at == 0 { Ok((0, 0)) } else { Ok((sys::read_u64(at)? as usize, sys::read_u64(at.wrapping_add(8))? as usize)) }
+}
+
+/// Sets the mask for the time of one call.
+pub fn swap_mask(t: &mut Thread, mask: Option<u64>) {
+    if let Some(mask) = mask {
+        t.saved_mask = Some(t.channel.mask.swap(mask & !NEVER_BLOCKED, Relaxed));
+    }
 }

@@ -8,6 +8,7 @@ use crate::packet::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Reply
 use crate::session::Options;
 use crate::{Tables, interfaces};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::InterfaceIndex;
 use weft_core::table::{
@@ -104,8 +105,8 @@ fn all(family: Family, tables: &mut dyn Tables) -> Vec<RouteRow> {
     let mut rows = interfaces(tables, Which::All);
     if family == Family::V6 {
         // One that has no address may have no IPv6.
-        let has = |row: &InterfaceRow| addresses.iter().any(|address| address.interface == row.interface.index);
-        rows.retain(|row| has(row) || !is_disabled(row, tables));
+        let having: BTreeSet<InterfaceIndex> = addresses.iter().map(|address| address.interface).collect();
+        rows.retain(|row| having.contains(&row.interface.index) || !is_disabled(row, tables));
     }
     routes.extend(local::routes(&addresses, &rows).into_iter().map(RouteRow::from));
     routes

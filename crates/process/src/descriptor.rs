@@ -288,13 +288,12 @@ impl Tree {
 
     /// signalfd4(2)
     pub(super) fn signalfd4(&mut self, asked: &Asked<'_>, call: calls::Signalfd4, _: &mut dyn Outside) -> Result<Outcome, Errno> {
+        // fs/signalfd.c, signalfd4: the mask comes first.
+        let mask = asked.caller.read_mask(call.user_mask.0, call.sizemask.0)?;
         let (flags, allowed) = (call.flags.0 as i32, libc::O_CLOEXEC | libc::O_NONBLOCK);
         if flags & !allowed != 0 {
             return Err(Errno(libc::EINVAL));
         }
-        let mut bytes = [0; 8];
-        asked.caller.read(call.user_mask.0 as u64, &mut bytes)?;
-        let mask = u64::from_ne_bytes(bytes);
         if call.ufd.get() == -1 {
             return self.made(asked.thread, Body::Signals(mask), flags, allowed);
         }

@@ -57,11 +57,19 @@ const SIX: &str = "Ip6InReceives Ip6InHdrErrors Ip6InTooBigErrors Ip6InNoRoutes 
      Udp6InCsumErrors Udp6IgnoredMulti Udp6MemErrors UdpLite6InDatagrams UdpLite6NoPorts UdpLite6InErrors UdpLite6OutDatagrams UdpLite6RcvbufErrors \
      UdpLite6SndbufErrors UdpLite6InCsumErrors UdpLite6MemErrors";
 
-/// What UDP counts, of both families together: most of it the sockets do.
-fn udp(all: &Counters, name: &str) -> u64 {
-    let of_errors = matches!(name.trim_start_matches("UdpLite"), "InErrors" | "InCsumErrors");
-    let block = if of_errors { "udp" } else { "sockets" };
-    count(all, block, name)
+/// What UDP counts (`which` is empty), or UDP-Lite, of both families together: the block what is damaged, the sockets all else. What sockets do not take is an
+/// error as well: udp_queue_rcv_one_skb and __udp_queue_rcv_skb end with "UDP_INC_STATS(sock_net(sk), UDP_MIB_INERRORS, is_udplite);", and so does what
+/// comes over IPv6 without a checksum (__udp6_lib_rcv, csum_error).
+fn udp(all: &Counters, which: &str, name: &str) -> u64 {
+    let whole = format!("{which}{name}");
+    let of_sockets: u64 = match (which, name) {
+        ("", "InErrors") => ["RcvbufErrors", "MemErrors", "unchecked"].iter().map(|name| count(all, "sockets", name)).sum(),
+        ("", "InCsumErrors") => count(all, "sockets", "unchecked"),
+        (_, "InErrors") => ["UdpLiteRcvbufErrors", "UdpLiteUncovered"].iter().map(|name| count(all, "sockets", name)).sum(),
+        (_, "InCsumErrors") => 0,
+        _ => return count(all, "sockets", &whole),
+    };
+    count(all, "udp", &whole) + of_sockets
 }
 
 fn count(all: &Counters, block: &str, name: &str) -> u64 {
@@ -93,8 +101,8 @@ pub(crate) fn file(name: &str, all: &Counters, forwards: bool, ttl: u64) -> Opti
                 "MaxConn" => "-1".to_owned(),
                 _ => count(all, "tcp", name).to_string(),
             });
-            group(&mut text, "Udp", UDP, |name| udp(all, name).to_string());
-            group(&mut text, "UdpLite", UDP, |name| udp(all, &format!("UdpLite{name}")).to_string());
+            group(&mut text, "Udp", UDP, |name| udp(all, "", name).to_string());
+            group(&mut text, "UdpLite", UDP, |name| udp(all, "UdpLite", name).to_string());
         }
         "netstat" => {
             group(&mut text, "TcpExt", TCP_EXT, |name| match name {
@@ -127,7 +135,8 @@ mod tests {
             {"block": "tcp", "counters": {"InSegs": 7, "TCPTimeouts": 2}},
             {"block": "ip4", "counters": {"InReceives": 9, "InOctets": 1000}},
             {"block": "ip6", "counters": {"InReceives": 4}},
-            {"block": "sockets", "counters": {"InDatagrams": 3}},
+            {"block": "sockets", "counters": {"InDatagrams": 3, "RcvbufErrors": 20, "unchecked": 4, "UdpLiteRcvbufErrors": 50, "UdpLiteUncovered": 6}},
+            {"block": "udp", "counters": {"InErrors": 100, "InCsumErrors": 90, "UdpLiteInErrors": 200, "UdpLiteInCsumErrors": 80}},
         ]);
         let all = counters(&shown);
         let snmp = file("snmp", &all, true, 64).unwrap();
@@ -139,7 +148,8 @@ mod tests {
         for pair in lines.chunks(2) {
             assert_eq!(pair[0].split(' ').count(), pair[1].split(' ').count(), "{pair:?}");
         }
-        assert!(snmp.contains("\nUdp: 3 0 0 "));
+        assert!(snmp.contains("\nUdp: 3 0 124 0 20 0 94 "), "{snmp}");
+        assert!(snmp.contains("\nUdpLite: 0 0 256 0 50 0 80 "), "{snmp}");
         let netstat = file("netstat", &all, false, 64).unwrap();
         let names: Vec<&str> = netstat.lines().next().unwrap().split(' ').collect();
         let values: Vec<&str> = netstat.lines().nth(1).unwrap().split(' ').collect();

@@ -464,9 +464,11 @@ impl Tree {
         _: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let Asked { thread, caller, .. } = *asked;
-        let mut bytes = [0; 8];
-        caller.read(call.uthese.0 as u64, &mut bytes)?;
-        let wanted = u64::from_ne_bytes(bytes);
+        let wanted = caller.read_mask(call.uthese.0, call.sigsetsize.0)?;
+        let limit = match call.uts.0 {
+            0 => None,
+            at => Some(caller.read_timespec(at as u64)?),
+        };
         if let Some((signal, info)) = self.take_signal(thread, wanted) {
             if call.uinfo.0 != 0 {
                 caller.write(call.uinfo.0 as u64, &info)?;
@@ -477,10 +479,7 @@ impl Tree {
         if expired {
             return Err(Errno(libc::EAGAIN));
         }
-        let deadline = match call.uts.0 {
-            0 => None,
-            at => Some(self.clock + caller.read_timespec(at as u64)?),
-        };
+        let deadline = limit.map(|limit| self.clock + limit);
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
             return Err(Errno(libc::EAGAIN));
         }

@@ -79,13 +79,12 @@ fn unwanted(sockets: &mut Registry, mut frame: Frame, group: bool, cx: &mut Cont
     cx.emit(out, frame);
 }
 
-/// Does the checksum cover as much as the socket wants? udp_queue_rcv_one_skb, of UDP-Lite: "if (pcrlen == 0) { /* full coverage was set */ … goto
-/// drop; } if (UDP_SKB_CB(skb)->cscov < pcrlen) { … goto drop; }"; __udp6_lib_rcv: "if (!uh->check && !udp_get_no_check6_rx(sk)) goto report_csum_error;"
+/// Does the checksum of a UDP-Lite datagram cover as much as the socket wants? udp_queue_rcv_one_skb: "if (pcrlen == 0) { /* full coverage was set */ …
+/// goto drop; } if (UDP_SKB_CB(skb)->cscov < pcrlen) { … goto drop; }"
 fn is_covered(options: &Options, frame: &Frame) -> bool {
     match (frame.meta().checksum, options.coverage_received) {
         (Checksum::Covers(_), Some(0)) => false,
         (Checksum::Covers(bytes), Some(least)) => bytes >= least,
-        (Checksum::Absent, _) => options.no_check6_received,
         _ => true,
     }
 }
@@ -93,6 +92,11 @@ fn is_covered(options: &Options, frame: &Frame) -> bool {
 /// `__udp_enqueue_schedule_skb`: bounded by SO_RCVBUF in truesize.
 fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, own: IpAddr, cx: &mut Context<'_>) {
     let Some(socket) = sockets.store.get_mut(s) else { return cx.drop(frame, Reason::NoPort) };
+    // __udp6_lib_rcv: "if (!uh->check && !udp_get_no_check6_rx(sk)) goto report_csum_error;": it never was the socket's, whose sk_drops does not count it.
+    if frame.meta().checksum == Checksum::Absent && !socket.options.no_check6_received {
+        sockets.count(counters::UNCHECKED);
+        return cx.drop(frame, Reason::BadChecksum);
+    }
     // udp_queue_rcv_one_skb: "if (sk_filter_trim_cap(sk, skb, sizeof(struct udphdr))) goto drop;", which counts in sk_drops.
     if !filter::passes(socket.options.filter.as_ref(), &mut frame, 8, 8) {
         if let Some(datagram) = socket.datagram_mut() {
@@ -105,11 +109,12 @@ fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, o
         if let Some(datagram) = socket.datagram_mut() {
             datagram.dropped = datagram.dropped.saturating_add(1);
         }
-        sockets.count(if lite { counters::LITE_UNCOVERED } else { counters::UNCHECKED });
+        sockets.count(counters::LITE_UNCOVERED);
         return cx.drop(frame, Reason::BadChecksum);
     }
     let room = socket.options.receive_buffer as usize;
     let coalesces = socket.options.udp_gro && !lite;
+    let tells_dropped = socket.options.receive_overflow;
     let Some(datagram) = socket.datagram_mut() else { return cx.drop(frame, Reason::NoPort) };
     if coalesces && coalesce::joins_last(datagram, &frame, vector, room) {
         frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
@@ -143,6 +148,7 @@ fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, o
         seen: receive_queue::seen(&frame, own, Some(meta.dst_port)),
         received,
         joined: Joined { each_bytes: 0, datagrams: 1, vector },
+        dropped: if tells_dropped { datagram.dropped } else { 0 },
         data: frame.into_payload(),
     };
     datagram.queued_truesize += truesize;

@@ -17,8 +17,8 @@ use bytes::Bytes;
 use std::net::SocketAddr;
 use weft_core::{Context, Instant, Moment, Stamps, Tail};
 
-/// Most entries of one socket's error queue.
-const ERRORS_MAX: usize = 64;
+/// Most entries of one socket's error queue: more than SO_RCVBUF has room for, unless that was raised.
+const ERRORS_MAX: usize = 1024;
 /// Most payload bytes that an entry quotes.
 pub(crate) use weft_core::stream::QUOTED_BYTES_MAX;
 

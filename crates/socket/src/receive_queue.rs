@@ -95,10 +95,12 @@ pub(crate) fn is_full(sockets: &mut Registry, s: SocketId) -> bool {
 
 /// Puts a message into the receive queue of a raw or ICMP socket that has room. sock_queue_rcv_skb_reason: "err = sk_filter(sk, skb);"
 pub(crate) fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, own: IpAddr, to_port: Option<u16>, cx: &mut Context<'_>) {
-    let filter = sockets.store.get(s).and_then(|socket| socket.options.filter.clone());
-    if !filter::passes(filter.as_ref(), &mut frame, 0, 1) {
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    if !filter::passes(socket.options.filter.as_ref(), &mut frame, 0, 1) {
         return cx.drop(frame, Reason::Filtered);
     }
+    let tells_dropped = socket.options.receive_overflow;
+    let Some(queue) = socket.datagram_mut() else { return };
     let now = cx.now;
     let meta = frame.meta();
     let bytes = frame.len();
@@ -109,9 +111,9 @@ pub(crate) fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, own
         seen: seen(&frame, own, to_port),
         received: if meta.received == Instant::ZERO { now } else { meta.received },
         joined: Joined::default(),
+        dropped: if tells_dropped { queue.dropped } else { 0 },
         data: frame.into_payload(),
     };
-    let Some(queue) = sockets.store.get_mut(s).and_then(Socket::datagram_mut) else { return };
     queue.queued_truesize += waiting.truesize;
     sockets.waiting_bytes += waiting.truesize;
     queue.queue.push_back(waiting);
@@ -155,8 +157,7 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
         datagram.queued_truesize = datagram.queued_truesize.saturating_sub(waiting.truesize);
     }
     // ping_recvmsg has sock_recv_timestamp only, no sock_recv_drops.
-    let dropped = datagram.dropped;
-    let dropped = if matches!(socket.body, Body::Ping(_)) { 0 } else { dropped };
+    let dropped = if matches!(socket.body, Body::Ping(_)) { 0 } else { waiting.dropped };
     offset = offset.min(waiting.bytes);
     let available = waiting.bytes - offset;
     let copied = length.min(available);

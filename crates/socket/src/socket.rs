@@ -249,8 +249,10 @@ pub(crate) struct Waiting {
     pub seen: Seen,
     pub received: Instant,
     pub joined: Joined,
+    /// How many were lost before it came, if the program wanted to know that then (`sock_skb_set_dropcount`).
+    pub dropped: u32,
 }
-weft_core::fields!(struct Waiting { data, bytes, truesize, from, seen, received, joined });
+weft_core::fields!(struct Waiting { data, bytes, truesize, from, seen, received, joined, dropped });
 
 /// An entry of the error queue: an ICMP error, a local one, a transmit time or a completion.
 #[derive(Debug, Clone)]

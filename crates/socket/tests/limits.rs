@@ -133,17 +133,18 @@ fn all_receive_queues_together_are_bounded() {
 }
 
 #[test]
-fn the_error_queue_is_bounded() {
+fn the_error_queue_is_bounded_whatever_its_buffer() {
     let mut model = small::model(&[]);
     let s = model.socket(2, 2, 0).expect("a socket");
     model.set(s, abi::SOL_IP, abi::IP_RECVERR, &1i32.to_ne_bytes()).expect("IP_RECVERR");
-    for _ in 0..200 {
+    model.set(s, abi::SOL_SOCKET, abi::SO_RCVBUF, &(1i32 << 22).to_ne_bytes()).expect("SO_RCVBUF");
+    for _ in 0..2200 {
         // Every second send only fetches the pending error.
         let _ = model.send(s, b"x", 0, Some(&to("127.0.0.1:9")), &[]);
     }
-    let entries = (0..200).take_while(|_| model.receive(s, 10, abi::MSG_ERRQUEUE).is_ok()).count();
-    assert_eq!(entries, 64);
-    assert_eq!(counter(&mut model, "NoPorts"), 100);
+    let entries = (0..2200).take_while(|_| model.receive(s, 10, abi::MSG_ERRQUEUE).is_ok()).count();
+    assert_eq!(entries, 1024);
+    assert_eq!(counter(&mut model, "NoPorts"), 1100);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::block::Thread;
 use crate::calls::{Call, EpollCtl, EpollPwait, EpollPwait2, EpollWait, Int, Poll, Ppoll, Pselect6, Select};
 use crate::descriptor;
 use crate::forward::{Answer, forward_words};
+use crate::signal::{own_mask, packed_mask, swap_mask};
 use crate::sys;
 use crate::waits::{Limit, exchange_entries, look, milliseconds, poll_set, select_sets, timespec, timeval};
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,7 +18,7 @@ pub fn poll(t: &mut Thread, call: Poll) -> Answer {
 /// ppoll(2)
 pub fn ppoll(t: &mut Thread, call: Ppoll) -> Answer {
     let limit = timespec(call.tsp.0)?;
-    crate::signal::swap_mask(t, call.sigmask.0)?;
+    swap_mask(t, own_mask(call.sigmask.0, call.sigsetsize.0)?);
     timed(call.tsp.0, 1, limit, || poll_set(t, call.ufds.0, call.nfds.0, limit))
 }
 
@@ -30,10 +31,8 @@ pub fn select(t: &mut Thread, call: Select) -> Answer {
 /// pselect6(2)
 pub fn pselect6(t: &mut Thread, call: Pselect6) -> Answer {
     let limit = timespec(call.tsp.0)?;
-    if call.sig.0 != 0 {
-        let mask = sys::read_u64(call.sig.0)? as usize;
-        crate::signal::swap_mask(t, mask)?;
-    }
+    let (mask, bytes) = packed_mask(call.sig.0)?;
+    swap_mask(t, own_mask(mask, bytes)?);
     timed(call.tsp.0, 1, limit, || select_sets(t, call.n, [call.inp.0, call.outp.0, call.exp.0], limit))
 }
 
@@ -61,7 +60,7 @@ pub fn epoll_wait(t: &mut Thread, call: EpollWait) -> Answer {
 
 /// epoll_pwait(2)
 pub fn epoll_pwait(t: &mut Thread, call: EpollPwait) -> Answer {
-    crate::signal::swap_mask(t, call.sigmask.0)?;
+    swap_mask(t, own_mask(call.sigmask.0, call.sigsetsize.0)?);
     let EpollPwait { epfd, events, maxevents, timeout, .. } = call;
     epoll(t, &EpollWait { epfd, events, maxevents, timeout }, milliseconds(timeout))
 }
@@ -69,7 +68,7 @@ pub fn epoll_pwait(t: &mut Thread, call: EpollPwait) -> Answer {
 /// epoll_pwait2(2)
 pub fn epoll_pwait2(t: &mut Thread, call: EpollPwait2) -> Answer {
     let limit = timespec(call.timeout.0)?;
-    crate::signal::swap_mask(t, call.sigmask.0)?;
+    swap_mask(t, own_mask(call.sigmask.0, call.sigsetsize.0)?);
     let EpollPwait2 { epfd, events, maxevents, .. } = call;
     epoll(t, &EpollWait { epfd, events, maxevents, timeout: Int(0) }, limit)
 }

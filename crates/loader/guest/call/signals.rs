@@ -6,15 +6,13 @@ use crate::calls::*;
 use crate::channel::post;
 use crate::forward::{Answer, forward_words};
 use crate::frames::{NEVER_BLOCKED, SA_NOCLDWAIT, SIGKILL, SIGSTOP, SS_AUTODISARM, SS_DISABLE, native};
-use crate::signal::swap_mask;
+use crate::signal::{SIGSET_BYTES, swap_mask};
 use crate::sys;
 use crate::x86_64::context::{Context, KernelAction, RSP, Stack};
 use core::sync::atomic::Ordering::Relaxed;
 
 const SIGCHLD: usize = 17;
 const SS_ONSTACK: i32 = 1;
-/// sizeof(sigset_t) in the kernel.
-pub const SIGSET_BYTES: usize = 8;
 
 /// rt_sigaction(2)
 pub fn rt_sigaction(t: &mut Thread, call: RtSigaction) -> Answer {
@@ -110,11 +108,21 @@ pub fn sigaltstack(t: &mut Thread, context: &mut Context, call: Sigaltstack) -> 
 
 /// rt_sigpending(2)
 pub fn rt_sigpending(t: &mut Thread, call: RtSigpending) -> Answer {
-    sys::write_u64(call.uset.0, t.channel.pending.load(Relaxed) & t.channel.mask.load(Relaxed)).map(|()| 0)
+    tell_pending(&call, t.channel.pending.load(Relaxed) & t.channel.mask.load(Relaxed))
+}
+
+/// kernel/signal.c, rt_sigpending: "if (sigsetsize > sizeof(*uset)) return -EINVAL; … copy_to_user(uset, &set, sigsetsize)".
+pub fn tell_pending(call: &RtSigpending, pending: u64) -> Answer {
+    let bytes = pending.to_ne_bytes();
+    let bytes = bytes.get(..call.sigsetsize.0).ok_or(sys::EINVAL)?;
+    sys::copy_out(call.uset.0, bytes).map(|()| 0)
 }
 
 /// rt_sigsuspend(2)
 pub fn rt_sigsuspend(t: &mut Thread, call: RtSigsuspend) -> Answer {
-    swap_mask(t, call.unewset.0)?;
+    if call.sigsetsize.0 != SIGSET_BYTES {
+        return Err(sys::EINVAL);
+    }
+    swap_mask(t, Some(sys::read_u64(call.unewset.0)?));
     Ok(forward_words(t, Pause::NUMBER, &call.words(), 0))
 }

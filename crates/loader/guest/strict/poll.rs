@@ -10,6 +10,7 @@ use crate::channel::real;
 use crate::descriptor;
 use crate::forward::Answer;
 use crate::frames::NEVER_BLOCKED;
+use crate::signal::{own_mask, packed_mask};
 use crate::sys;
 use crate::waits::real::now;
 use crate::waits::{Limit, milliseconds, poll_set, select_sets, timespec, timeval};
@@ -47,9 +48,8 @@ fn sets_have_socket(t: &mut Thread, n: Int, sets: [usize; 3]) -> bool {
 }
 
 /// The mask that holds for the time of the call.
-fn with_mask(t: &mut Thread, at: usize) -> Result<(), isize> {
-    if at != 0 {
-        let mask = sys::read_u64(at)?;
+fn with_mask(t: &mut Thread, at: usize, bytes: usize) -> Result<(), isize> {
+    if let Some(mask) = own_mask(at, bytes)? {
         if super::signal::opens(t, mask) {
             return Err(sys::EINTR);
         }
@@ -76,7 +76,7 @@ pub fn ppoll(t: &mut Thread, call: Ppoll) -> Option<Answer> {
     has_socket(t, call.ufds.0, count.min(LOOKED_MAX)).then(|| {
         real::join(t, false)?;
         let limit = timespec(call.tsp.0)?;
-        with_mask(t, call.sigmask.0)?;
+        with_mask(t, call.sigmask.0, call.sigsetsize.0)?;
         timed(call.tsp.0, 1, limit, || poll_set(t, call.ufds.0, count, limit))
     })
 }
@@ -97,10 +97,8 @@ pub fn pselect6(t: &mut Thread, call: Pselect6) -> Option<Answer> {
     sets_have_socket(t, call.n, sets).then(|| {
         real::join(t, false)?;
         let limit = timespec(call.tsp.0)?;
-        if call.sig.0 != 0 {
-            let mask = sys::read_u64(call.sig.0)? as usize;
-            with_mask(t, mask)?;
-        }
+        let (mask, bytes) = packed_mask(call.sig.0)?;
+        with_mask(t, mask, bytes)?;
         timed(call.tsp.0, 1, limit, || select_sets(t, call.n, sets, limit))
     })
 }
@@ -184,7 +182,7 @@ pub fn epoll_wait(t: &mut Thread, call: EpollWait) -> Answer {
 
 /// epoll_pwait(2)
 pub fn epoll_pwait(t: &mut Thread, call: EpollPwait) -> Answer {
-    with_mask(t, call.sigmask.0)?;
+    with_mask(t, call.sigmask.0, call.sigsetsize.0)?;
     let EpollPwait { epfd, events, maxevents, timeout, .. } = call;
     epoll(t, &EpollWait { epfd, events, maxevents, timeout }, milliseconds(timeout))
 }
@@ -192,7 +190,7 @@ pub fn epoll_pwait(t: &mut Thread, call: EpollPwait) -> Answer {
 /// epoll_pwait2(2)
 pub fn epoll_pwait2(t: &mut Thread, call: EpollPwait2) -> Answer {
     let limit = timespec(call.timeout.0)?;
-    with_mask(t, call.sigmask.0)?;
+    with_mask(t, call.sigmask.0, call.sigsetsize.0)?;
     let EpollPwait2 { epfd, events, maxevents, .. } = call;
     epoll(t, &EpollWait { epfd, events, maxevents, timeout: Int(0) }, limit)
 }

@@ -4,12 +4,14 @@
 use crate::abi;
 use crate::block;
 use crate::block::Thread;
-use crate::call::signals::SIGSET_BYTES;
+use crate::call::signals::tell_pending;
 use crate::calls::{RtSigaction, RtSigpending, RtSigprocmask, RtSigtimedwait, number as nr};
 use crate::forward::Answer;
 use crate::frames::*;
 use crate::lock::{ACTIONS, Lock};
+use crate::signal::{SIGSET_BYTES, own_mask, packed_mask};
 use crate::sys;
+use crate::waits::timespec;
 use crate::x86_64::context::*;
 use crate::x86_64::entry;
 use core::sync::atomic::Ordering::Relaxed;
@@ -153,17 +155,18 @@ pub fn opens(t: &mut Thread, mask: u64) -> bool {
 
 /// Before a call of the kernel's: has it a mask of its own, and does that end it? Then its errno.
 pub fn before_native(t: &mut Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
-    let at = match number {
-        nr::RT_SIGSUSPEND => a[0],
-        nr::PPOLL => a[3],
-        nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => a[4],
-        nr::PSELECT6 if a[5] != 0 => sys::read_u64(a[5]).unwrap_or(0) as usize,
-        _ => return None,
-    };
-    if t.strict.pretended == 0 || at == 0 {
+    if t.strict.pretended == 0 {
         return None;
     }
-    let mask = sys::read_u64(at).ok()?;
+    let (at, bytes) = match number {
+        nr::RT_SIGSUSPEND => (a[0], a[1]),
+        nr::PPOLL => (a[3], a[4]),
+        nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => (a[4], a[5]),
+        nr::PSELECT6 => packed_mask(a[5]).ok()?,
+        _ => return None,
+    };
+    // What is wrong with it the kernel says.
+    let mask = own_mask(at, bytes).ok().flatten()?;
     opens(t, mask).then_some(sys::EINTR)
 }
 
@@ -177,13 +180,14 @@ pub fn rt_sigpending(t: &mut Thread, call: RtSigpending) -> Answer {
     if is_held(t) {
         pending |= OF_SIGSYS;
     }
-    let bytes = call.sigsetsize.0.min(SIGSET_BYTES);
-    sys::copy_out(call.uset.0, &pending.to_ne_bytes()[..bytes]).map(|()| 0)
+    tell_pending(&call, pending)
 }
 
 /// rt_sigtimedwait(2): what is held is there already.
 pub fn rt_sigtimedwait(t: &mut Thread, call: RtSigtimedwait) -> Option<Answer> {
-    if call.sigsetsize.0 != SIGSET_BYTES || sys::read_u64(call.uthese.0).is_ok_and(|set| set & OF_SIGSYS == 0) {
+    let wanted = call.sigsetsize.0 == SIGSET_BYTES && sys::read_u64(call.uthese.0).is_ok_and(|set| set & OF_SIGSYS != 0);
+    // What is wrong with it the kernel says, and nothing is taken.
+    if !wanted || timespec(call.uts.0).is_err() {
         return None;
     }
     let info = take_held(t)?;

@@ -4,7 +4,6 @@ use super::opening::{is_opening, open_for_data};
 use super::socket::give;
 use super::trapped::{Call, Outcome};
 use super::trapped_socket::TrappedSocket;
-use crate::standin::moments::asks_for_times;
 use crate::standin::stream::{self, Phase, Stream};
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Exchanged, Supervisor, Turn};
@@ -13,6 +12,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use weft_intercept::face::{SocketId, SocketState};
 use weft_intercept::socket_calls::Carrier as _;
+use weft_intercept::socket_calls::message::TCP_INQ;
 
 /// Connections that may lie in the queue of a listening stand-in. There is one token at a time; the rest is for strangers who find the name.
 const STAND_IN_BACKLOG: i32 = 16;
@@ -155,7 +155,7 @@ pub(crate) fn hand_over(
     child: SocketId,
     flags: i32,
 ) -> Result<Outcome, Errno> {
-    let outcome = hand_child(s, turn, call, child, flags);
+    let outcome = hand_child(s, turn, call, listener, child, flags);
     if !matches!(outcome, Ok(Outcome::Sent)) {
         s.give_back(listener, child, turn);
     }
@@ -163,14 +163,18 @@ pub(crate) fn hand_over(
 }
 
 /// Makes a stand-in for an accepted connection and gives it to the program, in one step with the answer.
-fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: SocketId, flags: i32) -> Result<Outcome, Errno> {
+fn hand_child(
+    s: &mut Supervisor,
+    turn: &mut Turn<'_>,
+    call: &Call,
+    listener: usize,
+    child: SocketId,
+    flags: i32,
+) -> Result<Outcome, Errno> {
     let made = s.with_descriptors(turn, |s, turn| {
         let pair = sys::unix_pair(libc::SOCK_STREAM).and_then(|(theirs, ours)| {
             let key = s.add_stand_in(theirs.as_fd(), Some(ours), Body::Stream(Stream { socket: child, phase: Phase::Connected }), turn)?;
-            let timed = asks_for_times(child, turn.stack);
-            if let Some(one) = s.stand_ins.get_mut(key) {
-                one.timed = timed;
-            }
+            inherit(s, turn, listener, key, child);
             Ok((theirs, key))
         });
         pair.map_err(|errno| {
@@ -186,6 +190,17 @@ fn hand_child(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, child: Socke
         _ => drop(s.remove_stand_in(key, turn)),
     }
     handed
+}
+
+/// What a connection is to tell with each read is an option that it has from its listener, as that was when it began: what the listener never had, it has
+/// not.
+fn inherit(s: &mut Supervisor, turn: &mut Turn<'_>, listener: usize, key: usize, child: SocketId) {
+    let Some((timed, inquired)) = s.stand_ins.get(listener).map(|one| (one.timed, one.inquired)) else { return };
+    let inquiry = inquired
+        && turn.stack.get_option(child, libc::IPPROTO_TCP, TCP_INQ, 4).is_ok_and(|value| value.iter().any(|byte| *byte != 0));
+    if let Some(one) = s.stand_ins.get_mut(key) {
+        (one.timed, one.inquiry, one.inquired) = (timed, inquiry, inquired);
+    }
 }
 
 /// Ends one direction or both, of the model's socket and of the stand-in.

@@ -124,6 +124,7 @@ pub(super) fn set(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, value: &
         && let Some(one) = s.stand_ins.get_mut(key)
     {
         one.inquiry = value.iter().any(|byte| *byte != 0);
+        one.inquired |= one.inquiry;
     }
     if level == libc::SOL_SOCKET
         && TIMES.contains(&name)

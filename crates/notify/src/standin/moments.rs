@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 use weft_intercept::face::abi::{SO_TIMESTAMP_NEW, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS_NEW};
-use weft_intercept::face::{SocketId, Stack};
 
 /// Most moments that are kept apart.
 const MOMENTS_MAX: usize = 256;
@@ -14,12 +13,6 @@ const HEADER_BYTES: usize = 16;
 /// Options by which a program asks for times.
 pub const TIMES: [i32; 6] =
     [libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, libc::SO_TIMESTAMPING, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW, SO_TIMESTAMPING_NEW];
-
-/// Does the socket ask for times of what it receives?
-pub fn asks_for_times(socket: SocketId, stack: &mut dyn Stack) -> bool {
-    let is_set = |value: Vec<u8>| value.iter().any(|byte| *byte != 0);
-    TIMES.iter().any(|name| stack.get_option(socket, libc::SOL_SOCKET, *name, 4).is_ok_and(is_set))
-}
 
 /// The moments, in order.
 #[derive(Debug, Default)]

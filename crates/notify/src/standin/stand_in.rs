@@ -89,7 +89,9 @@ pub struct StandIn {
     pub watched: bool,
     /// The program wants to be told what is left with each read (TCP_INQ), which a native one cannot do.
     pub inquiry: bool,
-    /// It wants to be told when what it reads came (SO_TIMESTAMP and its kind), which a native read cannot do either.
+    /// It has wanted that once.
+    pub inquired: bool,
+    /// It wants, or has wanted, to be told when what it reads came (SO_TIMESTAMP and its kind), which a native read cannot do either.
     pub timed: bool,
     /// When what lies in the stand-in came.
     pub moments: Moments,
@@ -139,6 +141,7 @@ impl StandIn {
             held: Vec::new(),
             watched: false,
             inquiry: false,
+            inquired: false,
             timed: false,
             moments: Moments::default(),
             reset_shown: false,

@@ -4,6 +4,7 @@
 //! Both are bounded. A record's end beyond [`RECORDS_MAX`] is none, and a mark beyond [`MARKS_MAX`] is not told of; both are counted.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use weft_core::Stamps;
 
 /// Most ends of records that are not acknowledged.
@@ -45,13 +46,14 @@ weft_core::fields!(struct Marks { records, stamps, hops });
 impl Marks {
     /// How many of the `length` bytes from `position` on are before the next end of a record.
     pub(super) fn within_record(&self, position: u64, length: u32) -> u32 {
-        let next = self.records.iter().find(|record| record.end > position);
+        let next = self.records.get(self.records.partition_point(|record| record.end <= position));
         next.map_or(length, |record| u64::from(length).min(record.end - position) as u32)
     }
 
     /// Does a record end here, as a write does (tcp_mark_push)?
     pub(super) fn is_written_end(&self, end: u64) -> bool {
-        self.records.iter().any(|record| record.end == end && !record.more)
+        let at = self.records.partition_point(|record| record.end < end);
+        self.records.get(at).is_some_and(|record| record.end == end && !record.more)
     }
 
     /// Does the last record end here?
@@ -92,6 +94,12 @@ impl Marks {
             None => self.stamps.push_back(Mark { at, stamps: new, from: at }),
         }
         true
+    }
+
+    /// Where those are among the stamps whose bytes are in `bytes`.
+    pub(super) fn stamps_in(&self, bytes: &Range<u64>) -> Range<usize> {
+        let before = |position: u64| self.stamps.partition_point(|mark| mark.at < position);
+        before(bytes.start)..before(bytes.end)
     }
 
     /// What is before this has been acknowledged.

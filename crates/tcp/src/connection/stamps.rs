@@ -33,9 +33,8 @@ impl Connection {
         if self.marks.stamps.is_empty() {
             return;
         }
-        let end = start + u64::from(length);
-        for index in 0..self.marks.stamps.len() {
-            let Some(mark) = self.marks.stamps.get_mut(index).filter(|mark| (start..end).contains(&mark.at)) else { continue };
+        for index in self.marks.stamps_in(&(start..start + u64::from(length))) {
+            let Some(mark) = self.marks.stamps.get_mut(index) else { continue };
             mark.from = start;
             let mark = *mark;
             for (asked, moment) in [(mark.stamps.scheduled, Moment::Scheduled), (mark.stamps.left, Moment::Left)] {

@@ -32,8 +32,8 @@ pub(super) struct Addresses {
     places: Map<(InterfaceIndex, Ipv4Addr), u64>,
     local: Map<Ipv4Addr, Owners>,
     broadcast: Map<Ipv4Addr, Owners>,
-    /// Networks of which every address is the node's: those of the addresses of `lo`, longest prefix first, each as often as addresses have it.
-    inside: Vec<(u8, u32)>,
+    /// Networks of which every address is the node's: those of the addresses of `lo`, by the length of the prefix, and how many addresses have each.
+    inside: BTreeMap<(u8, u32), u32>,
 }
 
 impl Addresses {
@@ -53,7 +53,7 @@ impl Addresses {
             places: Map::with_hasher(hasher),
             local: Map::with_hasher(hasher),
             broadcast: Map::with_hasher(hasher),
-            inside: Vec::new(),
+            inside: BTreeMap::new(),
         }
     }
 
@@ -90,8 +90,7 @@ impl Addresses {
         self.next += 1;
         self.all.insert(place, address);
         if let Some(network) = network_inside(&address) {
-            let at = self.inside.partition_point(|other| other.0 >= network.0);
-            self.inside.insert(at, network);
+            *self.inside.entry(network).or_default() += 1;
         }
         self.of.entry(address.interface).or_default().insert(place);
         self.places.insert((address.interface, ip), place);
@@ -122,8 +121,13 @@ impl Addresses {
                 self.of.remove(&interface);
             }
         }
-        if let Some(at) = network_inside(&address).and_then(|network| self.inside.iter().position(|other| *other == network)) {
-            self.inside.remove(at);
+        if let Some(network) = network_inside(&address)
+            && let Some(many) = self.inside.get_mut(&network)
+        {
+            *many -= 1;
+            if *many == 0 {
+                self.inside.remove(&network);
+            }
         }
         forget(&mut self.local, ip, interface);
         if let Some(highest) = broadcast_of(base(&address, ip), address.prefix_bits) {
@@ -160,7 +164,15 @@ impl Addresses {
     /// The length of the longest prefix of `lo` that an address has (fib_add_ifaddr: "fib_magic(RTM_NEWROUTE, dev->flags & IFF_LOOPBACK ? RTN_LOCAL :
     /// RTN_UNICAST, prefix, ifa->ifa_prefixlen, prim, ifa->ifa_rt_priority);").
     fn inside(&self, ip: Ipv4Addr) -> Option<u8> {
-        self.inside.iter().find(|(bits, network)| ip.to_bits() & mask(*bits) == *network).map(|(bits, _)| *bits)
+        // Each length that there is, not each network: packets are asked about, and `lo` may have thousands of addresses.
+        let mut longest = self.inside.last_key_value().map(|((bits, _), _)| *bits);
+        while let Some(bits) = longest {
+            if self.inside.contains_key(&(bits, ip.to_bits() & mask(bits))) {
+                return Some(bits);
+            }
+            longest = self.inside.range(..(bits, 0)).next_back().map(|((bits, _), _)| *bits);
+        }
+        None
     }
 
     /// The interfaces for whose networks this is the broadcast address.
@@ -309,6 +321,23 @@ mod tests {
         assert_eq!(kinds(&addresses, &[[10, 9, 5, 5], [10, 9, 7, 9]]), [AddressKind::Other, inside]);
         assert!(addresses.add(address(1, [10, 8, 0, 1], 32)));
         assert_eq!(addresses.kind([10, 8, 0, 2].into()), AddressKind::Other);
+    }
+
+    #[test]
+    fn a_network_on_lo_is_looked_at_once_however_many_addresses_have_it() {
+        let mut addresses = Addresses::new(KeyedHasher::default());
+        let all = (0..4).flat_map(|third| (1..=250).map(move |fourth| address(1, [10, 9, third, fourth], 22)));
+        for one in all.clone() {
+            assert!(addresses.add(one));
+        }
+        assert_eq!(addresses.inside.len(), 1);
+        assert_eq!(addresses.kind([10, 9, 3, 253].into()), AddressKind::Local(InterfaceIndex::LOOPBACK));
+        for one in all {
+            assert!(addresses.inside.len() == 1, "as long as one has it");
+            addresses.remove(one.interface, one.address);
+        }
+        assert!(addresses.inside.is_empty());
+        assert_eq!(addresses.kind([10, 9, 3, 253].into()), AddressKind::Other);
     }
 
     #[test]
