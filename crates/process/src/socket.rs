@@ -305,25 +305,24 @@ impl Carrier for PostedSocket<'_> {
     fn sends_all(&mut self, flags: i32) -> bool {
         !self.posted.nonblocking() && flags & libc::MSG_DONTWAIT == 0 && self.is_stream()
     }
-    fn sent_before(&self) -> u64 {
+    fn moved_before(&self) -> u64 {
         self.tree.tasks.threads.get(&self.thread).map_or(0, |one| one.moved)
     }
-    fn has_sent(&mut self, bytes: u64) {
+    fn has_moved(&mut self, bytes: u64) {
         if let Some(one) = self.tree.tasks.threads.get_mut(&self.thread) {
             one.moved = bytes;
         }
     }
-    fn waits_for_all(&mut self, bytes: u64, flags: i32) -> Option<Result<Outcome, Errno>> {
-        let at_once = flags & (libc::MSG_DONTWAIT | libc::MSG_PEEK) != 0 || self.posted.nonblocking();
+    fn receives_all(&mut self, flags: i32) -> bool {
+        const NOT: i32 = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_ERRQUEUE | libc::MSG_OOB;
+        !self.posted.nonblocking() && flags & NOT == 0 && self.is_stream()
+    }
+    fn ends_here(&mut self) -> bool {
+        const SIOCATMARK: u64 = 0x8905;
         let stack = self.outside.stack();
-        if at_once || !stack.is_stream(self.s) {
-            return None;
-        }
-        let readiness = stack.readiness(self.s);
-        let over = readiness.contains(weft_intercept::Poll::RDHUP) || readiness.contains(weft_intercept::Poll::ERR);
-        let most = (STREAM_BYTES_MAX as u64 / 4).min(bytes) as usize;
-        let waits = stack.receive_ready(self.s) < most && !over;
-        (waits && !self.expired()).then(|| self.wait(Limit::Receive, 0, libc::EAGAIN))
+        let at_mark = stack.ioctl(self.s, SIOCATMARK, &[]).is_ok_and(|mark| mark.iter().any(|byte| *byte != 0));
+        let over = stack.readiness(self.s).0 & (Poll::RDHUP.0 | Poll::HUP.0 | Poll::ERR.0) != 0;
+        at_mark || over && stack.receive_ready(self.s) == 0
     }
     fn has_received(&mut self, taken: &Taken, flags: i32) {
         self.tree.count_received(self.thread, taken, flags);

@@ -86,18 +86,22 @@ pub trait Carrier {
         let _ = flags;
         false
     }
-    /// So many bytes this call has sent before it waited; of several messages, of the one that it goes on with.
-    fn sent_before(&self) -> u64 {
+    /// Does a call with these flags receive until everything is there (MSG_WAITALL)? A stand-in's stream is read natively.
+    fn receives_all(&mut self, flags: i32) -> bool {
+        let _ = flags;
+        false
+    }
+    /// Does such a call end with what it has? Nothing more comes, an error waits for the next call, or an urgent byte is next.
+    fn ends_here(&mut self) -> bool {
+        true
+    }
+    /// So many bytes this call has sent or received before it waited; of several messages, of the one that it goes on with.
+    fn moved_before(&self) -> u64 {
         0
     }
-    /// This call has sent so many, and goes on behind them.
-    fn has_sent(&mut self, bytes: u64) {
+    /// This call has moved so many, and goes on behind them.
+    fn has_moved(&mut self, bytes: u64) {
         let _ = bytes;
-    }
-    /// Does a call with MSG_WAITALL wait for more than there is? It has its outcome then. A stand-in's stream is read natively.
-    fn waits_for_all(&mut self, bytes: u64, flags: i32) -> Option<Result<Self::Outcome, Errno>> {
-        let _ = (bytes, flags);
-        None
     }
     /// The program has got it: for who counts.
     fn has_received(&mut self, taken: &Taken, flags: i32) {

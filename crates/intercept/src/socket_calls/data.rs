@@ -68,7 +68,7 @@ fn send<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, control: 
         Ok(sent) => Ok(c.done(sent as i64)),
         Err(LATER) => Err(LATER),
         Err(errno) => {
-            let before = c.sent_before();
+            let before = c.moved_before();
             match not_sent(c, flags, errno) {
                 Err(_) if before > 0 => Ok(c.done(before as i64)),
                 other => other,
@@ -78,11 +78,11 @@ fn send<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, control: 
 }
 
 /// Sends a message, or goes on with it: how many bytes of it are sent now, with those from before the call waited. A blocking stream sends until
-/// everything is taken. Who waits keeps what is sent in [`Carrier::sent_before`].
+/// everything is taken. Who waits keeps what is sent in [`Carrier::moved_before`].
 fn send_on<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<u64, Errno> {
     let sends_all = c.sends_all(flags);
     loop {
-        let before = c.sent_before();
+        let before = c.moved_before();
         let sent = if before == 0 { c.send(message, name, control, flags) } else { c.send(&message.behind(before), name, control, flags) };
         match sent {
             Ok(sent) => {
@@ -90,7 +90,7 @@ fn send_on<C: Carrier>(c: &mut C, message: &Message, name: Option<&[u8]>, contro
                 if !sends_all || sent >= message.total {
                     return Ok(sent);
                 }
-                c.has_sent(sent);
+                c.has_moved(sent);
             }
             // tcp_sendmsg_locked: "do_error: … if (copied) goto out;"
             Err(errno) if before > 0 && errno != LATER && !says_wait(errno) => return Ok(before),
@@ -128,7 +128,7 @@ pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outc
     let flags = asked.flags.get() as i32;
     let count = u64::from(asked.vlen.get()).min(MESSAGES_MAX);
     // Of the message that the call goes on with.
-    let mut told = c.sent_before();
+    let mut told = c.moved_before();
     for index in c.messages_done()..count {
         let at = (asked.mmsg.0 as u64).wrapping_add(index * arch::MMSGHDR_BYTES as u64);
         let mut partial = false;
@@ -142,7 +142,7 @@ pub fn sendmmsg<C: Carrier>(c: &mut C, asked: calls::Sendmmsg) -> Result<C::Outc
             Ok(()) if partial => return Ok(c.done(index as i64 + 1)),
             Ok(()) => {}
             Err(errno) => {
-                let sent = c.sent_before();
+                let sent = c.moved_before();
                 if sent > told {
                     // Whatever ends the wait, a signal or a time limit, so much of it is sent.
                     tell_length(c, at, sent as u32)?;
@@ -203,24 +203,48 @@ pub fn recvmsg<C: Carrier>(c: &mut C, asked: calls::Recvmsg) -> Result<C::Outcom
 
 /// Receives. `from`: where the sender's address goes, and where the length of that.
 pub fn receive<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option<(u64, u64)>) -> Result<C::Outcome, Errno> {
-    if flags & libc::MSG_WAITALL != 0
-        && let Some(outcome) = c.waits_for_all(message.total, flags)
-    {
-        return outcome;
-    }
     if let Some((_, length_at)) = from {
         c.memory().read_ahead(length_at)?;
     }
-    match c.take(message.total, flags) {
-        Ok(taken) => {
-            if let Some((at, length_at)) = from {
-                c.memory().write_address(&taken.from, at, length_at)?;
+    match receive_on(c, message, flags, from) {
+        Ok(received) => Ok(c.done(received)),
+        Err(errno) => {
+            let before = c.moved_before();
+            match not_received(c, flags, errno) {
+                Err(_) if before > 0 && errno != LATER => Ok(c.done(before as i64)),
+                other => other,
             }
-            let delivered = message.deliver(c.memory(), &taken, flags)?;
-            c.has_received(&taken, flags);
-            Ok(c.done(delivered))
         }
-        Err(errno) => not_received(c, flags, errno),
+    }
+}
+
+/// Receives a message, or goes on with it: how many bytes of it are there now, with those from before the call waited. With MSG_WAITALL a blocking stream
+/// receives until everything is there (tcp_recvmsg_locked: "target = sock_rcvlowat(sk, flags & MSG_WAITALL, len)"). Who waits keeps what has come in
+/// [`Carrier::moved_before`].
+fn receive_on<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option<(u64, u64)>) -> Result<i64, Errno> {
+    let receives_all = flags & libc::MSG_WAITALL != 0 && c.receives_all(flags);
+    loop {
+        let before = c.moved_before();
+        // "if (copied) { if (!timeo || sk->sk_err || sk->sk_state == TCP_CLOSE || (sk->sk_shutdown & RCV_SHUTDOWN) || signal_pending(current)) break; }"
+        if before > 0 && c.ends_here() {
+            return Ok(before as i64);
+        }
+        let behind = (before > 0).then(|| message.behind(before));
+        let rest = behind.as_ref().unwrap_or(message);
+        let taken = match c.take(rest.total, flags) {
+            Err(errno) if before > 0 && errno != LATER && !says_wait(errno) => return Ok(before as i64),
+            taken => taken?,
+        };
+        if let Some((at, length_at)) = from {
+            c.memory().write_address(&taken.from, at, length_at)?;
+        }
+        let delivered = rest.deliver(c.memory(), &taken, flags)?;
+        c.has_received(&taken, flags);
+        let moved = before + delivered as u64;
+        if !receives_all || delivered == 0 || moved >= message.total {
+            return Ok(moved as i64);
+        }
+        c.has_moved(moved);
     }
 }
 
@@ -277,9 +301,15 @@ pub fn receive_several<C: Carrier>(c: &mut C, asked: calls::Recvmmsg, limit: Opt
             Ok(()) => {}
             Err(LATER) => return Err(LATER),
             Err(errno) => {
+                let moved = c.moved_before();
+                if moved > 0 {
+                    // Whatever ends the wait, a signal or a time limit, so much of it is there.
+                    tell_length(c, at, moved as u32)?;
+                }
+                let there = index + u64::from(moved > 0);
                 return match not_received(c, flags, errno) {
                     Ok(outcome) => Ok(Several::Ended(outcome)),
-                    Err(_) if index > 0 => Ok(Several::Messages(index)),
+                    Err(_) if there > 0 => Ok(Several::Messages(there)),
                     Err(errno) => Err(errno),
                 };
             }
@@ -301,10 +331,7 @@ pub fn receive_several<C: Carrier>(c: &mut C, asked: calls::Recvmmsg, limit: Opt
 
 fn receive_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<i64, Errno> {
     let message = Message::read(c.memory(), at)?;
-    let taken = c.take(message.total, flags)?;
-    let delivered = message.deliver(c.memory(), &taken, flags)?;
-    c.has_received(&taken, flags);
-    Ok(delivered)
+    receive_on(c, &message, flags, None)
 }
 
 /// Reads from a program what is sent next: a datagram whole or not at all, of a stream at most as much as there is room for.
