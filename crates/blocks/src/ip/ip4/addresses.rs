@@ -34,6 +34,8 @@ pub(super) struct Addresses {
     broadcast: Map<Ipv4Addr, Owners>,
     /// Networks of which every address is the node's: those of the addresses of `lo`, longest prefix first, each as often as addresses have it.
     inside: Vec<(u8, u32)>,
+    /// The same of routes of kind local that somebody has set, and how many have it.
+    routed: BTreeMap<(u8, u32), u32>,
 }
 
 impl Addresses {
@@ -54,6 +56,16 @@ impl Addresses {
             local: Map::with_hasher(hasher),
             broadcast: Map::with_hasher(hasher),
             inside: Vec::new(),
+            routed: BTreeMap::new(),
+        }
+    }
+
+    /// A route of kind local to this network is there from now on, or one is gone.
+    pub(super) fn route(&mut self, bits: u8, network: u32, there: bool) {
+        let count = self.routed.entry((bits, network)).or_default();
+        *count = if there { count.saturating_add(1) } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.routed.remove(&(bits, network));
         }
     }
 
@@ -152,7 +164,9 @@ impl Addresses {
         match self.local.get(&ip) {
             Some(owners) => owners,
             // RFC 1122 §3.2.1.3 (g): "{ 127, <any> } Internal host loopback address."
-            None if (ip.is_loopback() || self.inside(ip).is_some()) && !self.broadcast.contains_key(&ip) => &[InterfaceIndex::LOOPBACK],
+            None if (ip.is_loopback() || self.inside(ip).is_some() || self.is_routed(ip)) && !self.broadcast.contains_key(&ip) => {
+                &[InterfaceIndex::LOOPBACK]
+            }
             None => &[],
         }
     }
@@ -161,6 +175,15 @@ impl Addresses {
     /// RTN_UNICAST, prefix, ifa->ifa_prefixlen, prim, ifa->ifa_rt_priority);").
     fn inside(&self, ip: Ipv4Addr) -> Option<u8> {
         self.inside.iter().find(|(bits, network)| ip.to_bits() & mask(*bits) == *network).map(|(bits, _)| *bits)
+    }
+
+    /// Does no address, and no longer network of an address of `lo`, come before a route of kind local of this length?
+    pub(super) fn is_routed_by(&self, ip: Ipv4Addr, bits: u8) -> bool {
+        !self.local.contains_key(&ip) && self.inside(ip).is_none_or(|inside| inside <= bits)
+    }
+
+    fn is_routed(&self, ip: Ipv4Addr) -> bool {
+        !self.routed.is_empty() && (0..=32).any(|bits| self.routed.contains_key(&(bits, ip.to_bits() & mask(bits))))
     }
 
     /// The interfaces for whose networks this is the broadcast address.

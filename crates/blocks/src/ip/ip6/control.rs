@@ -323,6 +323,7 @@ impl Ip6 {
             return Err(refused(TableError::HopWithoutGateway));
         }
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        asked.iter().try_for_each(|hop| request::local_route(&arguments, kind, table, hop))?;
         self.tables.begin(table);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
         let ways = ways.map_err(refused)?;
@@ -384,7 +385,7 @@ impl Ip6 {
 
     /// Where a next hop leaves: as said, or where the gateway is (Linux ip6_route_check_nh).
     fn route_interface(&self, hop: &AskedHop, kind: RouteKind, table: u32) -> Result<InterfaceIndex, TableError> {
-        if kind != RouteKind::Unicast {
+        if !matches!(kind, RouteKind::Unicast | RouteKind::Local) {
             return Ok(InterfaceIndex::NONE);
         }
         let Some(IpAddr::V6(gateway)) = hop.gateway else { return hop.interface.ok_or(TableError::NoInterface) };
