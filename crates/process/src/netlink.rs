@@ -195,7 +195,7 @@ impl Carrier for PostedLink<'_> {
         Err(Errno(libc::EOPNOTSUPP))
     }
 
-    fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
+    fn get_option(&mut self, level: i32, name: i32, _asked: &[u8], length: i32) -> Result<Option<Vec<u8>>, Errno> {
         let Some(Body::Link(link)) = self.tree.objects.body_mut(self.posted.inode()) else { return Err(Errno(libc::EBADF)) };
         // sock_error: it is told once.
         if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) && length >= 0 && std::mem::take(&mut link.lost) {
