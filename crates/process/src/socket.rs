@@ -45,7 +45,8 @@ impl Tree {
         let words = calls::words_of(posted.arguments);
         match self.objects.body(posted.inode()) {
             Some(Body::Link(_)) => {
-                let mut link = PostedLink { tree: self, outside, thread, posted, caller, full: None };
+                let again = self.tasks.threads.get(&thread).is_some_and(|one| one.held);
+                let mut link = PostedLink { tree: self, outside, thread, posted, caller, full: None, again };
                 socket_calls::answer(&mut link, number, &words)
             }
             Some(Body::Socket(s)) => {

@@ -175,7 +175,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked:
         other => other?,
     };
     if let Some(key) = found {
-        return socket_calls::option::ioctl(&mut TrappedSocket { s, turn, call, fd: asked.fd.get(), key, end: None }, asked);
+        return socket_calls::option::ioctl(&mut TrappedSocket { s, turn, call, fd: asked.fd.get(), key, end: None, again: false }, asked);
     }
     if !interfaces {
         return Ok(Outcome::Continue);
