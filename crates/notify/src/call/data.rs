@@ -63,8 +63,11 @@ pub(super) fn send(
     let Some(socket) = one.socket() else { return send_netlink(c, message, name, control, flags) };
     s.forget_told_error(key, socket, turn);
     s.error_told_natively(key, turn);
-    if s.packets(key).is_some_and(|packets| packets.name.is_some()) {
-        s.look_before_sending(turn);
+    if let Some(packets) = s.packets(key) {
+        if packets.name.is_some() {
+            s.look_before_sending(turn);
+        }
+        s.look_before_reaching(socket, name, turn);
     }
     if let Some(errno) = s.packets(key).and_then(|packets| packets.error.take()) {
         return Err(errno);
