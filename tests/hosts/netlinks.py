@@ -278,6 +278,69 @@ def to_users():
     a.close(), b.close()
 
 
+def told(control):
+    """The group, and whether the credentials are this process's or the kernel's."""
+    mine = struct.pack("=iII", ME, os.getuid(), os.getgid())
+    names = {mine: "mine", bytes(12): "the kernel's"}
+    return [(level, kind, names.get(data, data) if kind == 2 else struct.unpack("=I", data)[0]) for level, kind, data in control]
+
+
+def news():
+    """In whose name the kernel tells a group, and what a program sends to a number and a group at once."""
+    a, b, c = opened(bound=(0, 0)), opened(bound=(0, 0x11)), opened(bound=(0, 0x111))
+    for what in (b, c):
+        what.setsockopt(SOL_NETLINK, PKTINFO, 1)
+        what.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    for kind in (20, 21):
+        a.send(request(kind, 0, struct.pack("=BBBBi", socket.AF_INET, 32, 0, 0, 1) + struct.pack("=HH4s", 8, 2, bytes([10, 99, 0, 1]))))
+        for what in (b, c):
+            data, control, flags, name = what.recvmsg(1 << 16, 256)
+            print("news", struct.unpack("=H", data[4:6])[0], told(control), flags, name)
+    number = c.getsockname()[0]
+    for group in (0, 1, 1 << 4, 1 << 8):
+        for receivers in (number, 0):
+            a.sendto(request(999), (receivers, group))
+            for who, what in (("b", b), ("c", c)):
+                got = said(lambda: what.recvmsg(1 << 16, 256, socket.MSG_DONTWAIT))
+                print("to", "c" if receivers else "the kernel", group, who, got if isinstance(got, str) else (told(got[1]), got[3][0] == a.getsockname()[0], got[3][1]))
+    # Who has no room keeps nobody from hearing what is for his group.
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    filled = opened(bound=(0, 0))
+    while said(lambda: filled.sendto(b"x" * 20, socket.MSG_DONTWAIT, (number, 0))) == 20:
+        pass
+    print("without room", said(lambda: a.sendto(request(999), socket.MSG_DONTWAIT, (number, 1))), said(lambda: len(b.recv(100, socket.MSG_DONTWAIT))))
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("=qq", 0, 50000))
+    print("and a limit", said(lambda: a.sendto(request(999), (number, 1))), said(lambda: len(b.recv(100, socket.MSG_DONTWAIT))), said(lambda: b.recv(100, socket.MSG_DONTWAIT)))
+    # The group hears it before the kernel does what is asked.
+    a.sendto(request(20, 0, struct.pack("=BBBBi", socket.AF_INET, 32, 0, 0, 1) + struct.pack("=HH4s", 8, 2, bytes([10, 99, 0, 2]))), (0, 1 << 4))
+    for _ in range(2):
+        data, control, _, name = b.recvmsg(1 << 16, 256)
+        print("in order", struct.unpack("=H", data[4:6])[0], told(control), name[0] == a.getsockname()[0], name[1])
+    for what in (a, b, c, filled):
+        what.close()
+
+
+def claimed():
+    """Control messages of a send: credentials, and what a packet of netlink's does not take."""
+    a, b = opened(bound=(0, 0)), opened(bound=(0, 0))
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    mine = struct.pack("=iII", ME, os.getuid(), os.getgid())
+    pipe = os.pipe()
+    for what, control in (
+        ("mine", [(1, 2, mine)]),
+        ("short", [(1, 2, mine[:8])]),
+        ("long", [(1, 2, mine + b"x")]),
+        ("files", [(1, 1, struct.pack("=i", pipe[0]))]),
+        ("a mark", [(1, 36, struct.pack("=i", 1))]),
+        ("another level", [(41, 2, mine), (270, 3, bytes(4))]),
+    ):
+        for to in (b.getsockname()[0], 0):
+            sent = said(lambda: a.sendmsg([request(RTM_GETLINK, 0, b"")], control, 0, (to, 0)))
+            got = said(lambda: b.recvmsg(100, 100, socket.MSG_DONTWAIT))
+            print("claimed", what, "to b" if to else "to the kernel", sent, got if isinstance(got, str) else told(got[1]))
+    a.close(), b.close()
+
+
 def beside():
     """What comes beside a packet: credentials, the group, and groups in the sender's name."""
     a, b, c = opened(bound=(0, 0)), opened(bound=(0, 0)), opened(bound=(0, 0))
@@ -287,7 +350,11 @@ def beside():
         b.send(request(RTM_GETLINK, NLM_F_ACK, struct.pack("=BBHiII", 0, 0, 0, 1, 0, 0)))
         for _ in range(3):
             _, control, flags, _ = b.recvmsg(1 << 16, 256)
-            print("beside", option, [(one[0], one[1], len(one[2])) for one in control], flags)
+            print("beside", option, told(control), flags)
+        for room in (0, 15, 16, 17, 28, 32):
+            a.sendto(b"x" * 20, (b.getsockname()[0], 0))
+            _, control, flags, _ = b.recvmsg(1 << 16, room)
+            print("beside", option, "room", room, [(one[0], one[1], len(one[2])) for one in control], flags)
         b.setsockopt(level, option, 0)
     for what in (b, c):
         what.setsockopt(SOL_NETLINK, ADD, 9)
@@ -313,6 +380,6 @@ def limits():
     s.close()
 
 
-for part in (sockets, names, groups, options, dumps, wrong, acknowledgments, to_users, beside, limits):
+for part in (sockets, names, groups, options, dumps, wrong, acknowledgments, to_users, beside, news, claimed, limits):
     print("--", part.__name__)
     part()

@@ -42,6 +42,7 @@ SCRIPTS = (
     "lites.py",
     "rings.py",
     "clones.py",
+    "filters.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

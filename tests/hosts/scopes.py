@@ -148,8 +148,38 @@ def network_inside():
     print("after", said(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(("10.9.200.7", 0))))
 
 
+def network6_inside():
+    """A prefix on lo is a route like any other: who connects to another address of it is heard by nobody. One of type local is the host's."""
+    ip("-6", "addr", "add", "fd19::1/64", "dev", "lo")
+    print("local route", ip("-6", "route", "add", "local", "fd1a::/64", "dev", "lo"), ip("route", "add", "local", "10.11.0.0/16", "dev", "lo"))
+    for host in ("fd19::1", "fd19::5", "fd19::", "fd1a::1", "fd1a::", "fd1b::1", "10.11.0.1", "10.11.0.0", "10.11.255.255", "10.12.0.1"):
+        family, anywhere = (socket.AF_INET6, "::") if ":" in host else (socket.AF_INET, "0.0.0.0")
+        ear, a, raw = socket.socket(family, socket.SOCK_DGRAM), socket.socket(family, socket.SOCK_DGRAM), socket.socket(family, socket.SOCK_RAW, 253)
+        ear.bind((anywhere, 0))
+        named = said(lambda: socket.socket(family, socket.SOCK_DGRAM).bind((host, 0)))
+        source = said(lambda: a.connect((host, ear.getsockname()[1])) or a.getsockname()[0])
+        heard = said(lambda: a.send(b"abc")) if source[:1] in "f1" else "-"
+        ear.settimeout(5 if not host.startswith("fd19") or host == "fd19::1" else 0.1)
+        came = said(lambda: ear.recvfrom(10)[1][0]) if heard == 3 else "-"
+        print("inside", host, named, source, heard, came, said(lambda: raw.sendto(b"abc", (host, 0))), end=" ")
+        # Whoever listens anywhere is reached, and answers from there; where nobody listens it is refused.
+        server, client = socket.socket(family, socket.SOCK_STREAM), socket.socket(family, socket.SOCK_STREAM)
+        server.bind((anywhere, 0)), server.listen()
+        if heard == 3 and came not in ("-", "TIMEOUT"):
+            print(said(lambda: client.connect((host, server.getsockname()[1])) or server.accept()[0].getsockname()[0]), client.getpeername()[0], end=" ")
+            print(said(lambda: socket.socket(family, socket.SOCK_STREAM).connect((host, 9))), end="")
+        print()
+        for one in (ear, a, raw, server, client):
+            one.close()
+    print("gone", ip("-6", "route", "del", "local", "fd1a::/64", "dev", "lo"), ip("route", "del", "local", "10.11.0.0/16", "dev", "lo"))
+    ip("-6", "addr", "del", "fd19::1/64", "dev", "lo")
+    for host in ("fd19::5", "fd1a::1", "10.11.0.1"):
+        print("after", host, said(lambda: socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM).connect((host, 9))))
+
+
 messages()
 binds()
 requests()
 lacking()
 network_inside()
+network6_inside()

@@ -214,7 +214,7 @@ fn what_makes_no_sense_is_refused() {
         (json!({"nexthops": one(), "gateway": "10.0.0.2"}), "gateway is said of each of the next hops"),
         (json!({"nexthops": one(), "interface": "eth0"}), "interface is said of each of the next hops"),
         (json!({"nexthops": one(), "kind": "throw"}), "a route that sends nothing on has no next hops"),
-        (json!({"kind": "catch"}), "none of: unicast, blackhole, unreachable, prohibit, throw"),
+        (json!({"kind": "catch"}), "none of: unicast, local, blackhole, unreachable, prohibit, throw"),
     ] {
         let mut arguments = arguments;
         arguments["destination"] = "10.7.0.0/16".into();

@@ -453,6 +453,34 @@ fn addresses_and_routes_move_to_a_new_block() {
     assert_eq!(tables.iter().map(|table| node.list(*table)).collect::<Vec<_>>(), before);
 }
 
+#[test]
+fn the_network_of_a_local_route_is_the_nodes_also_in_a_new_block() {
+    let mut node = Node::new();
+    let inside = |node: &Node| {
+        [ip(10, 8, 3, 4), ip(10, 8, 0, 0), ip(10, 8, 255, 255), ip(10, 9, 0, 1)].map(|to| route(node, to).unwrap().kind == RouteKind::Local)
+    };
+    let local = |metric: u32| json!({"destination": "10.8.0.0/16", "kind": "local", "interface": "lo", "table": 255, "metric": metric});
+    assert_eq!(inside(&node), [false; 4]);
+    for metric in [0, 7] {
+        node.exec("ip4", "route_add", local(metric)).unwrap();
+    }
+    let source = route(&node, ip(10, 8, 3, 4)).unwrap().source;
+    assert_eq!((inside(&node), source), ([true, true, true, false], ip(10, 8, 3, 4).into()));
+    let replace = Op::Replace { name: "ip4".to_owned(), kind: "ip4".to_owned(), parameters: Default::default(), drop_state: false };
+    node.control(replace).unwrap();
+    assert_eq!(inside(&node), [true, true, true, false]);
+    // As long as one of the routes is there.
+    for (metric, still) in [(7, true), (0, false)] {
+        node.exec("ip4", "route_delete", local(metric)).unwrap();
+        assert_eq!(inside(&node), [still, still, still, false]);
+    }
+    for (field, value) in [("interface", json!("eth0")), ("table", json!(254)), ("kind", json!("unicast")), ("gateway", json!(PEER_IP))] {
+        let mut wrong = local(0);
+        wrong[field] = value;
+        assert_eq!(node.exec("ip4", "route_add", wrong).unwrap_err().kind(), ErrorKind::Unsupported, "{field}");
+    }
+}
+
 /// Bytes of state in which nothing is.
 fn with_nothing(now: Instant, version: u32) -> usize {
     Writer::new(now).finish("ip4", version).bytes.len()

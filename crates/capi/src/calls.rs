@@ -4,6 +4,7 @@ use crate::embedded::Waiting;
 use crate::{Refusal, SEND_BYTES_MAX, VECTORS_MAX, address_of, bytes, bytes_mut, give_name, node, number, plain, send_on, weft_node};
 use std::ffi::{c_int, c_void};
 use weft_core::Bytes;
+use weft_socket::options::bytes_asked;
 use weft_socket::{Errno, Poll, Received};
 
 /// socket(2). The descriptor belongs to the node; numbers begin at 0.
@@ -193,9 +194,11 @@ pub unsafe extern "C" fn weft_getsockopt(
     if *length > i32::MAX as u32 {
         return -Errno::EINVAL.0;
     }
-    let found = node.on(fd, |sockets, socket, cx| sockets.get_option(socket, level, name, *length as i32, cx));
     // SAFETY: the caller's promise.
     let place = unsafe { bytes_mut(value, *length as usize) };
+    let asked = bytes_asked(level, name, *length as i32).zip(place.as_deref().ok());
+    let asked = asked.and_then(|(bytes, place)| place.get(..bytes)).unwrap_or_default().to_vec();
+    let found = node.on(fd, |sockets, socket, cx| sockets.get_option_asked(socket, level, name, &asked, *length as i32, cx));
     plain(found.and_then(|found| {
         let place = place?;
         let kept = found.len().min(place.len());

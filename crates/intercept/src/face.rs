@@ -58,7 +58,14 @@ pub trait Stack {
     fn shutdown(&mut self, s: SocketId, how: i32) -> Result<(), Errno>;
     fn local_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno>;
     fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno>;
-    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno>;
+    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno> {
+        self.get_option_asked(s, level, name, &[], length)
+    }
+    /// See [`Sockets::get_option_asked`].
+    ///
+    /// # Errors
+    /// Those of the model.
+    fn get_option_asked(&mut self, s: SocketId, level: i32, name: i32, asked: &[u8], length: i32) -> Result<Vec<u8>, Errno>;
     fn set_option(&mut self, s: SocketId, level: i32, name: i32, value: &[u8]) -> Result<(), Errno>;
     fn option_bytes(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> usize;
     fn send(&mut self, s: SocketId, data: Bytes, flags: i32, to: Option<&[u8]>, control: &[u8]) -> Result<usize, Errno>;
@@ -131,8 +138,8 @@ impl<L: Lend> Stack for L {
     fn peer_address(&mut self, s: SocketId) -> Result<Vec<u8>, Errno> {
         self.look(|sockets| sockets.peer_address(s)).unwrap_or(Err(Errno::ENETDOWN))
     }
-    fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno> {
-        self.sockets(|sockets, cx| sockets.get_option(s, level, name, length, cx)).unwrap_or(Err(Errno::ENETDOWN))
+    fn get_option_asked(&mut self, s: SocketId, level: i32, name: i32, asked: &[u8], length: i32) -> Result<Vec<u8>, Errno> {
+        self.sockets(|sockets, cx| sockets.get_option_asked(s, level, name, asked, length, cx)).unwrap_or(Err(Errno::ENETDOWN))
     }
     fn option_bytes(&mut self, s: SocketId, level: i32, name: i32, length: usize) -> usize {
         self.look(|sockets| sockets.option_bytes(s, level, name, length)).unwrap_or(0)

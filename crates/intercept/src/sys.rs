@@ -37,6 +37,13 @@ pub fn owned(result: impl Into<i64>) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// The real user and group of a process or thread. None: it is gone.
+pub fn owner_of(tid: u32) -> Option<[u32; 2]> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let first = |name: &str| status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok();
+    Some([first("Uid:")?, first("Gid:")?])
+}
+
 /// Copies from a process's memory; all or EFAULT.
 pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> Result<(), Errno> {
     if into.is_empty() {

@@ -26,11 +26,13 @@ mod ports;
 mod qdisc;
 mod route;
 mod rule;
+mod sender;
 mod session;
 
 pub use errno::Refusal;
 pub use ports::Ports;
-pub use session::{KERNEL_NAME, NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session, named};
+pub use sender::Sender;
+pub use session::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session, named};
 
 use weft_core::control::Value;
 use weft_core::table::{Answer, InterfaceRow, Query, Table, Which};

@@ -50,11 +50,11 @@ pub(crate) fn dump_order(a: &Route, b: &Route) -> Ordering {
     if masked(a.destination, shorter) == masked(b.destination, shorter) { length() } else { a.destination.cmp(&b.destination) }
 }
 
-/// What follows from the addresses of interfaces that are up.
+/// What follows from the addresses of interfaces. Of one that is down IPv4 keeps what is local (fib_add_ifaddr, fib_sync_down_dev), IPv6 nothing.
 pub(crate) fn routes(addresses: &[Address], interfaces: &[InterfaceRow]) -> Vec<Route> {
     let mut routes = Vec::new();
     let v6 = addresses.first().is_some_and(|address| address.address.is_ipv6());
-    for row in interfaces.iter().filter(|row| row.interface.up) {
+    for row in interfaces.iter().filter(|row| row.interface.up || !v6) {
         let here = addresses.iter().filter(|address| address.interface == row.interface.index);
         let plain = Route { interface: row.interface.index, protocol: PROTOCOL_KERNEL, table: TABLE_LOCAL, ..Route::PLAIN };
         if v6 {
@@ -68,7 +68,7 @@ pub(crate) fn routes(addresses: &[Address], interfaces: &[InterfaceRow]) -> Vec<
             continue;
         }
         for (address, _) in crate::address::in_order(here.copied().collect()) {
-            of_v4(&address, addresses, plain, &mut routes);
+            of_v4(&address, addresses, plain, row.interface.up, &mut routes);
         }
     }
     routes.sort_by(|a, b| dump_order(a, b).then(a.interface.cmp(&b.interface)));
@@ -77,7 +77,7 @@ pub(crate) fn routes(addresses: &[Address], interfaces: &[InterfaceRow]) -> Vec<
 }
 
 /// fib_add_ifaddr.
-fn of_v4(address: &Address, all: &[Address], plain: Route, routes: &mut Vec<Route>) {
+fn of_v4(address: &Address, all: &[Address], plain: Route, up: bool, routes: &mut Vec<Route>) {
     let heads = |other: &&Address| {
         other.interface == address.interface
             && other.prefix_bits == address.prefix_bits
@@ -91,7 +91,7 @@ fn of_v4(address: &Address, all: &[Address], plain: Route, routes: &mut Vec<Rout
     if plain.interface == InterfaceIndex::LOOPBACK && address.prefix_bits < 32 {
         routes.push(Route { destination: network(base, address.prefix_bits), prefix_bits: address.prefix_bits, ..local });
     }
-    if address.prefix_bits < 31 {
+    if address.prefix_bits < 31 && up {
         let highest = masked(base, address.prefix_bits) as u32 | u32::MAX.checked_shr(address.prefix_bits.into()).unwrap_or(0);
         let broadcast = Route { kind: RouteKind::Broadcast, scope: SCOPE_LINK, source, ..plain };
         routes.push(Route { destination: Ipv4Addr::from(highest).into(), prefix_bits: 32, ..broadcast });

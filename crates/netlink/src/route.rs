@@ -73,11 +73,12 @@ fn kind_word(number: u8) -> Result<Option<&'static str>, Refusal> {
     Ok(Some(match number {
         0 => return Ok(None),
         1 => "unicast",
+        2 => "local",
         6 => "blackhole",
         7 => "unreachable",
         8 => "prohibit",
         9 => "throw",
-        2..=5 => return Err(Refusal::lacking("sets no local, broadcast or multicast routes: they follow from addresses and groups")),
+        3..=5 => return Err(Refusal::lacking("sets no broadcast, anycast or multicast routes: they follow from addresses and groups")),
         _ => return Err(Refusal::said(EINVAL, "Invalid route type")),
     }))
 }
@@ -108,7 +109,11 @@ fn all(family: Family, tables: &mut dyn Tables) -> Vec<RouteRow> {
         let having: BTreeSet<InterfaceIndex> = addresses.iter().map(|address| address.interface).collect();
         rows.retain(|row| having.contains(&row.interface.index) || !is_disabled(row, tables));
     }
-    routes.extend(local::routes(&addresses, &rows).into_iter().map(RouteRow::from));
+    // Those that somebody has set among those that follow from addresses.
+    let (mut local, mut routes): (Vec<RouteRow>, Vec<RouteRow>) = routes.into_iter().partition(|row| row.route.table == TABLE_LOCAL);
+    local.splice(0..0, local::routes(&addresses, &rows).into_iter().map(RouteRow::from));
+    local.sort_by(|RouteRow { route: a, .. }, RouteRow { route: b, .. }| dump_order(a, b).then(a.metric.cmp(&b.metric)));
+    routes.extend(local);
     routes
 }
 
@@ -244,9 +249,6 @@ fn target(request: &Request<'_>, attributes: &Attributes<'_>) -> Result<Target, 
     }
     let table = attributes.u32(RTA_TABLE).unwrap_or_else(|| byte(body, 4).into());
     let table = if table == 0 { TABLE_MAIN } else { table };
-    if table == TABLE_LOCAL {
-        return Err(Refusal::lacking("sets no routes in the table local: they follow from addresses"));
-    }
     let block = if v4 { "ip4" } else { "ip6" };
     Ok(Target { v4, block, destination: network(destination, bits), bits, table })
 }
@@ -274,7 +276,11 @@ fn add(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
     let onlink = word(request.body, 8) & RTNH_F_ONLINK != 0;
     let (said, gateway) = (attributes.u32(RTA_OIF).filter(|index| *index != 0), attributes.address(RTA_GATEWAY));
     let hops = hops::asked(attributes, v4, true, (gateway, said))?;
-    let refuses = kind != "unicast";
+    let refuses = !matches!(kind, "unicast" | "local");
+    if v4 && kind == "local" && gateway.is_some() {
+        // fib_create_info.
+        return Err(Refusal::said(EINVAL, "Route with host scope can not have a gateway"));
+    }
     if v4 && refuses && (said.is_some() || gateway.is_some() || hops.is_some()) {
         // fib_create_info.
         return Err(Refusal::said(EINVAL, "Gateway, device and multipath can not be specified for this route type"));
@@ -294,10 +300,11 @@ fn add(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
         hops::refuse_onlink_nowhere(hop)?;
         refuse_device(v4, hop.interface, hop.gateway.is_some(), hop.onlink, tables)?;
     }
+    let metric = attributes.u32(RTA_PRIORITY).unwrap_or(0);
     let mut arguments = json!({
         "destination": format!("{destination}/{bits}"),
         "kind": kind,
-        "metric": attributes.u32(RTA_PRIORITY).unwrap_or(0),
+        "metric": metric,
         "table": table,
         "protocol": byte(request.body, 5),
         "scope": byte(request.body, 6),
@@ -316,6 +323,9 @@ fn add(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
     }
     if let Some(hops) = hops {
         arguments["nexthops"] = hops.iter().map(|hop| hop.argument(true)).collect();
+    }
+    if v4 && table == TABLE_LOCAL && metric == 0 && request.has(NLM_F_EXCL) && follows(Family::V4, (destination, bits), tables) {
+        return Err(Refusal::plain(EEXIST));
     }
     tables.exec(block, "route_add", arguments).map_err(|error| add_refusal(v4, &number_of(&error)))?;
     Ok(Reply::Done)
@@ -390,8 +400,20 @@ fn delete(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn T
         // inet_rtm_delroute, ip6_route_del.
         return Err(Refusal::said(crate::errno::ESRCH, "FIB table does not exist"));
     }
-    tables.exec(block, "route_delete", arguments).map_err(|error| Refusal::plain(number_of(&error).0))?;
+    tables.exec(block, "route_delete", arguments).map_err(|error| match number_of(&error).0 {
+        crate::errno::ESRCH if table == TABLE_LOCAL && follows(family, (destination, bits), tables) => {
+            Refusal::lacking("keeps routes of the table local as long as the addresses that they follow from")
+        }
+        errno => Refusal::plain(errno),
+    })?;
     Ok(Reply::Done)
+}
+
+/// Is there a route in the table local to this prefix?
+fn follows(family: Family, (destination, bits): (IpAddr, u8), tables: &mut dyn Tables) -> bool {
+    let of_prefix =
+        |RouteRow { route, .. }: &RouteRow| (route.table, route.destination, route.prefix_bits) == (TABLE_LOCAL, destination, bits);
+    all(family, tables).iter().any(of_prefix)
 }
 
 /// RTM_GETROUTE without NLM_F_DUMP: the way to an address.
@@ -431,6 +453,10 @@ fn get(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
     let matched = matched.or_else(|| matching(destination, &way, &all(family, tables)));
     if word(request.body, 8) & RTM_F_FIB_MATCH != 0 {
         let mut row = matched.ok_or(Refusal::plain(EHOSTUNREACH))?;
+        if family == Family::V4 && row.route.table == TABLE_LOCAL && crate::rule::are_usual(tables) {
+            // fib_trie_unmerge: until there is another rule, local is a part of main.
+            row.route.table = TABLE_MAIN;
+        }
         if family == Family::V6 {
             // rt6_fill_node: the sibling that the packet takes, then those behind it.
             let chosen = row.hops.iter().position(|hop| hop.route == row.route).unwrap_or(0);

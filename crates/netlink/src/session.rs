@@ -4,12 +4,13 @@ use crate::errno::{EINVAL, EPERM, Refusal};
 use crate::message::{Message, word};
 use crate::packet::{NLM_F_REQUEST, NLMSG_CONTROL_MAX, Reply, Request, append, pack, requests};
 use crate::ports::Ports;
+use crate::sender::Sender;
 use crate::{Tables, address, diag, link, neighbour, notify, qdisc, route, rule};
 use std::collections::BTreeSet;
 use weft_core::control::Value;
 
 /// `struct sockaddr_nl` of the kernel: AF_NETLINK, port 0, no groups.
-pub const KERNEL_NAME: [u8; 12] = [AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const KERNEL_NAME: [u8; 12] = [AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const AF_NETLINK: u8 = 16;
 /// Protocol of rtnetlink.
 pub const NETLINK_ROUTE: i32 = 0;
@@ -44,6 +45,9 @@ const MSG_OOB: i32 = 1;
 const GROUPS_MAX: u32 = 39;
 const GROUPS_MAX_DIAG: u32 = 32;
 
+/// Where [`kept`] has NETLINK_PKTINFO.
+const PKTINFO_AT: usize = 0;
+
 /// Switches of SOL_NETLINK.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Options {
@@ -53,7 +57,8 @@ pub(crate) struct Options {
     pub capped: bool,
     /// NETLINK_GET_STRICT_CHK: dumps are filtered here.
     pub strict: bool,
-    /// NETLINK_PKTINFO, NETLINK_BROADCAST_ERROR, NETLINK_NO_ENOBUFS, NETLINK_LISTEN_ALL_NSID: kept. There is one namespace, and losses are told.
+    /// NETLINK_PKTINFO, and NETLINK_BROADCAST_ERROR, NETLINK_NO_ENOBUFS, NETLINK_LISTEN_ALL_NSID, which change nothing: there is one namespace, and losses
+    /// are told.
     kept: [bool; 4],
 }
 
@@ -329,18 +334,25 @@ impl Session {
         packets
     }
 
-    /// What an alert of a block (`subscribe`) means to this socket: one packet with all the messages that its groups get of it.
-    pub fn notification(&self, name: &str, value: &Value, tables: &mut dyn Tables) -> Option<Vec<u8>> {
+    /// What an alert of a block (`subscribe`) means to this socket: one packet with all the messages that one of its groups gets of it (an alert is for
+    /// one), and the group.
+    pub fn notification(&self, name: &str, value: &Value, tables: &mut dyn Tables) -> Option<(Sender, Vec<u8>)> {
         if !self.listens() {
             return None;
         }
         let mut packet = Vec::new();
+        let mut told = None;
         for (group, message) in notify::messages(name, value, tables) {
-            if self.groups.contains(&group) {
+            if self.groups.contains(&group) && *told.get_or_insert(group) == group {
                 append(&mut packet, message.kind, 0, 0, 0, &message.body);
             }
         }
-        Some(packet).filter(|packet| !packet.is_empty())
+        told.map(|group| (Sender::kernel_to(group), packet))
+    }
+
+    /// The control messages beside a packet; `credentials`: SO_PASSCRED is on.
+    pub fn control(&self, sender: &Sender, credentials: bool) -> Vec<u8> {
+        sender.control(self.options.kept[PKTINFO_AT], credentials)
     }
 }
 
@@ -353,7 +365,7 @@ impl Drop for Session {
     }
 }
 
-/// Which of the options that are only kept.
+/// Which of the options that are kept as they are.
 fn kept(name: i32) -> Option<usize> {
     [NETLINK_PKTINFO, NETLINK_BROADCAST_ERROR, NETLINK_NO_ENOBUFS, NETLINK_LISTEN_ALL_NSID].iter().position(|one| *one == name)
 }

@@ -14,7 +14,7 @@ use weft_core::table::{
     RouteKind, RouteRow, Table, Which,
 };
 use weft_core::{ControlError, Instant, InterfaceIndex, Refused};
-use weft_netlink::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Ports, Session, Tables, named};
+use weft_netlink::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Ports, Sender, Session, Tables, named};
 
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
@@ -404,11 +404,12 @@ fn groups_of_a_socket_hear_what_they_asked_for_and_one_packet_has_all_of_a_group
     assert!(!listener.listens());
     listener.bind(&[16, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 7).unwrap();
     let value = json!({"group": 7, "event": "set", "members": [2, 3, 4, 5]});
-    let packet = listener.notification("group_changed", &value, &mut node).unwrap();
+    let (sender, packet) = listener.notification("group_changed", &value, &mut node).unwrap();
+    assert_eq!(sender, Sender::kernel_to(1));
     assert_eq!(messages(&[packet]).iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), [16; 4]);
     let gone: Vec<Value> = [9, 10].map(|index| json!(interface(index, &format!("g{index}"), LinkType::Ethernet, 7))).to_vec();
     let value = json!({"group": 7, "event": "removed", "members": [9, 10], "rows": gone});
-    let told = messages(&[listener.notification("group_changed", &value, &mut node).unwrap()]);
+    let told = messages(&[listener.notification("group_changed", &value, &mut node).unwrap().1]);
     for ((kind, _, body), index) in told.iter().zip([9, 10_u32]) {
         // What is no more is told as it was: RTM_DELLINK with number, name and MAC address.
         assert_eq!((*kind, &body[4..8]), (17, &index.to_ne_bytes()[..]));
@@ -420,7 +421,8 @@ fn groups_of_a_socket_hear_what_they_asked_for_and_one_packet_has_all_of_a_group
     let address = json!({"interface": 2, "address": "10.0.0.1", "prefix_bits": 24, "event": "deleted", "row": row});
     assert_eq!(listener.notification("address", &address, &mut node), None, "it did not ask for addresses");
     listener.set_option(SOL_NETLINK, 1, &5_u32.to_ne_bytes()).unwrap();
-    let packet = listener.notification("address", &address, &mut node).unwrap();
+    let (sender, packet) = listener.notification("address", &address, &mut node).unwrap();
+    assert_eq!(sender.name(), named(0, 16));
     assert_eq!(messages(&[packet])[0].0, 21, "RTM_DELADDR");
     assert_eq!(listener.set_option(SOL_NETLINK, 1, &0_u32.to_ne_bytes()), Err(22));
     assert_eq!(listener.set_option(SOL_NETLINK, 1, &[5]), Err(22), "a short value is 0");

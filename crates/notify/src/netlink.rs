@@ -11,10 +11,12 @@ use std::os::fd::AsFd;
 use weft_core::engine::Alert;
 use weft_intercept::calls::Calls;
 use weft_intercept::face::{Errno, Stack};
-use weft_intercept::netlink::{Node, PACKET_BYTES_MAX, PACKETS_BYTES_MAX, PACKETS_MAX, memory_of};
+use weft_intercept::netlink::{Node, PACKETS_BYTES_MAX, PACKETS_MAX, memory_of};
 
-pub use weft_intercept::netlink::{KERNEL_NAME, Ports, Session, Socket};
+pub use weft_intercept::netlink::{Ports, Sender, Session, Socket};
 
+/// Longest packet of a program; Linux knows SO_SNDBUF alone, which may be some MiB.
+pub const PACKET_BYTES_MAX: usize = 1024 * 1024;
 /// SO_SNDBUF of our end, which the kernel doubles: the longest packet of a program has room. While less than a quarter is taken, as SO_RCVBUF mostly
 /// has it, each read of the program's tells that there is room (unix_writable).
 pub const SEND_BUFFER_BYTES: i32 = PACKET_BYTES_MAX as i32;
@@ -55,24 +57,34 @@ pub fn take_written(one: &mut StandIn) -> Written {
     }
 }
 
-/// Answers the requests of one packet, over the stand-in.
-pub fn request(one: &mut StandIn, packet: &[u8], process: u32, stack: &mut dyn Stack, calls: &mut Calls) {
+/// Answers the requests of one packet, over the stand-in. The socket has its number.
+pub fn request(one: &mut StandIn, packet: &[u8], stack: &mut dyn Stack, calls: &mut Calls) {
     let Body::Netlink(link) = &mut one.body else { return };
-    let packets = link.socket.session.answers(packet, process, true, &mut Node { stack, calls });
-    say(one, packets);
+    let packets = link.socket.session.answers(packet, 0, true, &mut Node { stack, calls });
+    say(one, Sender::default(), packets);
 }
 
 /// Tells a program of changes that it wants to know of.
 pub fn tell(one: &mut StandIn, alerts: &[Alert], stack: &mut dyn Stack, calls: &mut Calls) {
     for alert in alerts {
         let Body::Netlink(link) = &one.body else { return };
-        let packet = link.socket.session.notification(alert.name, &alert.value, &mut Node { stack, calls });
-        say(one, packet.into_iter().collect());
+        if let Some((sender, packet)) = link.socket.session.notification(alert.name, &alert.value, &mut Node { stack, calls }) {
+            say(one, sender, vec![packet]);
+        }
+    }
+}
+
+/// Forgets who has sent what the program has read natively, and tells who has sent what comes next.
+pub fn next_sender(one: &mut StandIn, readable: usize) -> Sender {
+    let waiting = one.leftover.len();
+    match &mut one.body {
+        Body::Netlink(link) => link.next_sender(readable, waiting),
+        _ => Sender::default(),
     }
 }
 
 /// What the node says, all of it or nothing: the packets of a dump are one answer.
-fn say(one: &mut StandIn, packets: Vec<Vec<u8>>) {
+fn say(one: &mut StandIn, sender: Sender, packets: Vec<Vec<u8>>) {
     let Body::Netlink(link) = &mut one.body else { return };
     if one.leftover.len() + packets.len() > PACKETS_MAX || link.held_back > PACKETS_BYTES_MAX {
         link.lost = true;
@@ -80,6 +92,7 @@ fn say(one: &mut StandIn, packets: Vec<Vec<u8>>) {
     }
     for packet in packets {
         link.held_back += memory_of(packet.len());
+        link.comes(sender, packet.len(), one.leftover.len());
         one.leftover.push_back(packet.into());
     }
     flush(one);
@@ -89,7 +102,7 @@ fn say(one: &mut StandIn, packets: Vec<Vec<u8>>) {
 ///
 /// # Errors
 /// EAGAIN: there is no room, and `sender` waits for it, if there is one. EMSGSIZE: there never is, as net.core.wmem_max of the host is too small.
-pub fn hand_on(one: &mut StandIn, packet: Bytes, sender: Option<usize>) -> Result<(), Errno> {
+pub fn hand_on(one: &mut StandIn, packet: Bytes, from: Sender, sender: Option<usize>) -> Result<(), Errno> {
     let queued = queued(one);
     let (Some(ours), Body::Netlink(link)) = (&one.ours, &mut one.body) else { return Err(Errno(Session::NOBODY)) };
     let most = sys::int_option(ours.as_fd(), libc::SO_SNDBUF).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
@@ -99,6 +112,7 @@ pub fn hand_on(one: &mut StandIn, packet: Bytes, sender: Option<usize>) -> Resul
     let has_room = link.socket.has_room(packet.len(), queued) && one.leftover.len() < PACKETS_MAX;
     if has_room {
         link.held_back += memory_of(packet.len());
+        link.comes(from, packet.len(), one.leftover.len());
         one.leftover.push_back(packet);
     } else if let Some(sender) = sender {
         link.senders.insert(sender, packet.len());
@@ -139,6 +153,7 @@ pub fn flush(one: &mut StandIn) {
             // Its end is closed, which its reading side tells.
             Err(_) => {
                 one.leftover.clear();
+                link.beside.clear();
                 link.held_back = 0;
             }
             Ok(_) => {

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 use weft_intercept::face::Stack;
-use weft_intercept::netlink::{PACKETS_BYTES_MAX, PACKETS_MAX, Ports, Socket, memory_of};
+use weft_intercept::netlink::{PACKETS_BYTES_MAX, PACKETS_MAX, Ports, Sender, Socket, memory_of};
 use weft_intercept::sys::Errno;
 
 /// A netlink socket of a program.
 #[derive(Debug)]
 pub(super) struct Link {
     pub socket: Socket,
-    /// What waits for the program, with the number of who has sent it (0: the kernel), and the group to which (a bit, as in a name).
-    packets: VecDeque<((u32, u32), Vec<u8>)>,
+    /// What waits for the program, with who has sent it.
+    packets: VecDeque<(Sender, Vec<u8>)>,
     /// The memory that it takes (sk_rmem_alloc).
     queued: usize,
     /// Packets of the kernel's had to be dropped, which the program has not heard of.
@@ -23,16 +23,16 @@ impl Link {
     }
 
     /// What the kernel says, all of it or nothing: the packets of a dump are one answer.
-    pub fn queue(&mut self, packets: Vec<Vec<u8>>) {
+    pub fn queue(&mut self, sender: Sender, packets: Vec<Vec<u8>>) {
         if self.packets.len() + packets.len() > PACKETS_MAX || self.queued > PACKETS_BYTES_MAX {
             self.lost = true;
             return;
         }
-        packets.into_iter().for_each(|packet| self.put((0, 0), packet));
+        packets.into_iter().for_each(|packet| self.put(sender, packet));
     }
 
     /// A program's packet. False: there is no room, and the sender waits; the receiver hears nothing of that.
-    pub fn queue_of_program(&mut self, from: (u32, u32), packet: &[u8]) -> bool {
+    pub fn queue_of_program(&mut self, from: Sender, packet: &[u8]) -> bool {
         let has_room = self.socket.has_room(packet.len(), self.queued) && self.packets.len() < PACKETS_MAX;
         if has_room {
             self.put(from, packet.to_vec());
@@ -40,15 +40,15 @@ impl Link {
         has_room
     }
 
-    fn put(&mut self, from: (u32, u32), packet: Vec<u8>) {
+    fn put(&mut self, from: Sender, packet: Vec<u8>) {
         if let Some(packet) = self.socket.options.filtered(packet) {
             self.queued += memory_of(packet.len());
             self.packets.push_back((from, packet));
         }
     }
 
-    /// The next packet, with who has sent it, and to which group.
-    pub fn peek(&self) -> Option<&((u32, u32), Vec<u8>)> {
+    /// The next packet, with who has sent it.
+    pub fn peek(&self) -> Option<&(Sender, Vec<u8>)> {
         self.packets.front()
     }
 

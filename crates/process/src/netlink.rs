@@ -9,13 +9,14 @@ use super::outside::Outside;
 use super::state::Wait;
 use super::tree::Tree;
 use bytes::Bytes;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::engine::Alert;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::Memory;
-use weft_intercept::netlink::{self, Node, Session};
+use weft_intercept::netlink::{Node, PACKETS_BYTES_MAX, Sender, Session, Socket};
 use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken};
-use weft_intercept::sys::Errno;
+use weft_intercept::sys::{self, Errno};
 use weft_loader::calls::requests;
 
 impl Tree {
@@ -44,8 +45,8 @@ impl Tree {
             let mut hears = false;
             for alert in alerts {
                 let node = &mut Node { stack: outside.stack(), calls };
-                if let Some(packet) = link.socket.session.notification(alert.name, &alert.value, node) {
-                    link.queue(vec![packet]);
+                if let Some((sender, packet)) = link.socket.session.notification(alert.name, &alert.value, node) {
+                    link.queue(sender, vec![packet]);
                     hears = true;
                 }
             }
@@ -63,6 +64,8 @@ pub(super) struct PostedLink<'a> {
     pub caller: &'a Caller<'a>,
     /// The socket that has no room for what is sent.
     pub full: Option<u64>,
+    /// The next message has waited for room before: the group that it is for has it.
+    pub again: bool,
 }
 
 impl PostedLink<'_> {
@@ -74,11 +77,11 @@ impl PostedLink<'_> {
     }
 
     /// netlink_broadcast: everybody else of the group. Who has no room is told so (netlink_overrun).
-    fn send_to_group(&mut self, protocol: i32, from: u32, (to, group): (u32, u32), data: &[u8]) {
+    fn send_to_group(&mut self, protocol: i32, from: Sender, to: u32, data: &[u8]) {
         self.tree.objects.change_links(|link| {
             let session = &link.socket.session;
-            let hears = session.number() != from && session.is_member(protocol, group, to);
-            if hears && !link.queue_of_program((from, 1 << (group - 1)), data) {
+            let hears = session.number() != from.number && session.is_member(protocol, from.group, to);
+            if hears && !link.queue_of_program(from, data) {
                 link.lost = true;
             }
             hears
@@ -86,10 +89,10 @@ impl PostedLink<'_> {
     }
 
     /// netlink_unicast to a program's socket: "ssk = netlink_getsockbyportid(ssk, portid); … -ECONNREFUSED". Without room there the sender waits.
-    fn send_to(&mut self, protocol: i32, from: u32, to: u32, data: &[u8]) -> Result<usize, Errno> {
-        let found = self.tree.objects.find_link(|link| link.socket.session.takes(protocol, to, from));
+    fn send_to(&mut self, protocol: i32, from: Sender, to: u32, data: &[u8]) -> Result<usize, Errno> {
+        let found = self.tree.objects.find_link(|link| link.socket.session.takes(protocol, to, from.number));
         let (inode, link) = found.ok_or(Errno(Session::NOBODY))?;
-        if !link.queue_of_program((from, 0), data) {
+        if !link.queue_of_program(from, data) {
             self.full = Some(inode);
             return Err(Errno(libc::EAGAIN));
         }
@@ -108,11 +111,23 @@ impl PostedLink<'_> {
         let Tree { objects, calls, .. } = &mut *self.tree;
         let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
         let packets = link.socket.session.answers(data, pid, manages, &mut Node { stack: self.outside.stack(), calls });
-        link.queue(packets);
+        link.queue(Sender::default(), packets);
         self.tree.objects.note_change(inode);
         let alerts = self.outside.stack().take_alerts();
         self.tree.tell_alerts(&alerts, self.outside);
         Ok(data.len())
+    }
+
+    /// scm_set_cred: "scm_set_cred(scm, task_tgid(current), current_uid(), current_gid())", real ones.
+    fn credentials(&self, pid: u32) -> Result<[u32; 3], Errno> {
+        let [user, group] = match self.tree.real {
+            Some(_) => sys::owner_of(pid).unwrap_or_default(),
+            None => {
+                let slot = self.tree.arena.process(self.tree.tasks.process_of(self.thread)?);
+                [slot.users[0].load(Relaxed), slot.groups[0].load(Relaxed)]
+            }
+        };
+        Ok([pid, user, group])
     }
 
     /// The process number of whoever asks.
@@ -195,7 +210,7 @@ impl Carrier for PostedLink<'_> {
         Err(Errno(libc::EOPNOTSUPP))
     }
 
-    fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
+    fn get_option(&mut self, level: i32, name: i32, _asked: &[u8], length: i32) -> Result<Option<Vec<u8>>, Errno> {
         let Some(Body::Link(link)) = self.tree.objects.body_mut(self.posted.inode()) else { return Err(Errno(libc::EBADF)) };
         // sock_error: it is told once.
         if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) && length >= 0 && std::mem::take(&mut link.lost) {
@@ -227,19 +242,22 @@ impl Carrier for PostedLink<'_> {
     }
 
     /// A program asks, or sends to others of its kind.
-    fn send(&mut self, message: &Message, name: Option<&[u8]>, _: &[u8], flags: i32) -> Result<usize, Errno> {
+    fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {
         let (pid, manages) = (self.pid()?, self.manages());
         let Some(Body::Link(link)) = self.tree.objects.body_mut(self.posted.inode()) else { return Err(Errno(libc::EBADF)) };
         let session = &mut link.socket.session;
         let (to, group) = session.destination(name, flags, message.total, pid, manages).map_err(Errno)?;
-        let (protocol, from) = (session.protocol(), session.number());
-        let data = link.socket.gather(self.caller, message)?;
-        let sent = if to == 0 { self.ask(&data, pid, manages) } else { self.send_to(protocol, from, to, &data) };
-        // Linux tells the group first; but a send that waits is made again from its beginning.
-        if group != 0 && sent != Err(Errno(libc::EAGAIN)) {
-            self.send_to_group(protocol, from, (to, group), &data);
+        let (protocol, number) = (session.protocol(), session.number());
+        let data = link.socket.gather(self.caller, message, PACKETS_BYTES_MAX)?;
+        // The node does not look at them.
+        let own = if (to, group) == (0, 0) { [0; 3] } else { self.credentials(pid)? };
+        let from = Sender { number, group, credentials: Socket::credentials(control, own, manages)? };
+        // netlink_sendmsg: "if (dst_group) { …; netlink_broadcast(sk, skb, dst_portid, dst_group, GFP_KERNEL); } err = netlink_unicast(…);"
+        let again = std::mem::take(&mut self.again);
+        if group != 0 && !again {
+            self.send_to_group(protocol, from, to, &data);
         }
-        sent
+        if to == 0 { self.ask(&data, pid, manages) } else { self.send_to(protocol, from, to, &data) }
     }
     fn take(&mut self, bytes: u64, flags: i32) -> Result<Taken, Errno> {
         let link = self.link()?;
@@ -250,16 +268,16 @@ impl Carrier for PostedLink<'_> {
         if std::mem::take(&mut link.lost) {
             return Err(Errno(libc::ENOBUFS));
         }
-        let ((from, groups), packet) = link.peek().ok_or(Errno(libc::EAGAIN))?;
+        let (from, packet) = link.peek().ok_or(Errno(libc::EAGAIN))?;
         let room = usize::try_from(bytes).unwrap_or(usize::MAX).min(packet.len());
         let (data, length) = (Bytes::copy_from_slice(&packet[..room]), packet.len());
-        let from = netlink::named(*from, *groups);
+        let (from, control) = (from.name(), link.socket.control(from));
         if flags & libc::MSG_PEEK == 0 {
             link.drop_first();
             // netlink_rcv_wake: "if (!test_bit(NETLINK_S_CONGESTED, &nlk->state)) wake_up_interruptible(&nlk->wait);"
             self.tree.objects.note_room(self.posted.inode());
         }
-        Ok(Taken { data, length, from, ..Taken::default() })
+        Ok(Taken { data, length, from, control, ..Taken::default() })
     }
     fn is_stream(&mut self) -> bool {
         false

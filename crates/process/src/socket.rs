@@ -45,7 +45,8 @@ impl Tree {
         let words = calls::words_of(posted.arguments);
         match self.objects.body(posted.inode()) {
             Some(Body::Link(_)) => {
-                let mut link = PostedLink { tree: self, outside, thread, posted, caller, full: None };
+                let again = self.tasks.threads.get(&thread).is_some_and(|one| one.held);
+                let mut link = PostedLink { tree: self, outside, thread, posted, caller, full: None, again };
                 socket_calls::answer(&mut link, number, &words)
             }
             Some(Body::Socket(s)) => {
@@ -234,8 +235,8 @@ impl Carrier for PostedSocket<'_> {
         self.tree.hand_socket(self.thread, child, flags, self.outside)
     }
 
-    fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
-        self.outside.stack().get_option(self.s, level, name, length).map(Some)
+    fn get_option(&mut self, level: i32, name: i32, asked: &[u8], length: i32) -> Result<Option<Vec<u8>>, Errno> {
+        self.outside.stack().get_option_asked(self.s, level, name, asked, length).map(Some)
     }
     fn option_bytes(&mut self, level: i32, name: i32, length: usize) -> usize {
         self.outside.stack().option_bytes(self.s, level, name, length)

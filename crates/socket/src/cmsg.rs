@@ -28,7 +28,10 @@ pub(crate) fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
 }
 
 /// Walks the messages of a send. A last piece that is too short for a header is ignored, as `for_each_cmsghdr` does.
-fn each(mut control: &[u8], mut f: impl FnMut(i32, i32, &[u8]) -> Result<(), Errno>) -> Result<(), Errno> {
+///
+/// # Errors
+/// EINVAL for a length that is too short or leads beyond the end; those of `f`, which is given level, kind and data.
+pub fn each(mut control: &[u8], mut f: impl FnMut(i32, i32, &[u8]) -> Result<(), Errno>) -> Result<(), Errno> {
     while control.len() >= CMSG_HEADER_BYTES {
         let (header, _) = control.split_at(CMSG_HEADER_BYTES);
         let &[l0, l1, l2, l3, l4, l5, l6, l7, v0, v1, v2, v3, k0, k1, k2, k3] = header else { return Err(Errno::EINVAL) };

@@ -201,7 +201,21 @@ impl Sockets {
 
     /// getsockopt(2): at most `length` bytes of the value.
     pub fn get_option(&mut self, s: SocketId, level: i32, name: i32, length: i32, cx: &mut Context<'_>) -> Result<Vec<u8>, Errno> {
-        options::get(&mut self.access(s, cx), level, name, length)
+        self.get_option_asked(s, level, name, &[], length, cx)
+    }
+
+    /// The same, with what the program has in the place for the value: [`crate::options::bytes_asked`] of it, or none if it cannot be read. Of such an option
+    /// there may be more than `length` bytes, all of which are told.
+    pub fn get_option_asked(
+        &mut self,
+        s: SocketId,
+        level: i32,
+        name: i32,
+        asked: &[u8],
+        length: i32,
+        cx: &mut Context<'_>,
+    ) -> Result<Vec<u8>, Errno> {
+        options::get(&mut self.access(s, cx), level, name, asked, length)
     }
 
     /// setsockopt(2).

@@ -211,7 +211,7 @@ impl Groups {
 }
 
 /// `ip_mc_find_dev`, `ip6_mc_find_idev`: the number, the address, or the way to the group.
-fn interface_of(kinds: &mut AddressKinds, request: &GroupRequest, cx: &Context<'_>) -> Result<u32, Errno> {
+pub(crate) fn interface_of(kinds: &mut AddressKinds, request: &GroupRequest, cx: &Context<'_>) -> Result<u32, Errno> {
     if request.interface != 0 {
         return match cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(request.interface))) {
             Answer::Interface(_) => Ok(request.interface),

@@ -437,6 +437,7 @@ impl Block for Ip4 {
             return Err(Damage::new("an address twice, or of another family").of(KIND.name));
         }
         self.tables = tables;
+        self.tables.insides().for_each(|(bits, network)| self.addresses.route(bits, network, true));
         (self.identification, self.paths, self.redirects, self.counters) = (identification, paths, redirects, counters);
         self.take_over_fragments(reassembly);
         *self.raw_wanted = [false; 256];

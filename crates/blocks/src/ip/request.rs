@@ -5,7 +5,7 @@ use crate::facts::find_interface;
 use crate::ip::hops::{HOPS_MAX, WEIGHT_MAX};
 use crate::ip::routes::Bits;
 use std::net::IpAddr;
-use weft_core::table::{Address, Family, Hop, Label, Route, RouteKind, RouteRow, TABLE_MAIN, Which};
+use weft_core::table::{Address, Family, Hop, Label, Route, RouteKind, RouteRow, TABLE_LOCAL, TABLE_MAIN, Which};
 use weft_core::{Answer, Context, ControlError, Duration, InterfaceIndex, Query, Refused, Table, Value};
 
 /// Where a route goes among those with its prefix and metric.
@@ -122,7 +122,7 @@ pub(in crate::ip) fn next_hops<B: Bits>(
     let own = ["gateway", "interface", "onlink"].into_iter().find(|name| arguments.value(name).is_some_and(|value| value != false));
     match (several_hops::<B>(arguments, cx)?, own) {
         // ip6_route_info_create: "if ((cfg->fc_flags & RTF_REJECT) || …) { … dev = net->loopback_dev; …", and what was said of a gateway is not looked at.
-        (None, _) if kind != RouteKind::Unicast && B::FAMILY == Family::V6 => {
+        (None, _) if !matches!(kind, RouteKind::Unicast | RouteKind::Local) && B::FAMILY == Family::V6 => {
             let asked = AskedHop::read::<B>(arguments, cx)?;
             Ok((vec![AskedHop { gateway: None, onlink: false, ..asked }], false))
         }
@@ -308,6 +308,26 @@ pub(in crate::ip) fn route_kind(arguments: &Arguments<'_>) -> Result<Option<Rout
         Some("unreachable") => RouteKind::Unreachable,
         Some("prohibit") => RouteKind::Prohibit,
         Some("throw") => RouteKind::Throw,
-        Some(other) => return Err(arguments.fail(format!("kind: '{other}' is none of: unicast, blackhole, unreachable, prohibit, throw"))),
+        Some("local") => RouteKind::Local,
+        Some(other) => {
+            return Err(arguments.fail(format!("kind: '{other}' is none of: unicast, local, blackhole, unreachable, prohibit, throw")));
+        }
     }))
+}
+
+/// Refuses routes of kind local outside of the table local or by another interface than `lo`, and others in that table: a route that is left makes a prefix
+/// the node's own.
+pub(in crate::ip) fn local_route(arguments: &Arguments<'_>, kind: RouteKind, table: u32, hop: &AskedHop) -> Result<(), ControlError> {
+    if kind != RouteKind::Local && table != TABLE_LOCAL {
+        return Ok(());
+    }
+    // fib_create_info, ip6_route_info_create: "dev = dev_get_by_index(net, cfg->fc_oif)", or ENODEV.
+    let why = match (kind, table, hop.gateway, hop.interface) {
+        (RouteKind::Local, TABLE_LOCAL, None, Some(InterfaceIndex::LOOPBACK)) => return Ok(()),
+        (RouteKind::Local, TABLE_LOCAL, None, None) => Refused::no_device("a local route needs an interface"),
+        (RouteKind::Local, TABLE_LOCAL, ..) => Refused::unsupported("local routes lead by lo alone"),
+        (RouteKind::Local, ..) => Refused::unsupported("local routes are in the table local alone"),
+        _ => Refused::unsupported("the table local has routes of kind local alone"),
+    };
+    Err(arguments.fail(why))
 }

@@ -371,6 +371,18 @@ impl<B: Bits> Tables<B> {
         None
     }
 
+    /// The route of kind local to an address that somebody has set, if there is one.
+    #[inline]
+    pub fn inside(&self, destination: B) -> Option<Found<'_>> {
+        self.others.get(&TABLE_LOCAL)?.lookup(destination, |row| (row.route.kind == RouteKind::Local).then(|| Found::alone(&row.route)))
+    }
+
+    /// The prefixes of all of them.
+    pub fn insides(&self) -> impl Iterator<Item = (u8, B)> {
+        let local = self.others.get(&TABLE_LOCAL).into_iter().flat_map(Routes::all).map(|row| &row.route);
+        local.filter(|route| route.kind == RouteKind::Local).filter_map(|route| Some((route.prefix_bits, B::of(route.destination)?)))
+    }
+
     /// The route to an address in one table alone.
     pub fn lookup_in<'a>(&'a self, table: u32, packet: &Packet<B>, facts: &FactsCache) -> Option<Found<'a>> {
         let found = self.table(table)?.lookup(packet.destination, self.take(packet, facts, &|_| false));

@@ -12,14 +12,12 @@ use weft_core::{Answer, ControlError, Instant, Op, Query, Selector, Show, Table}
 use weft_netlink::Tables;
 
 pub use options::Options;
-pub use weft_netlink::{KERNEL_NAME, Ports, Session, named};
+pub use weft_netlink::{Ports, Sender, Session};
 
 /// Most packets that wait for room in a stand-in, or for a program in virtual time: what comes then is lost, as the kernel's is (ENOBUFS).
 pub const PACKETS_MAX: usize = 65_536;
 /// With more bytes of them than this the node's answers are lost, too: one answer may be a dump, which is there as a whole.
 pub const PACKETS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Longest packet of a program; Linux knows SO_SNDBUF alone, which may be some MiB.
-pub const PACKET_BYTES_MAX: usize = 1024 * 1024;
 /// netlink_sendmsg: "if (len > sk->sk_sndbuf - 32) goto out;"
 const SEND_OVERHEAD_BYTES: usize = 32;
 
@@ -64,12 +62,37 @@ impl Socket {
         self.session.set_option(level, name, value).map_err(Errno)
     }
 
+    /// scm_send of a packet, by whom: which credentials go with it. `manages`: it may say that it is somebody else.
+    ///
+    /// # Errors
+    /// EINVAL for other control messages, also such as go beside a packet of AF_UNIX; EPERM for somebody else's credentials.
+    pub fn credentials(control: &[u8], own: [u32; 3], manages: bool) -> Result<[u32; 3], Errno> {
+        let mut said = own;
+        weft_socket::each_control(control, |level, kind, data| match (level, kind, <[u8; 12]>::try_from(data)) {
+            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS, Ok(words)) => {
+                let word = |at: usize| u32::from_ne_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
+                said = [word(0), word(4), word(8)];
+                if said == own || manages { Ok(()) } else { Err(Errno(libc::EPERM)) }
+            }
+            // "case SCM_RIGHTS: if (!ops || ops->family != PF_UNIX) goto error;"
+            (libc::SOL_SOCKET, ..) => Err(Errno(libc::EINVAL)),
+            // "if (cmsg->cmsg_level != SOL_SOCKET) continue;"
+            _ => Ok(()),
+        })?;
+        Ok(said)
+    }
+
+    /// The control messages beside a packet.
+    pub fn control(&self, sender: &Sender) -> Vec<u8> {
+        self.session.control(sender, self.options.tells_credentials())
+    }
+
     /// What a program sends, whole.
     ///
     /// # Errors
-    /// EMSGSIZE for more than SO_SNDBUF holds, or [`PACKET_BYTES_MAX`]; EFAULT where a part cannot be read, or [`crate::memory::LATER`].
-    pub fn gather(&self, memory: &impl Memory, message: &Message) -> Result<Bytes, Errno> {
-        let most = self.options.send_buffer().saturating_sub(SEND_OVERHEAD_BYTES).min(PACKET_BYTES_MAX);
+    /// EMSGSIZE for more than SO_SNDBUF holds, or `most`; EFAULT where a part cannot be read, or [`crate::memory::LATER`].
+    pub fn gather(&self, memory: &impl Memory, message: &Message, most: usize) -> Result<Bytes, Errno> {
+        let most = self.options.send_buffer().saturating_sub(SEND_OVERHEAD_BYTES).min(most);
         if message.total > most as u64 {
             return Err(Errno(libc::EMSGSIZE));
         }

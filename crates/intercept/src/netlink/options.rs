@@ -34,7 +34,7 @@ enum Kept {
     Between(i32, i32),
 }
 
-/// The options that are numbers and change nothing here: name, how it is kept, and what a fresh socket has.
+/// The options that are numbers and, but for SO_PASSCRED, change nothing here: name, how it is kept, and what a fresh socket has.
 const KEPT: [(i32, Kept, i32); 26] = [
     (SO_DEBUG, Kept::Flag, 0),
     (SO_REUSEADDR, Kept::Flag, 0),
@@ -119,6 +119,11 @@ impl Options {
     /// SO_SNDBUF, bytes.
     pub fn send_buffer(&self) -> usize {
         self.send_buffer as usize
+    }
+
+    /// SO_PASSCRED.
+    pub fn tells_credentials(&self) -> bool {
+        self.number(SO_PASSCRED) != 0
     }
 
     /// SO_RCVBUF, bytes.

@@ -62,8 +62,9 @@ pub trait Carrier {
     /// Makes it a descriptor of the program, with the flags of accept4(2).
     fn hand_over(&mut self, child: SocketId, flags: i32) -> Result<Self::Outcome, Errno>;
 
-    /// getsockopt(2), with the length that the program says: below zero, too. None: [`Carrier::natively`].
-    fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno>;
+    /// getsockopt(2), with the length that the program says: below zero, too. `asked`: what the program has in the place for the value, where the option
+    /// looks at it. None: [`Carrier::natively`].
+    fn get_option(&mut self, level: i32, name: i32, asked: &[u8], length: i32) -> Result<Option<Vec<u8>>, Errno>;
     /// setsockopt(2). False: [`Carrier::natively`].
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno>;
     /// How many bytes of an option's value of this length are looked at.

@@ -4,6 +4,7 @@ use super::carrier::Carrier;
 use crate::memory::Memory;
 use crate::sys::Errno;
 use weft_loader::calls::{self, requests};
+use weft_socket::options::bytes_asked;
 
 /// Of the longest values more is not looked at: filters of groups, which have net.core.optmem_max at most, and one byte to tell that there is more.
 const OPTION_BYTES_MAX: usize = 131_073;
@@ -20,7 +21,18 @@ const INSTRUCTION_BYTES: usize = 8;
 pub fn getsockopt<C: Carrier>(c: &mut C, asked: calls::Getsockopt) -> Result<C::Outcome, Errno> {
     let (level, name) = (asked.level.get(), asked.optname.get());
     let room = Room::read(c.memory(), level, name, asked.optlen.0 as u64)?;
-    let value = c.get_option(level, name, room.asked).inspect_err(|errno| count(c, "getsockopt", level, name, *errno))?;
+    let asked_of = match bytes_asked(level, name, room.asked) {
+        Some(bytes) => {
+            let mut value = vec![0; bytes];
+            match c.memory().read(asked.optval.0 as u64, &mut value) {
+                // Where the socket has the option, it says that.
+                Err(Errno(libc::EFAULT)) => Vec::new(),
+                read => read.map(|()| value)?,
+            }
+        }
+        None => Vec::new(),
+    };
+    let value = c.get_option(level, name, &asked_of, room.asked).inspect_err(|errno| count(c, "getsockopt", level, name, *errno))?;
     let Some(value) = value else { return c.natively() };
     room.fill(c.memory(), &value, asked.optval.0 as u64, asked.optlen.0 as u64)?;
     Ok(c.done(0))
@@ -77,6 +89,8 @@ pub struct Room {
     filter: bool,
     /// The value is words, of which those are written that fit; told is the length of all.
     words: bool,
+    /// The value is as long as the program says in it, whatever its length.
+    whole: bool,
 }
 
 impl Room {
@@ -89,7 +103,8 @@ impl Room {
         let filter = (level, name) == (libc::SOL_SOCKET, libc::SO_GET_FILTER);
         // sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
         let asked = if filter && told >= 0 { (FILTER_INSTRUCTIONS_MAX * INSTRUCTION_BYTES) as i32 } else { told.min(TOLD_BYTES_MAX) };
-        Ok(Room { told, asked, filter, words: (level, name) == (libc::SOL_NETLINK, libc::NETLINK_LIST_MEMBERSHIPS) })
+        let words = (level, name) == (libc::SOL_NETLINK, libc::NETLINK_LIST_MEMBERSHIPS);
+        Ok(Room { told, asked, filter, words, whole: bytes_asked(level, name, told).is_some() })
     }
 
     /// Writes a value and its length.
@@ -111,6 +126,9 @@ impl Room {
             // netlink_getsockopt: "if (len - pos < sizeof(u32)) break; … if (put_user(ALIGN(BITS_TO_BYTES(nlk->ngroups), sizeof(u32)), optlen))"
             memory.write(at, &value[..length - length % 4])?;
             length = value.len();
+        } else if self.whole {
+            memory.write(at, value)?;
+            length = value.len();
         } else {
             memory.write(at, value.get(..length).unwrap_or(value))?;
         }
@@ -119,7 +137,7 @@ impl Room {
 }
 
 fn is_raw<C: Carrier>(c: &mut C) -> Result<bool, Errno> {
-    let kind = c.get_option(libc::SOL_SOCKET, libc::SO_TYPE, 4)?;
+    let kind = c.get_option(libc::SOL_SOCKET, libc::SO_TYPE, &[], 4)?;
     Ok(kind.is_some_and(|kind| kind.starts_with(&libc::SOCK_RAW.to_ne_bytes())))
 }
 

@@ -78,8 +78,8 @@ impl Carrier for TrappedSocket<'_, '_> {
         Ok(Outcome::HandOver { listener: self.key, child, flags })
     }
 
-    fn get_option(&mut self, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
-        option::get(self, level, name, length)
+    fn get_option(&mut self, level: i32, name: i32, asked: &[u8], length: i32) -> Result<Option<Vec<u8>>, Errno> {
+        option::get(self, level, name, asked, length)
     }
     fn option_bytes(&mut self, level: i32, name: i32, length: usize) -> usize {
         let socket = self.s.stand_ins.get(self.key).and_then(StandIn::socket);

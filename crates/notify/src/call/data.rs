@@ -6,7 +6,7 @@ use super::opening::open_for_data;
 use super::trapped::{Call, Outcome};
 use super::trapped_socket::TrappedSocket;
 use crate::filter;
-use crate::netlink;
+use crate::netlink::{self, Socket};
 use crate::standin::stream::Phase;
 use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
@@ -60,11 +60,14 @@ pub(super) fn send(
     s.refresh(key);
     s.pump(key, false, turn);
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
-    let Some(socket) = one.socket() else { return send_netlink(s, turn, call, key, message, name, flags) };
+    let Some(socket) = one.socket() else { return send_netlink(c, message, name, control, flags) };
     s.forget_told_error(key, socket, turn);
     s.error_told_natively(key, turn);
-    if s.packets(key).is_some_and(|packets| packets.name.is_some()) {
-        s.look_before_sending(turn);
+    if let Some(packets) = s.packets(key) {
+        if packets.name.is_some() {
+            s.look_before_sending(turn);
+        }
+        s.look_before_reaching(socket, name, turn);
     }
     if let Some(errno) = s.packets(key).and_then(|packets| packets.error.take()) {
         return Err(errno);
@@ -114,23 +117,26 @@ fn has_unread(one: &StandIn) -> bool {
     }
 }
 
-fn send_netlink(
-    s: &mut Supervisor,
-    turn: &mut Turn<'_>,
-    call: &Call,
-    key: usize,
-    message: &Message,
-    name: Option<&[u8]>,
-    flags: i32,
-) -> Result<usize, Errno> {
+fn send_netlink(c: &mut TrappedSocket<'_, '_>, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {
+    let TrappedSocket { s, turn, call, key, again, .. } = c;
+    let (key, again) = (*key, std::mem::take(again));
     let process = s.process_number(key, call.tid, turn);
     let to = s.session(key)?.destination(name, flags, message.total, process, true).map_err(Errno)?;
-    let data = s.link(key)?.socket.gather(call, message)?;
+    let data = s.link(key)?.socket.gather(*call, message, netlink::PACKET_BYTES_MAX)?;
+    let (to, group) = to;
+    let mut sender = s.sender(key, (to, group), call.tid)?;
+    if !control.is_empty() {
+        // Whoever runs programs on a stack of his own manages it.
+        sender.credentials = Socket::credentials(control, sender.credentials, true)?;
+    }
+    if !again {
+        s.send_to_group(key, to, sender, &data, turn)?;
+    }
     if s.stand_ins.get(key).is_some_and(|one| one.unsent.is_some()) {
         // What was written natively before has no room yet.
         return Err(Errno(libc::EAGAIN));
     }
-    s.send_link(key, to, data, process, turn)
+    s.send_link(key, to, sender, data, turn)
 }
 
 /// `recvmsg(fd, header, flags)`
@@ -412,8 +418,11 @@ fn take_netlink(s: &mut Supervisor, key: usize, total: usize, flags: i32) -> Res
         return Err(Errno(libc::ENOBUFS));
     }
     let end = s.borrow(key)?;
-    let room = total.min(sys::readable_bytes(end.as_fd()));
+    let readable = sys::readable_bytes(end.as_fd());
+    let room = total.min(readable);
+    let sender = s.stand_ins.get_mut(key).map(|one| netlink::next_sender(one, readable)).unwrap_or_default();
     let mut data = BytesMut::with_capacity(room.max(1));
     let length = sys::receive_into(end.as_fd(), &mut data, room, libc::MSG_TRUNC | flags & libc::MSG_PEEK)?;
-    Ok(Taken { data: data.freeze(), length, from: netlink::KERNEL_NAME.to_vec(), ..Taken::default() })
+    let control = s.link(key)?.socket.control(&sender);
+    Ok(Taken { data: data.freeze(), length, from: sender.name(), control, ..Taken::default() })
 }

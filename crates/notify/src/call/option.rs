@@ -30,7 +30,7 @@ const ERROR_QUEUES: [(i32, i32); 5] = [
 ];
 
 /// The value of an option. None: the stand-in's own.
-pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, length: i32) -> Result<Option<Vec<u8>>, Errno> {
+pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, asked: &[u8], length: i32) -> Result<Option<Vec<u8>>, Errno> {
     let TrappedSocket { s, turn, key, .. } = c;
     let key = *key;
     let Some(one) = s.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
@@ -57,7 +57,7 @@ pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, length: 
                 s.forget_told_error(key, socket, turn);
                 s.error_told_natively(key, turn);
             }
-            let mut value = turn.stack.get_option(socket, level, name, length);
+            let mut value = turn.stack.get_option_asked(socket, level, name, asked, length);
             if level == libc::SOL_SOCKET
                 && name == libc::SO_ERROR
                 && let Some(errno) = s.packets(key).and_then(|packets| packets.error.take())
@@ -176,7 +176,7 @@ pub(super) fn ioctl(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, asked:
         other => other?,
     };
     if let Some(key) = found {
-        return socket_calls::option::ioctl(&mut TrappedSocket { s, turn, call, fd: asked.fd.get(), key, end: None }, asked);
+        return socket_calls::option::ioctl(&mut TrappedSocket { s, turn, call, fd: asked.fd.get(), key, end: None, again: false }, asked);
     }
     if !interfaces {
         return Ok(Outcome::Continue);

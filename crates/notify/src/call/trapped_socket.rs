@@ -18,13 +18,15 @@ pub(super) struct TrappedSocket<'a, 't> {
     pub key: usize,
     /// The program's end of that, once it was borrowed.
     pub end: Option<OwnedFd>,
+    /// The next message has waited for room before.
+    pub again: bool,
 }
 
 impl<'a, 't> TrappedSocket<'a, 't> {
     /// The stand-in behind a descriptor. None: it is something else, and the kernel's.
     pub fn find(s: &'a mut Supervisor, turn: &'a mut Turn<'t>, call: &'a Call, fd: calls::Fd) -> Result<Option<Self>, Errno> {
         let fd = fd.get();
-        Ok(s.find(call, fd)?.map(|key| TrappedSocket { s, turn, call, fd, key, end: None }))
+        Ok(s.find(call, fd)?.map(|key| TrappedSocket { s, turn, call, fd, key, end: None, again: call.held.is_some() }))
     }
 
     /// The model's socket; none: it is a netlink socket, or was closed.

@@ -5,7 +5,7 @@
 
 use super::state::Supervisor;
 use super::turn::Turn;
-use crate::netlink::{self, Session, Written};
+use crate::netlink::{self, Sender, Session, Written};
 use crate::standin::Body;
 use crate::standin::link::Link;
 use crate::sys::{self, Errno};
@@ -39,12 +39,17 @@ impl Supervisor {
     pub(super) fn pump_link(&mut self, key: usize, turn: &mut Turn<'_>) {
         loop {
             let Some(one) = self.stand_ins.get_mut(key) else { return };
+            let again = one.unsent.is_some();
             match netlink::take_written(one) {
                 Written::Packet(packet, writer) => {
-                    if self.send_written(key, packet.clone(), writer, turn) == Err(Errno(libc::EAGAIN)) {
+                    let writer = if again { self.link(key).map_or(0, |link| link.unsent_writer) } else { writer };
+                    if self.send_written(key, packet.clone(), writer, again, turn) == Err(Errno(libc::EAGAIN)) {
                         // It goes on when there is room, and what is behind it waits in the stand-in.
                         if let Some(one) = self.stand_ins.get_mut(key) {
                             one.unsent = Some(packet);
+                        }
+                        if let Ok(link) = self.link(key) {
+                            link.unsent_writer = writer;
                         }
                         break;
                     }
@@ -62,71 +67,86 @@ impl Supervisor {
         self.watch_room(key, turn);
     }
 
-    /// Sends what a program has written natively. It hears of no refusal.
-    fn send_written(&mut self, key: usize, packet: Bytes, writer: u32, turn: &mut Turn<'_>) -> Result<usize, Errno> {
+    /// Sends what a program has written natively. It hears of no refusal. `again`: it has waited for room before.
+    fn send_written(&mut self, key: usize, packet: Bytes, writer: u32, again: bool, turn: &mut Turn<'_>) -> Result<usize, Errno> {
         let Some(one) = self.stand_ins.get(key) else { return Err(Errno(libc::EBADF)) };
         let writer = if writer == 0 { one.place.0 } else { writer };
         let process = self.process_number(key, writer, turn);
-        let to = self.session(key)?.destination(None, 0, packet.len() as u64, process, true).map_err(Errno)?;
-        self.send_link(key, to, packet, process, turn).inspect_err(|errno| {
+        let (to, group) = self.session(key)?.destination(None, 0, packet.len() as u64, process, true).map_err(Errno)?;
+        let sender = self.sender(key, (to, group), writer)?;
+        if !again {
+            self.send_to_group(key, to, sender, &packet, turn)?;
+        }
+        self.send_link(key, to, sender, packet, turn).inspect_err(|errno| {
             if errno.0 == Session::NOBODY {
                 self.calls.late_refusals += 1;
             }
         })
     }
 
-    /// Sends a packet to another socket of a program's, or (0) asks the node; and to the members of a group (0: none).
+    /// Sends a packet to another socket of a program's, or (0) asks the node, after the group that it is for has it.
     ///
     /// # Errors
     /// ECONNREFUSED: nobody takes it. EAGAIN: there is no room, and what waits at `key` is tried again when there is. EMSGSIZE: there never is.
-    pub(crate) fn send_link(
-        &mut self,
-        key: usize,
-        (to, group): (u32, u32),
-        packet: Bytes,
-        process: u32,
-        turn: &mut Turn<'_>,
-    ) -> Result<usize, Errno> {
+    pub(crate) fn send_link(&mut self, key: usize, to: u32, from: Sender, packet: Bytes, turn: &mut Turn<'_>) -> Result<usize, Errno> {
         let bytes = packet.len();
-        let sent = if to == 0 { self.ask(key, &packet, process, turn) } else { self.send_to(key, to, packet.clone(), turn) };
-        // Linux tells the group first; but a send that waits is made again from its beginning.
-        if group != 0 && sent != Err(Errno(libc::EAGAIN)) {
-            self.send_to_group(key, (to, group), &packet, turn)?;
-        }
+        let sent = if to == 0 { self.ask(key, &packet, turn) } else { self.send_to(key, to, from, packet, turn) };
         sent.map(|()| bytes)
     }
 
-    fn ask(&mut self, key: usize, packet: &[u8], process: u32, turn: &mut Turn<'_>) -> Result<(), Errno> {
+    fn ask(&mut self, key: usize, packet: &[u8], turn: &mut Turn<'_>) -> Result<(), Errno> {
         let Supervisor { stand_ins, calls, .. } = self;
         let one = stand_ins.get_mut(key).ok_or(Errno(libc::EBADF))?;
-        netlink::request(one, packet, process, turn.stack, calls);
+        netlink::request(one, packet, turn.stack, calls);
         self.watch_room(key, turn);
         self.changed_for_others(key);
         Ok(())
     }
 
     /// netlink_unicast: "sk = netlink_getsockbyportid(ssk, portid);"
-    fn send_to(&mut self, key: usize, to: u32, packet: Bytes, turn: &mut Turn<'_>) -> Result<(), Errno> {
-        let session = self.session(key)?;
-        let (protocol, from) = (session.protocol(), session.number());
-        let takes = |session: &Session| session.takes(protocol, to, from);
+    fn send_to(&mut self, key: usize, to: u32, from: Sender, packet: Bytes, turn: &mut Turn<'_>) -> Result<(), Errno> {
+        let protocol = self.session(key)?.protocol();
+        let takes = |session: &Session| session.takes(protocol, to, from.number);
         let receiver = self.links_where(takes).next().filter(|key| !self.has_hung_up(*key)).ok_or(Errno(Session::NOBODY))?;
         let one = self.stand_ins.get_mut(receiver).ok_or(Errno(Session::NOBODY))?;
-        let handed_on = netlink::hand_on(one, packet, Some(key));
+        let handed_on = netlink::hand_on(one, packet, from, Some(key));
         self.watch_room(receiver, turn);
         handed_on?;
         self.changed_for_others(receiver);
         Ok(())
     }
 
-    /// netlink_broadcast: everybody else of the group. Who has no room is told so (netlink_overrun).
-    fn send_to_group(&mut self, key: usize, (to, group): (u32, u32), packet: &Bytes, turn: &mut Turn<'_>) -> Result<(), Errno> {
+    /// Who sends at `key`, of a thread of the host's, to whom and to which group: scm_set_cred has the process, and its real user and group. The node does not
+    /// look at them.
+    ///
+    /// # Errors
+    /// EBADF: it is no netlink socket.
+    pub(crate) fn sender(&mut self, key: usize, (to, group): (u32, u32), tid: u32) -> Result<Sender, Errno> {
+        let credentials = match (to, group) {
+            (0, 0) => [0; 3],
+            _ => {
+                let [user, of_user] = sys::owner_of(tid).unwrap_or_default();
+                [sys::process_number(tid).unwrap_or(tid), user, of_user]
+            }
+        };
+        Ok(Sender { number: self.session(key)?.number(), group, credentials })
+    }
+
+    /// netlink_broadcast: everybody else of a group (0: none). Who has no room is told so (netlink_overrun). netlink_sendmsg: "if (dst_group) { …;
+    /// netlink_broadcast(sk, skb, dst_portid, dst_group, GFP_KERNEL); } err = netlink_unicast(…);", once, however often a send is tried.
+    ///
+    /// # Errors
+    /// EBADF: it is no netlink socket.
+    pub(crate) fn send_to_group(&mut self, key: usize, to: u32, from: Sender, packet: &Bytes, turn: &mut Turn<'_>) -> Result<(), Errno> {
+        if from.group == 0 {
+            return Ok(());
+        }
         let protocol = self.session(key)?.protocol();
         let members: Vec<usize> =
-            self.links_where(|session| session.is_member(protocol, group, to)).filter(|other| *other != key).collect();
+            self.links_where(|session| session.is_member(protocol, from.group, to)).filter(|other| *other != key).collect();
         for other in members {
             let Some(one) = self.stand_ins.get_mut(other) else { continue };
-            if netlink::hand_on(one, packet.clone(), None).is_err() {
+            if netlink::hand_on(one, packet.clone(), from, None).is_err() {
                 self.link(other)?.lost = true;
             }
             self.watch_room(other, turn);

@@ -3,7 +3,7 @@
 use super::state::Supervisor;
 use super::turn::Turn;
 use crate::standin::stream::Phase;
-use crate::standin::{self, Body, packet_pump, stream_pump};
+use crate::standin::{self, Body, StandIn, packet_pump, stream_pump};
 use crate::sys;
 use std::os::fd::AsFd;
 use weft_intercept::face::{SocketId, SocketState};
@@ -123,6 +123,11 @@ impl Supervisor {
     }
 
     fn pump_packets(&mut self, key: usize, hung_up: bool, turn: &mut Turn<'_>) {
+        if let Some(StandIn { body: Body::Packet(packets), readable: true, .. }) = self.stand_ins.get(key) {
+            // The program has written something.
+            let socket = packets.socket;
+            self.look_before_reaching(socket, None, turn);
+        }
         let Supervisor { stand_ins, buffer, calls, .. } = self;
         let Some(one) = stand_ins.get_mut(key) else { return };
         let Some(socket) = one.socket() else { return };

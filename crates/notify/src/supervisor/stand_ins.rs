@@ -11,6 +11,7 @@ use crate::standin::{self, Body, StandIn, liveness, packet};
 use crate::sys::{self, Errno};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use weft_intercept::face::SocketId;
 
 /// Most stand-ins of a supervisor.
 const STAND_INS_MAX: usize = 1 << 20;
@@ -292,16 +293,43 @@ impl Supervisor {
     /// Linux ends a listener within close(2), and whoever connects from then on is refused. Here nobody tells of it: a listener with this port is looked
     /// for in the program that used it last.
     pub(crate) fn look_before_connecting(&mut self, address: &[u8], turn: &mut Turn<'_>) {
+        let listener = |body: &Body| match body {
+            Body::Stream(Stream { socket, phase: Phase::Listening { .. } }) => Some(*socket),
+            _ => None,
+        };
+        self.look_at_port(address, listener, turn);
+    }
+
+    /// The same of a datagram socket that shows errors, whose close nobody tells either, before something is sent to its port.
+    pub(crate) fn look_before_reaching(&mut self, socket: SocketId, name: Option<&[u8]>, turn: &mut Turn<'_>) {
+        // Nothing is looked for: there is none.
+        if self.look_at.is_none() {
+            return;
+        }
+        let to = match name.filter(|name| !name.is_empty()) {
+            Some(name) => Ok(name.to_vec()),
+            None => turn.stack.peer_address(socket),
+        };
+        let shows_errors = |body: &Body| match body {
+            Body::Packet(packets) => packets.name.as_ref().map(|_| packets.socket),
+            _ => None,
+        };
+        if let Ok(to) = to {
+            self.look_at_port(&to, shows_errors, turn);
+        }
+    }
+
+    fn look_at_port(&mut self, address: &[u8], socket_of: impl Fn(&Body) -> Option<SocketId>, turn: &mut Turn<'_>) {
         let Some(port) = address.get(2..4).filter(|_| self.stand_ins.len() <= LOOK_STAND_INS_MAX) else { return };
-        let mut listeners = Vec::new();
+        let mut found = Vec::new();
         for one in self.stand_ins.iter().map(|(_, one)| one) {
-            let Body::Stream(Stream { socket, phase: Phase::Listening { .. } }) = &one.body else { continue };
-            if turn.stack.local_address(*socket).is_ok_and(|own| own.get(2..4) == Some(port)) {
-                listeners.push((one.place, one.inode));
+            let Some(socket) = socket_of(&one.body) else { continue };
+            if turn.stack.local_address(socket).is_ok_and(|own| own.get(2..4) == Some(port)) {
+                found.push((one.place, one.inode));
             }
         }
         let mut is_there = |(tid, fd), inode| self.pidfds.borrow(tid, fd).is_ok_and(|end| sys::inode(end.as_fd()) == Ok(inode));
-        if !listeners.into_iter().all(|(place, inode)| is_there(place, inode)) {
+        if !found.into_iter().all(|(place, inode)| is_there(place, inode)) {
             self.look_for_closed(turn);
         }
     }

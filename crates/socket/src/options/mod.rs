@@ -28,6 +28,7 @@ use row::{Get, Set};
 
 pub use control::is_timestamping;
 pub(crate) use kept::{Options, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER};
+pub use reads::bytes_asked;
 pub(crate) use reads::bytes_read;
 pub(crate) use row::Access;
 pub use row::{Applies, OptionRow};
@@ -128,14 +129,15 @@ pub(crate) fn set(access: &mut Access<'_, '_>, level: i32, name: i32, value: &[u
     Ok(())
 }
 
-/// getsockopt(2), of a length below zero, too.
-pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno> {
+/// getsockopt(2), of a length below zero, too. `asked`: what the program has in the place for the value, of an option that looks at it.
+pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, asked: &[u8], length: i32) -> Result<Vec<u8>, Errno> {
     let socket = access.socket()?;
     let level = of_udp(socket, level);
     // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
     let of_level = tables(socket, level).is_some();
     let unknown = if socket.is_v6() || of_level { unknown(socket, level) } else { Errno::EOPNOTSUPP };
     let row = find(socket, level, name);
+    let told = length;
     let length = match usize::try_from(length) {
         Ok(length) => length,
         // do_ipv6_getsockopt, do_rawv6_getsockopt: "len = min_t(unsigned int, sizeof(int), len);"
@@ -157,6 +159,8 @@ pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, length: i3
             number => number.to_ne_bytes().to_vec(),
         },
         Get::Bytes(get) => get(access, length)?,
+        // ipv6_get_msfilter: "if (len < size0) return -EINVAL;", of an `int`.
+        Get::Asked(get) => return get(access, asked, usize::try_from(told).unwrap_or(0)),
         Get::Never(error) => return Err(error),
     };
     value.truncate(length);

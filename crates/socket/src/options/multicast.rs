@@ -1,15 +1,13 @@
 //! Groups and their sources, at SOL_IP and SOL_IPV6: IP_ADD_MEMBERSHIP and its kin, MCAST_*, IP_MSFILTER, IPV6_MULTICAST_*
 //! (linux/net/ipv4/ip_sockglue.c, linux/net/ipv6/ipv6_sockglue.c).
-//!
-//! Reading a filter back (getsockopt of IP_MSFILTER and MCAST_MSFILTER) needs the value that the program passes in, which the face has not:
-//! it is ENOPROTOOPT.
 
 use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, within};
 use crate::abi::*;
-use crate::address::{AF_INET, AF_INET6};
+use crate::address::{AF_INET, AF_INET6, to_bytes};
 use crate::errno::Errno;
-use crate::multicast::{GroupRequest, SOURCES_MAX, SOURCES_MAX_V6};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use crate::membership::Membership;
+use crate::multicast::{GroupRequest, SOURCES_MAX, SOURCES_MAX_V6, interface_of};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weft_core::table::Table;
 use weft_core::{Answer, InterfaceIndex, Query};
 
@@ -44,14 +42,21 @@ pub(super) const ROWS: &[OptionRow] = &[
     set_row!(SOL_IP, IP_UNBLOCK_SOURCE, |a, v| mreq_source(a, v, Source::Unblock)),
     set_row!(SOL_IP, IP_ADD_SOURCE_MEMBERSHIP, |a, v| mreq_source(a, v, Source::Join)),
     set_row!(SOL_IP, IP_DROP_SOURCE_MEMBERSHIP, |a, v| mreq_source(a, v, Source::Leave)),
-    set_row!(SOL_IP, IP_MSFILTER, msfilter),
+    row(SOL_IP, IP_MSFILTER, "IP_MSFILTER", Any, Set::Bytes(msfilter), Get::Asked(read_msfilter)),
     set_row!(SOL_IP, MCAST_JOIN_GROUP, |a, v| group(a, v, false, true)),
     set_row!(SOL_IP, MCAST_LEAVE_GROUP, |a, v| group(a, v, false, false)),
     set_row!(SOL_IP, MCAST_BLOCK_SOURCE, |a, v| group_source(a, v, false, Source::Block)),
     set_row!(SOL_IP, MCAST_UNBLOCK_SOURCE, |a, v| group_source(a, v, false, Source::Unblock)),
     set_row!(SOL_IP, MCAST_JOIN_SOURCE_GROUP, |a, v| group_source(a, v, false, Source::Join)),
     set_row!(SOL_IP, MCAST_LEAVE_SOURCE_GROUP, |a, v| group_source(a, v, false, Source::Leave)),
-    set_row!(SOL_IP, MCAST_MSFILTER, |a, v| group_filter(a, v, false)),
+    row(
+        SOL_IP,
+        MCAST_MSFILTER,
+        "MCAST_MSFILTER",
+        Any,
+        Set::Bytes(|a, v| group_filter(a, v, false)),
+        Get::Asked(|a, v, length| read_group_filter(a, v, length, false)),
+    ),
     set_row!(SOL_IPV6, IPV6_ADD_MEMBERSHIP, |a, v| membership6(a, v, true)),
     set_row!(SOL_IPV6, IPV6_DROP_MEMBERSHIP, |a, v| membership6(a, v, false)),
     set_row!(SOL_IPV6, MCAST_JOIN_GROUP, "MCAST_JOIN_GROUP (IPv6)", |a, v| group(a, v, true, true)),
@@ -60,7 +65,14 @@ pub(super) const ROWS: &[OptionRow] = &[
     set_row!(SOL_IPV6, MCAST_UNBLOCK_SOURCE, "MCAST_UNBLOCK_SOURCE (IPv6)", |a, v| group_source(a, v, true, Source::Unblock)),
     set_row!(SOL_IPV6, MCAST_JOIN_SOURCE_GROUP, "MCAST_JOIN_SOURCE_GROUP (IPv6)", |a, v| group_source(a, v, true, Source::Join)),
     set_row!(SOL_IPV6, MCAST_LEAVE_SOURCE_GROUP, "MCAST_LEAVE_SOURCE_GROUP (IPv6)", |a, v| group_source(a, v, true, Source::Leave)),
-    set_row!(SOL_IPV6, MCAST_MSFILTER, "MCAST_MSFILTER (IPv6)", |a, v| group_filter(a, v, true)),
+    row(
+        SOL_IPV6,
+        MCAST_MSFILTER,
+        "MCAST_MSFILTER (IPv6)",
+        Any,
+        Set::Bytes(|a, v| group_filter(a, v, true)),
+        Get::Asked(|a, v, length| read_group_filter(a, v, length, true)),
+    ),
     row(
         SOL_IPV6,
         IPV6_MULTICAST_IF,
@@ -267,6 +279,64 @@ fn group_filter(a: &mut Access<'_, '_>, value: &[u8], v6: bool) -> Result<(), Er
         return Err(Errno::EINVAL);
     }
     a.groups.set_sources(a.sockets, a.id, request_of(value, group), is_exclude(mode)?, sources, a.cx)
+}
+
+/// What a filter is told as: MCAST_EXCLUDE or MCAST_INCLUDE, how many sources it has, and as many of them as there is room for.
+fn told(entry: &Membership, room: u32) -> (u32, u32, impl Iterator<Item = IpAddr>) {
+    let sources = entry.sources.as_deref().unwrap_or_default();
+    (u32::from(!entry.exclude), sources.len() as u32, sources.iter().copied().take(room as usize))
+}
+
+/// The membership that a filter is read of. "must have a prior join": -EADDRNOTAVAIL.
+fn membership_of(a: &mut Access<'_, '_>, group: IpAddr, interface: u32) -> Result<Membership, Errno> {
+    let fits = |entry: &&Membership| entry.group == group && entry.interface == interface;
+    a.options()?.memberships.iter().find(fits).cloned().ok_or(Errno::EADDRNOTAVAIL)
+}
+
+/// `ip_mc_msfget`: of a struct ip_msfilter that says which group, where, and for how many sources there is room, whatever the length.
+fn read_msfilter(a: &mut Access<'_, '_>, asked: &[u8], length: usize) -> Result<Vec<u8>, Errno> {
+    if length < MSFILTER_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let (head, room) = asked.get(..MSFILTER_BYTES).zip(word(asked, 12)).ok_or(Errno::EFAULT)?;
+    let (group, address) = v4(head, 0).zip(v4(head, 4)).ok_or(Errno::EFAULT)?;
+    if !group.is_multicast() {
+        return Err(Errno::EINVAL);
+    }
+    let request = GroupRequest { group: group.into(), address, interface: 0 };
+    let interface = interface_of(&mut a.sockets.kinds, &request, a.cx)?;
+    let entry = membership_of(a, group.into(), interface)?;
+    let (mode, count, sources) = told(&entry, u32::from_ne_bytes(room));
+    let mut value = [&head[..8], &mode.to_ne_bytes(), &count.to_ne_bytes()].concat();
+    for source in sources {
+        if let IpAddr::V4(source) = source {
+            value.extend(source.octets());
+        }
+    }
+    Ok(value)
+}
+
+/// `ip_mc_gsfget`, `ip6_mc_msfget`: the same of a struct group_filter.
+fn read_group_filter(a: &mut Access<'_, '_>, asked: &[u8], length: usize, v6: bool) -> Result<Vec<u8>, Errno> {
+    if length < GROUP_FILTER_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let number = |at: usize| word(asked, at).map(u32::from_ne_bytes);
+    let (head, (interface, room)) =
+        asked.get(..GROUP_REQUEST_BYTES).zip(number(0).zip(number(GROUP_REQUEST_BYTES + 4))).ok_or(Errno::EFAULT)?;
+    let group = storage(head, 8, v6).ok_or(if v6 { Errno::EADDRNOTAVAIL } else { Errno::EINVAL })?;
+    if !group.is_multicast() {
+        return Err(Errno::EINVAL);
+    }
+    let entry = membership_of(a, group, interface)?;
+    let (mode, count, sources) = told(&entry, room);
+    let mut value = [head, &mode.to_ne_bytes(), &count.to_ne_bytes()].concat();
+    for source in sources {
+        let mut storage = to_bytes(SocketAddr::new(source, 0));
+        storage.resize(STORAGE_BYTES, 0);
+        value.extend(storage);
+    }
+    Ok(value)
 }
 
 /// IPV6_MULTICAST_IF: "if (sk->sk_type == SOCK_STREAM) return -ENOPROTOOPT; … if (val) { … -ENODEV … if (sk->sk_bound_dev_if &&

@@ -38,6 +38,17 @@ fn exactly(bytes: usize, length: usize, otherwise: usize) -> usize {
     if length == bytes { bytes } else { otherwise }
 }
 
+/// How many bytes getsockopt(2) reads in the place for a value for which there are so many, of an option that is asked for a part of what it has. None: it
+/// reads nothing.
+pub fn bytes_asked(level: i32, name: i32, length: i32) -> Option<usize> {
+    let bytes = match (level, name) {
+        (SOL_IP, IP_MSFILTER) => MSFILTER_BYTES,
+        (SOL_IP | SOL_IPV6, MCAST_MSFILTER) => GROUP_FILTER_BYTES,
+        _ => return None,
+    };
+    Some(if usize::try_from(length).is_ok_and(|length| length >= bytes) { bytes } else { 0 })
+}
+
 /// Of a value of this length.
 pub(crate) fn bytes_read(socket: &Socket, level: i32, name: i32, length: usize) -> usize {
     let level = of_udp(socket, level);

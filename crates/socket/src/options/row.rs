@@ -50,6 +50,9 @@ pub(crate) enum Get {
     IntOrByte(fn(&mut Access<'_, '_>) -> Result<i32, Errno>),
     /// Bytes; the function gets the length asked for.
     Bytes(fn(&mut Access<'_, '_>, usize) -> Result<Vec<u8>, Errno>),
+    /// Bytes, all of which are told whatever the length asked for; the function gets what the program has in the place for the value, as much of it as
+    /// [`super::bytes_asked`] says (less: the rest cannot be read), and the length.
+    Asked(fn(&mut Access<'_, '_>, &[u8], usize) -> Result<Vec<u8>, Errno>),
     /// Cannot be read: this error.
     Never(Errno),
 }

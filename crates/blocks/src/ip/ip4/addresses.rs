@@ -34,6 +34,8 @@ pub(super) struct Addresses {
     broadcast: Map<Ipv4Addr, Owners>,
     /// Networks of which every address is the node's: those of the addresses of `lo`, by the length of the prefix, and how many addresses have each.
     inside: BTreeMap<(u8, u32), u32>,
+    /// The same of routes of kind local that somebody has set, and how many have it.
+    routed: BTreeMap<(u8, u32), u32>,
 }
 
 impl Addresses {
@@ -54,6 +56,16 @@ impl Addresses {
             local: Map::with_hasher(hasher),
             broadcast: Map::with_hasher(hasher),
             inside: BTreeMap::new(),
+            routed: BTreeMap::new(),
+        }
+    }
+
+    /// A route of kind local to this network is there from now on, or one is gone.
+    pub(super) fn route(&mut self, bits: u8, network: u32, there: bool) {
+        let count = self.routed.entry((bits, network)).or_default();
+        *count = if there { count.saturating_add(1) } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.routed.remove(&(bits, network));
         }
     }
 
@@ -156,7 +168,9 @@ impl Addresses {
         match self.local.get(&ip) {
             Some(owners) => owners,
             // RFC 1122 §3.2.1.3 (g): "{ 127, <any> } Internal host loopback address."
-            None if (ip.is_loopback() || self.inside(ip).is_some()) && !self.broadcast.contains_key(&ip) => &[InterfaceIndex::LOOPBACK],
+            None if (ip.is_loopback() || self.inside(ip).is_some() || self.is_routed(ip)) && !self.broadcast.contains_key(&ip) => {
+                &[InterfaceIndex::LOOPBACK]
+            }
             None => &[],
         }
     }
@@ -173,6 +187,15 @@ impl Addresses {
             longest = self.inside.range(..(bits, 0)).next_back().map(|((bits, _), _)| *bits);
         }
         None
+    }
+
+    /// Does no address, and no longer network of an address of `lo`, come before a route of kind local of this length?
+    pub(super) fn is_routed_by(&self, ip: Ipv4Addr, bits: u8) -> bool {
+        !self.local.contains_key(&ip) && self.inside(ip).is_none_or(|inside| inside <= bits)
+    }
+
+    fn is_routed(&self, ip: Ipv4Addr) -> bool {
+        !self.routed.is_empty() && (0..=32).any(|bits| self.routed.contains_key(&(bits, ip.to_bits() & mask(bits))))
     }
 
     /// The interfaces for whose networks this is the broadcast address.

@@ -8,7 +8,7 @@ use crate::ip::request::{self, Adding, AskedHop, Meant};
 use crate::ip::routes::Refusal;
 use crate::ip::rules::Packet;
 use std::net::Ipv4Addr;
-use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, SCOPE_LINK, TABLE_MAIN};
+use weft_core::table::{AddressState, NO_PREFIX_ROUTE, PROTOCOL_KERNEL, RouteKind, SCOPE_LINK, TABLE_LOCAL, TABLE_MAIN};
 
 /// Why a change of addresses or routes was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -262,6 +262,7 @@ impl Ip4 {
     /// Removes routes from every table.
     pub(super) fn remove_routes(&mut self, goes: impl Fn(&RouteRow) -> bool, cx: &mut Context<'_>) {
         for route in self.tables.remove_where(goes) {
+            self.route_changed(&route, false);
             self.tell_route("deleted", &route, cx);
         }
     }
@@ -276,7 +277,8 @@ impl Ip4 {
             self.facts.get(interface, cx);
             self.tables.mark(interface, !up);
             if !up {
-                self.remove_routes(|row| hops::is_lost(row, interface), cx);
+                // fib_sync_down_dev: "nexthop_nh->fib_nh_scope != scope", of RT_SCOPE_NOWHERE, which is that of local routes: they stay.
+                self.remove_routes(|row| row.route.kind != RouteKind::Local && hops::is_lost(row, interface), cx);
                 continue;
             }
             let addresses: Vec<Address> = self.addresses.of_interface(interface).copied().collect();
@@ -311,6 +313,7 @@ impl Ip4 {
         let adding = Adding::read(&arguments)?;
         let (asked, listed) = request::next_hops::<u32>(&arguments, kind, cx)?;
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        asked.iter().try_for_each(|hop| request::local_route(&arguments, kind, table, hop))?;
         self.tables.begin(table);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
         let ways = ways.map_err(refused)?;
@@ -340,8 +343,10 @@ impl Ip4 {
         for interface in ways {
             self.facts.get(interface, cx);
         }
+        self.route_changed(&row, true);
         self.changed();
         if let Some(before) = before {
+            self.route_changed(&before, false);
             self.tell_route("replaced", &before, cx);
         }
         self.tell_route("added", &row, cx);
@@ -350,7 +355,7 @@ impl Ip4 {
 
     /// Where a next hop leaves: as said, or where the gateway is (Linux fib_check_nh).
     fn route_interface(&self, hop: &AskedHop, kind: RouteKind, table: u32) -> Result<InterfaceIndex, TableError> {
-        if kind != RouteKind::Unicast {
+        if !matches!(kind, RouteKind::Unicast | RouteKind::Local) {
             return Ok(InterfaceIndex::NONE);
         }
         let Some(IpAddr::V4(gateway)) = hop.gateway else { return hop.interface.ok_or(TableError::NoInterface) };
@@ -383,9 +388,17 @@ impl Ip4 {
         let Some(row) = self.tables.remove(table, destination.to_bits(), bits, fits) else {
             return Err(arguments.fail(TableError::RouteAbsent(arguments.required("destination")?.to_owned())));
         };
+        self.route_changed(&row, false);
         self.changed();
         self.tell_route("deleted", &row, cx);
         Ok(Value::Null)
+    }
+
+    /// A route is there, or gone: one of kind local makes a network the node's.
+    fn route_changed(&mut self, row: &RouteRow, there: bool) {
+        if let (RouteKind::Local, TABLE_LOCAL, IpAddr::V4(network)) = (row.route.kind, row.route.table, row.route.destination) {
+            self.addresses.route(row.route.prefix_bits, network.to_bits(), there);
+        }
     }
 
     pub(super) fn rule_change(&mut self, procedure: &str, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {

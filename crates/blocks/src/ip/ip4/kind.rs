@@ -53,7 +53,7 @@ pub static KIND: Kind = Kind {
         },
         Named {
             name: "route_add",
-            doc: "destination (prefix or default), gateway?, interface? (or group:NUMBER: one for each member, of metrics that follow), source?, metric? (0), mtu?, kind? (unicast, blackhole, unreachable, \
+            doc: "destination (prefix or default), gateway?, interface? (or group:NUMBER: one for each member, of metrics that follow), source?, metric? (0), mtu?, kind? (unicast, local, blackhole, unreachable, \
                   prohibit, throw), onlink?, nexthops? (in place of gateway, interface and onlink, a list of up to 256 such as [{\"gateway\": \"10.0.0.2\", \
                   \"interface\": \"eth0\", \"weight\": 2, \"onlink\": false}]: flows take them in shares of their weights, 1 to 256), table? (254; rules say which one is looked at), protocol?, scope?, place? (alone, last, first, replace, \
                   change): adds a route; the interface may be left out when the gateway is on a network of one",

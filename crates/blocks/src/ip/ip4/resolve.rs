@@ -47,7 +47,14 @@ impl Ip4 {
                 }
                 _ => None,
             };
-            let own = own.unwrap_or_else(|| self.addresses.primary_of(owner, destination));
+            // A route of kind local that somebody has set may say which source.
+            let routed =
+                || self.tables.inside(destination.to_bits()).filter(|route| self.addresses.is_routed_by(destination, route.prefix_bits));
+            let said = || match routed()?.source {
+                Some(IpAddr::V4(source)) => Some(source),
+                _ => None,
+            };
+            let own = own.or_else(said).unwrap_or_else(|| self.addresses.primary_of(owner, destination));
             return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, source.unwrap_or(own), destination, None));
         }
         let answer = self.resolve_outward(destination, source, bound, traffic)?;

@@ -114,20 +114,19 @@ pub(super) fn prefix_route(interface: InterfaceIndex, ip: Ipv6Addr, bits: u8) ->
     }
 }
 
-/// The routes that an address brings: to its prefix, or to its peer's and itself (Linux inet6_addr_modify, addrconf_prefix_route).
+/// The routes that an address brings (addrconf_prefix_route): to its prefix, one of 128 bits too, and to its peer ("if (!ipv6_addr_any(&ifp->peer_addr))
+/// addrconf_prefix_route(&ifp->peer_addr, 128, …)"); on `lo` as elsewhere.
 pub(super) fn routes_of(address: &Address) -> Vec<Route> {
     let Some(ip) = v6(address) else { return Vec::new() };
     // What nd makes of a prefix says nothing of the link: on-link prefixes of advertisements are routes of their own (RFC 4861 §6.3.4).
     let has_prefix = !address.dynamic || is_link_local(ip);
-    let none = address.interface == InterfaceIndex::LOOPBACK || address.flags & NO_PREFIX_ROUTE != 0 || !has_prefix;
-    let mut routes = match address.peer {
-        _ if none => Vec::new(),
-        Some(IpAddr::V6(peer)) => {
-            vec![prefix_route(address.interface, ip, 128), prefix_route(address.interface, peer, address.prefix_bits)]
-        }
-        _ if address.prefix_bits == 128 => Vec::new(),
-        _ => vec![prefix_route(address.interface, ip, address.prefix_bits)],
-    };
+    if address.flags & NO_PREFIX_ROUTE != 0 || !has_prefix {
+        return Vec::new();
+    }
+    let mut routes = vec![prefix_route(address.interface, ip, address.prefix_bits)];
+    if let Some(IpAddr::V6(peer)) = address.peer {
+        routes.push(prefix_route(address.interface, peer, 128));
+    }
     if address.metric != 0 {
         routes.iter_mut().for_each(|route| route.metric = address.metric);
     }
@@ -179,6 +178,15 @@ impl Ip6 {
 
     /// Adds an address, with the route to its prefix, or changes what is known of it.
     pub(super) fn add_address(&mut self, address: Address, cx: &mut Context<'_>) {
+        self.add_address_with(address, routes_of(&address), cx);
+    }
+
+    /// `lo` has ::1 whenever it comes up, without a route to its prefix (Linux init_loopback, add_addr).
+    fn add_localhost(&mut self, cx: &mut Context<'_>) {
+        self.add_address_with(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128), Vec::new(), cx);
+    }
+
+    fn add_address_with(&mut self, address: Address, routes: Vec<Route>, cx: &mut Context<'_>) {
         let Ok(before) = self.addresses.put(address) else { return };
         self.facts.get(address.interface, cx);
         self.changed();
@@ -187,7 +195,7 @@ impl Ip6 {
             // addrconf_notify: "rt6_sync_up(dev, RTNH_F_DEAD);"
             self.tables.mark(address.interface, false);
         }
-        for route in routes_of(&address).into_iter().filter(|_| before.is_none() && up) {
+        for route in routes.into_iter().filter(|_| before.is_none() && up) {
             if self.tables.main.insert(route).is_ok() {
                 self.tell_route("added", &route.into(), cx);
             }
@@ -220,7 +228,7 @@ impl Ip6 {
         let up = arguments.bool("up")?.ok_or_else(|| arguments.fail("up is missing"))?;
         let interfaces = request::interfaces(&arguments, cx)?;
         if up && interfaces.contains(&InterfaceIndex::LOOPBACK) && !self.disabled.is(InterfaceIndex::LOOPBACK) {
-            self.add_address(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128), cx);
+            self.add_localhost(cx);
         }
         for interface in interfaces {
             self.take_down(interface, !up, cx);
@@ -257,7 +265,7 @@ impl Ip6 {
         }
         let up = self.facts.get(interface, cx).is_none_or(|facts| facts.up);
         if !disable && up && interface == InterfaceIndex::LOOPBACK {
-            self.add_address(Address::permanent(InterfaceIndex::LOOPBACK, Ipv6Addr::LOCALHOST.into(), 128), cx);
+            self.add_localhost(cx);
         }
         self.take_down(interface, disable || !up, cx);
         self.one_interface_changed(interface, cx);
@@ -315,6 +323,7 @@ impl Ip6 {
             return Err(refused(TableError::HopWithoutGateway));
         }
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
+        asked.iter().try_for_each(|hop| request::local_route(&arguments, kind, table, hop))?;
         self.tables.begin(table);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
         let ways = ways.map_err(refused)?;
@@ -376,7 +385,7 @@ impl Ip6 {
 
     /// Where a next hop leaves: as said, or where the gateway is (Linux ip6_route_check_nh).
     fn route_interface(&self, hop: &AskedHop, kind: RouteKind, table: u32) -> Result<InterfaceIndex, TableError> {
-        if kind != RouteKind::Unicast {
+        if !matches!(kind, RouteKind::Unicast | RouteKind::Local) {
             return Ok(InterfaceIndex::NONE);
         }
         let Some(IpAddr::V6(gateway)) = hop.gateway else { return hop.interface.ok_or(TableError::NoInterface) };

@@ -158,6 +158,8 @@ impl Ip6 {
                 Destination::Elsewhere
             }
             AddressKind::Local(_) => Destination::Here,
+            // ip6_input_finish has it, whatever has the address: a route of kind local leads here.
+            _ if self.tables.inside(dst.to_bits()).is_some() => Destination::Here,
             _ => Destination::Elsewhere,
         }
     }

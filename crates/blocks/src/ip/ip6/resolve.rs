@@ -30,7 +30,7 @@ impl Ip6 {
     ) -> Option<RouteAnswer> {
         // RFC 4291 §2.7: "Multicast addresses must not be used as source addresses in IPv6 packets"; and others' are not ours to use. A
         // tentative address is no one's yet.
-        if source.is_some_and(|source| self.addresses.owners(source).is_empty()) {
+        if source.is_some_and(|source| self.addresses.owners(source).is_empty() && self.tables.inside(source.to_bits()).is_none()) {
             return None;
         }
         // Linux tcp_v6_connect and its like: "connect() to INADDR_ANY means loopback (BSD'ism)."
@@ -50,6 +50,10 @@ impl Ip6 {
         };
         if fits {
             return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, source.unwrap_or(destination), destination, None));
+        }
+        // Routes of kind local that somebody has set: the source is chosen as of any other route.
+        if let Some(route) = self.tables.inside(destination.to_bits()).filter(|route| bound.is_none_or(|bound| bound == route.interface)) {
+            return Some(self.along(destination, source, &route, now));
         }
         let answer = self.resolve_outward(destination, source, bound, traffic, now)?;
         let outside = answer.interface != InterfaceIndex::LOOPBACK && !refuses(answer.kind);
@@ -141,6 +145,9 @@ impl Ip6 {
     ) -> Option<RouteAnswer> {
         if !self.addresses.owners(destination).is_empty() {
             return Some(self.answer(RouteKind::Local, InterfaceIndex::LOOPBACK, destination, destination, None));
+        }
+        if let Some(route) = self.tables.inside(destination.to_bits()) {
+            return Some(self.along(destination, None, &route, now));
         }
         let route = self.followed(destination, source, None, traffic)?;
         Some(RouteAnswer { several: route.several(), ..self.along(destination, None, &route, now) })

@@ -59,9 +59,11 @@ impl Addresses {
             let common = (ip.to_bits() ^ destination.to_bits()).leading_zeros().min(address.prefix_bits.into());
             let rank =
                 (ip == destination, scope_rank, address.state != AddressState::Deprecated, here, label(ip) == label(destination), common);
-            // Of equals the first stays.
-            if best.is_none_or(|(before, _)| rank > before) {
-                best = Some((rank, ip));
+            // ipv6_dev_get_saddr goes through the interfaces by number, and through the addresses of one from the newest on (ipv6_link_dev_addr); of equals the
+            // first stays.
+            let key = (rank, std::cmp::Reverse(address.interface));
+            if best.is_none_or(|(before, _)| key >= before) {
+                best = Some((key, ip));
             }
         }
         best.map(|(_, ip)| ip)
@@ -84,6 +86,15 @@ mod tests {
             assert_eq!(addresses.put(Address { state: *state, ..plain }), Ok(None));
         }
         addresses
+    }
+
+    #[test]
+    fn of_equals_the_newest_address_of_the_first_interface_is_taken() {
+        use AddressState::Preferred;
+        let rows = [(3, "fd00:9::1/64"), (2, "fd00:1::1/64"), (2, "fd00:3::1/64"), (2, "fd00:2::1/64"), (3, "fd00:8::1/64")];
+        let addresses = node(&rows.map(|(interface, text)| (interface, text, Preferred)));
+        let source = |interface| addresses.source_for(InterfaceIndex(interface), "fd00:40::9".parse().unwrap()).unwrap().to_string();
+        assert_eq!([2, 3, 4].map(source), ["fd00:2::1", "fd00:8::1", "fd00:2::1"]);
     }
 
     /// The examples of RFC 6724 §10.1, less those of rules 4 and 7 and with addresses of one interface.
