@@ -43,6 +43,7 @@ SCRIPTS = (
     "rings.py",
     "clones.py",
     "filters.py",
+    "wholes.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

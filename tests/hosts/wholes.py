@@ -1,15 +1,13 @@
 """MSG_WAITALL of more than any buffer holds: what ends the wait, how much has come by then, and what the next call says."""
 
 import errno
-import signal
 import socket
 import struct
-import sys
 import threading
 import time
 
 FAMILIES = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
-MSG_WAITALL, MSG_TRUNC, MSG_PEEK, MSG_DONTWAIT = socket.MSG_WAITALL, socket.MSG_TRUNC, socket.MSG_PEEK, socket.MSG_DONTWAIT
+MSG_WAITALL, MSG_TRUNC, MSG_DONTWAIT = socket.MSG_WAITALL, socket.MSG_TRUNC, socket.MSG_DONTWAIT
 LARGE = 3_000_000
 
 
@@ -18,8 +16,6 @@ def said(call):
         return call()
     except OSError as error:
         return errno.errorcode.get(error.errno, "TIMEOUT")
-    except InterruptedError:
-        return "EINTR"
 
 
 def pair(number):
@@ -32,11 +28,15 @@ def pair(number):
 
 
 def pattern(count, start=0):
-    return bytes(range(256)) * (count // 256 + 2)[start % 256:][:0] if False else (bytes(range(251)) * (count // 251 + 2))[start % 251:][:count]
+    return (bytes(range(251)) * (count // 251 + 2))[start % 251 :][:count]
 
 
 def is_pattern(data):
     return data == pattern(len(data))
+
+
+def whole(taken, size):
+    return "all" if taken == size else "a part" if 0 < taken < size else taken
 
 
 class Sender:
@@ -48,15 +48,20 @@ class Sender:
 
     def run(self, a, steps):
         at = 0
-        for step in steps:
-            if callable(step):
-                time.sleep(0.2)
-                step()
-            else:
-                a.sendall(pattern(step, at))
-                at += step
+        try:
+            for step in steps:
+                if callable(step):
+                    time.sleep(0.1)
+                    step()
+                else:
+                    a.sendall(pattern(step, at))
+                    at += step
+        except OSError:
+            # Nobody reads any more.
+            pass
 
-    def end(self):
+    def end(self, b):
+        b.close()
         self.thread.join()
 
 
@@ -64,62 +69,76 @@ def nothing():
     pass
 
 
-for number in FAMILIES:
+def asked(number, print):
+    """All of it over one family."""
     # By each call, of each size.
     for size, first in ((8, 3), (70_000, 65_536), (200_000, 70_000), (LARGE, 1_000_000)):
         a, b = pair(number)
         sender = Sender(a, first, nothing, size - first, 5)
         data = b.recv(size, MSG_WAITALL)
         print(number, "recv", size, len(data), is_pattern(data), b.recv(5, MSG_WAITALL) == pattern(5, size))
-        sender.end()
+        sender.end(b)
 
         a, b = pair(number)
         sender = Sender(a, first, nothing, size - first)
         pieces = [bytearray(size // 4) for _ in range(4)]
         taken, control, flags, name = b.recvmsg_into(pieces, 100, MSG_WAITALL)
-        print(number, "recvmsg", size, taken, is_pattern(b"".join(pieces)[:taken]), control, flags)
-        sender.end()
+        print(number, "recvmsg", size, whole(taken, size), is_pattern(b"".join(pieces)[:taken]), control, flags)
+        sender.end(b)
 
         a, b = pair(number)
         sender = Sender(a, first, nothing, size - first, 7)
         taken = b.recv_into(bytearray(size), size, MSG_WAITALL | MSG_TRUNC)
-        print(number, "thrown away", size, taken, b.recv(7, MSG_WAITALL) == pattern(7, size))
-        sender.end()
+        print(number, "thrown away", size, whole(taken, size), taken < size or b.recv(7, MSG_WAITALL) == pattern(7, size))
+        sender.end(b)
 
     # What ends it, with a part and without one.
-    for part in (0, 1000, 100_000, 1_000_000):
+    for part in (0, 1000, 1_000_000):
         a, b = pair(number)
         sender = Sender(a, part, lambda: a.shutdown(socket.SHUT_WR))
         data = b.recv(LARGE, MSG_WAITALL)
         print(number, "end", part, len(data), is_pattern(data), said(lambda: len(b.recv(1))))
-        sender.end()
+        sender.end(b)
 
         a, b = pair(number)
-        b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 500_000))
+        b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 300_000))
         sender = Sender(a, part)
         print(number, "time limit", part, said(lambda: len(b.recv(LARGE, MSG_WAITALL))))
-        sender.end()
+        sender.end(b)
 
         a, b = pair(number)
         sender = Sender(a, part, lambda: b.shutdown(socket.SHUT_RD))
         print(number, "shut down", part, said(lambda: len(b.recv(LARGE, MSG_WAITALL))), said(lambda: len(b.recv(1))))
-        sender.end()
+        sender.end(b)
 
         a, b = pair(number)
         a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
         sender = Sender(a, part, a.close)
         print(number, "reset", part, said(lambda: len(b.recv(LARGE, MSG_WAITALL))), said(lambda: len(b.recv(1))), said(lambda: len(b.recv(1))))
-        sender.end()
+        sender.end(b)
 
         a, b = pair(number)
         sender = Sender(a, part, nothing, lambda: a.send(b"!", socket.MSG_OOB), 50, a.close)
         print(number, "urgent", part, said(lambda: len(b.recv(LARGE, MSG_WAITALL))), said(lambda: b.recv(1, socket.MSG_OOB)),
               said(lambda: len(b.recv(LARGE, MSG_WAITALL))))
-        sender.end()
+        sender.end(b)
 
-        a, b = pair(number)
-        a.sendall(pattern(part))
-        time.sleep(0.2)
-        print(number, "without waiting", part > 0, said(lambda: len(b.recv(part + 1, MSG_WAITALL | MSG_DONTWAIT)) > 0))
-        b.setblocking(False)
-        print(number, "non-blocking", part > 100_000, said(lambda: len(b.recv(part + 1, MSG_WAITALL)) > 0))
+    a, b = pair(number)
+    a.sendall(pattern(1000))
+    time.sleep(0.1)
+    print(number, "without waiting", said(lambda: len(b.recv(LARGE, MSG_WAITALL | MSG_DONTWAIT))))
+    a.sendall(pattern(1000))
+    time.sleep(0.1)
+    b.setblocking(False)
+    print(number, "non-blocking", said(lambda: len(b.recv(LARGE, MSG_WAITALL))))
+
+
+LINES = {number: [] for number in FAMILIES}
+THREADS = [threading.Thread(target=asked, args=(number, lambda *words, to=lines: to.append(words))) for number, lines in LINES.items()]
+for thread in THREADS:
+    thread.start()
+for thread in THREADS:
+    thread.join()
+for lines in LINES.values():
+    for words in lines:
+        print(*words)
