@@ -42,6 +42,7 @@ SCRIPTS = (
     "lites.py",
     "rings.py",
     "clones.py",
+    "forks.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"
