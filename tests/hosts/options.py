@@ -43,6 +43,7 @@ SCRIPTS = (
     "rings.py",
     "clones.py",
     "forks.py",
+    "excepts.py",
 )
 TABLE = HERE / "options.toml"
 PAGE = paths.ROOT / "docs" / "compatibility.md"
