@@ -61,10 +61,10 @@ class Place:
         """The command of a Python file of this folder."""
         return [paths.PYTHON, str(shutil.copy2(HERE / source, self.programs / source))]
 
-    def start(self, host: str, who: str, command: list[str], tag: str = "") -> Process:
-        """Starts it on Linux or on a stack in real time."""
+    def start(self, host: str, who: str, command: list[str], tag: str = "", before: tuple[str, ...] = ()) -> Process:
+        """Starts it on Linux or on a stack in real time. `before`: what starts whoever starts it."""
         as_user = who == USER
-        words = user.words() if as_user and os.geteuid() == 0 else []
+        words = [*(user.words() if as_user and os.geteuid() == 0 else []), *before]
         if host == LINUX:
             alone = [paths.tool("unshare"), "--net", *(["--user", "--map-root-user"] if as_user or os.geteuid() else [])]
             words += [*alone, "sh", "-ec", LINUX_SET_UP, "sh"]
