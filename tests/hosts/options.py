@@ -7,13 +7,14 @@ with the row of docs/compatibility.md.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
 from harness import differences as tables
 from harness import same_host
 from harness.processes import Failure
 
-from .place import HERE, LINUX, ROOT, WEFT, WHO, Place
+from .place import HERE, LINUX, ROOT, STRICT, USER, WEFT, WHO, Place
 
 SCRIPTS = (
     "splices.py",
@@ -44,9 +45,14 @@ SCRIPTS = (
     "clones.py",
     "filters.py",
     "wholes.py",
+    "forks.py",
+    "excepts.py",
+    "limits.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20
+# What weft's loader takes of a limit of memory, at most.
+LOADER_BYTES_MAX = 3 << 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +119,27 @@ class Scripts:
         return f"{len(wanted)} lines, {differ} of them in rows"
 
 
+def started_with(place: Place) -> str:
+    """Below --strict a program has the soft limits of memory that weft was started with, and no higher hard ones; a user's are lower (strict-limits)."""
+    soft, hard = 4_000_000_000, 8_000_000_000
+    names = ("AS", "DATA")
+    says = "import resource; print(*(word for name in ('AS', 'DATA') for word in resource.getrlimit(getattr(resource, 'RLIMIT_' + name))))"
+    before = (paths.tool("prlimit"), *(f"--{name.lower()}={soft}:{hard}" for name in names))
+    for host, who in itertools.product((LINUX, STRICT), WHO):
+        process = place.start(host, who, [paths.PYTHON, "-ISc", says], before=before)
+        if status := process.wait(60):
+            raise Failure(f"{host}, {who}: exit status {status}: {process.stderr[-1500:]}")
+        found = [int(word) for word in process.stdout.split()]
+        softs, hards = found[::2], found[1::2]
+        less = [hard - one for one in hards]
+        allowed = range(1) if host == LINUX else range(1, LOADER_BYTES_MAX) if who == USER else range(LOADER_BYTES_MAX)
+        if softs != [soft] * len(names) or not all(one in allowed for one in less):
+            raise Failure(f"{host}, {who}: {found}")
+    return "as set, and a user's hard limits less what the loader takes"
+
+
 def rows(place: Place) -> dict:
     scripts = Scripts(place)
-    return {
+    return {"strict/started with limits": lambda: started_with(place)} | {
         f"{host}/{script.removesuffix('.py')}": (lambda host=host, script=script: scripts.body(script, host)) for script in SCRIPTS for host in WEFT
     }

@@ -67,10 +67,10 @@ class Place:
         run = "import sys, types; one = sys.modules[sys.argv[1]] = types.ModuleType(sys.argv[1]); exec(sys.argv[2], vars(one)); exec(sys.argv[3])"
         return [paths.PYTHON, "-c", run, module, (HERE / f"{module}.py").read_text(), (HERE / source).read_text()]
 
-    def start(self, host: str, who: str, command: list[str], tag: str = "") -> Process:
-        """Starts it on Linux or on a stack in real time."""
+    def start(self, host: str, who: str, command: list[str], tag: str = "", before: tuple[str, ...] = ()) -> Process:
+        """Starts it on Linux or on a stack in real time. `before`: what starts whoever starts it."""
         as_user = who == USER
-        words = user.words() if as_user and os.geteuid() == 0 else []
+        words = [*(user.words() if as_user and os.geteuid() == 0 else []), *before]
         if host == LINUX:
             alone = [paths.tool("unshare"), "--net", *(["--user", "--map-root-user"] if as_user or os.geteuid() else [])]
             words += [*alone, "sh", "-ec", LINUX_SET_UP, "sh"]

@@ -12,10 +12,15 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Tells the limit of a process's resource at `old`, and sets what is at `new`; 0: neither.
 pub fn change(t: &Thread, who: usize, resource: usize, new: usize, old: usize) -> Answer {
+    // SYSCALL_DEFINE4(prlimit64): "if (copy_from_user(&new64, new_rlim, sizeof(new64))) return -EFAULT;" comes before everything else.
+    let wanted = if new == 0 { None } else { Some([sys::read_u64(new)?, sys::read_u64(new + 8)?]) };
+    if t.strict.on {
+        return sys_limit(who, resource, wanted, old);
+    }
     // One's own number is 0 for the kernel, too; others are whoever they are in the node.
     let own = who as u32 == 0 || who as u32 == t.process.pid.load(Relaxed);
     if !is_own_machine() {
-        return sys_limit(if own { 0 } else { who }, resource, new, old);
+        return sys_limit(if own { 0 } else { who }, resource, wanted, old);
     }
     let process = if own { t.process } else { identity::process_of(t, who as u32).ok_or(sys::ESRCH)? };
     if !own && !identity::may_limit(t, process) {
@@ -23,8 +28,7 @@ pub fn change(t: &Thread, who: usize, resource: usize, new: usize, old: usize) -
     }
     let limits = process.limits.get(resource).ok_or(sys::EINVAL)?;
     let was = [limits[0].load(Relaxed), limits[1].load(Relaxed)];
-    if new != 0 {
-        let [soft, hard] = [sys::read_u64(new)?, sys::read_u64(new + 8)?];
+    if let Some([soft, hard]) = wanted {
         if soft > hard {
             return Err(sys::EINVAL);
         }
@@ -63,20 +67,44 @@ fn follow(who: usize, resource: usize, soft: u64) {
     }
 }
 
+/// The device and the inode of a process's arena, or of the file that has its number there.
+fn arena_of(pid: usize) -> Option<[u64; 2]> {
+    const FOLDER: &[u8] = b"/proc/";
+    const FILES: &[u8] = b"/fd/";
+    let mut path = [0_u8; 40];
+    let mut length = FOLDER.len();
+    path[..length].copy_from_slice(FOLDER);
+    length += sys::decimal(pid as u32 as u64, &mut path[length..]);
+    path[length..length + FILES.len()].copy_from_slice(FILES);
+    length += FILES.len();
+    sys::decimal(abi::DESCRIPTOR_ARENA as u64, &mut path[length..]);
+    // `struct stat`
+    let mut found = [0_u64; 18];
+    (sys::call(nr::STAT, &[path.as_ptr() as usize, found.as_mut_ptr() as usize]) == 0).then_some([found[0], found[1]])
+}
+
+/// Has a process the loader in it, as this one has?
+fn has_loader(who: usize) -> bool {
+    let own = sys::call(nr::GETPID, &[]) as usize;
+    who as u32 == 0 || who as u32 == own as u32 || arena_of(who).is_some_and(|theirs| arena_of(own) == Some(theirs))
+}
+
 /// The kernel's own limits, less what the loader takes.
-fn sys_limit(who: usize, resource: usize, new: usize, old: usize) -> Answer {
-    let share = abi::own_share(resource);
-    let mut wanted_limits = [0_u64; 2];
-    if new != 0 {
-        for (index, word) in wanted_limits.iter_mut().enumerate() {
-            // RLIM_INFINITY stays.
-            *word = sys::read_u64(new + 8 * index)?.saturating_add(share);
-        }
-    }
+fn sys_limit(who: usize, resource: usize, wanted: Option<[u64; 2]>, old: usize) -> Answer {
+    let share = match abi::own_share(resource) {
+        0 => 0,
+        share if has_loader(who) => share,
+        _ => 0,
+    };
+    // RLIM_INFINITY stays.
+    let new = wanted.map(|limits| limits.map(|limit| limit.saturating_add(share)));
+    let given = new.as_ref().map_or(0, |limits| limits.as_ptr() as usize);
     let mut found = [0_u64; 2];
-    let given = if new == 0 { 0 } else { wanted_limits.as_ptr() as usize };
     let result = sys::call(nr::PRLIMIT64, &[who, resource, given, found.as_mut_ptr() as usize]);
-    if result == 0 && old != 0 {
+    if result < 0 {
+        return Err(result);
+    }
+    if old != 0 {
         for (index, word) in found.into_iter().enumerate() {
             sys::write_u64(old + 8 * index, if word == u64::MAX { word } else { word.saturating_sub(share) })?;
         }

@@ -1,5 +1,6 @@
 //! Calls that make, read and close descriptors of which the kernel knows nothing.
 
+use super::brought::Brought;
 use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
 use super::interests::Interests;
@@ -220,9 +221,11 @@ impl Tree {
             Some(_) => wait.kept_open().contains(&inode),
             None => false,
         };
-        // A thread that brings more for its call is in that call as well.
+        // A thread that brings more for its call is in that call as well. One that waits has brought what it needs, and is among those below: the word in
+        // its channel may be of another call, since one that waits for a set has none.
         let brings = |thread: &ThreadId| self.arena.channel(*thread).descriptor.load(Relaxed) & abi::INODE == inode;
-        if self.real.as_ref().is_some_and(|real| real.brought.keys().any(|thread| Some(*thread) != beside && brings(thread))) {
+        let is_asked = |(thread, brought): (&ThreadId, &Brought)| Some(*thread) != beside && brought.is_asked() && brings(thread);
+        if self.real.as_ref().is_some_and(|real| real.brought.iter().any(is_asked)) {
             return true;
         }
         self.tasks.threads.iter().any(|(thread, one)| {

@@ -90,12 +90,14 @@ pub fn getrandom(t: &mut Thread, call: Getrandom) -> Answer {
 
 /// getrlimit(2)
 pub fn getrlimit(t: &mut Thread, call: Getrlimit) -> Answer {
-    limits::change(t, 0, call.resource.0, 0, call.rlim.0)
+    let answer = limits::change(t, 0, call.resource.0, 0, call.rlim.0)?;
+    // Where there is nothing to write it to, it is looked for all the same.
+    if call.rlim.0 == 0 { Err(sys::EFAULT) } else { Ok(answer) }
 }
 
 /// setrlimit(2)
 pub fn setrlimit(t: &mut Thread, call: Setrlimit) -> Answer {
-    limits::change(t, 0, call.resource.0, call.rlim.0, 0)
+    if call.rlim.0 == 0 { Err(sys::EFAULT) } else { limits::change(t, 0, call.resource.0, call.rlim.0, 0) }
 }
 
 /// prlimit(2)

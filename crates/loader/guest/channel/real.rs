@@ -19,7 +19,14 @@ const EPIPE: isize = -32;
 const ENETDOWN: i64 = -100;
 const ECONNRESET: isize = -104;
 const POLLIN: u16 = 1;
+const POLLPRI: u16 = 2;
+const POLLOUT: u16 = 4;
 const POLLHUP: u16 = 0x10;
+const POLLNVAL: u16 = 0x20;
+/// By which events it is told that a descriptor is in a set of select(2): to read, to write, and of exceptional conditions.
+const ASKED: [u16; 3] = [POLLIN, POLLOUT, POLLPRI];
+/// Words of a set of select(2) that needs no memory of its own.
+const FEW_WORDS: usize = 32;
 const F_DUPFD_CLOEXEC: usize = 1030;
 /// From here on the eventfds of threads, where the limit allows it: programs count on low numbers.
 const WAKE_FROM: usize = 960;
@@ -53,6 +60,15 @@ pub enum Came {
     Ready,
     /// There is no controller any more.
     Gone,
+}
+
+/// How the kernel's descriptors are waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// By poll(2): errors and hang-ups are told of each.
+    Poll,
+    /// By select(2): what is told is what the sets that a descriptor is in stand for.
+    Select,
 }
 
 /// Gives the thread a channel. `new`: this is a new image of its process.
@@ -175,16 +191,73 @@ pub fn waiting(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     result
 }
 
+/// Waits until something of a set is ready, or for a signal: as ppoll(2).
+fn wait_for(t: &mut Thread, set: &mut [PollFd], way: Way) -> isize {
+    let mask = t.strict.mask;
+    match way {
+        Way::Poll => waiting(t, nr::PPOLL, &[set.as_mut_ptr() as usize, set.len(), 0, &raw const mask as usize, 8, 0]),
+        Way::Select => select(t, set, mask),
+    }
+}
+
+/// As ppoll(2), but that nothing beside `events` is told.
+fn select(t: &mut Thread, set: &mut [PollFd], mask: u64) -> isize {
+    let highest = set.iter().map(|one| one.fd).max().unwrap_or(0).max(0) as usize;
+    let words = highest / 64 + 1;
+    let mut few = [0_u64; 3 * FEW_WORDS];
+    if words <= FEW_WORDS {
+        return select_with(t, set, mask, &mut few[..3 * words]);
+    }
+    let bytes = 3 * words * size_of::<u64>();
+    let Some(at) = sys::map(bytes) else { return sys::ENOMEM };
+    // SAFETY: new memory of that size; any bytes are these.
+    let result = select_with(t, set, mask, unsafe { core::slice::from_raw_parts_mut(at as *mut u64, 3 * words) });
+    sys::unmap(at, bytes);
+    result
+}
+
+/// With room for the three sets of descriptors, all empty.
+fn select_with(t: &mut Thread, set: &mut [PollFd], mask: u64, room: &mut [u64]) -> isize {
+    let words = room.len() / 3;
+    let place = |fd: i32, which: usize| usize::try_from(fd).ok().map(|fd| (which * words + fd / 64, 1_u64 << (fd % 64)));
+    for one in set.iter_mut() {
+        one.found = 0;
+        for (which, asked) in ASKED.into_iter().enumerate() {
+            if one.events & asked != 0
+                && let Some((at, bit)) = place(one.fd, which)
+            {
+                room[at] |= bit;
+            }
+        }
+    }
+    let with = [&raw const mask as usize, 8];
+    let [read, write, except] = [0, 1, 2].map(|which| room.as_mut_ptr() as usize + which * words * size_of::<u64>());
+    let result = waiting(t, nr::PSELECT6, &[64 * words, read, write, except, 0, with.as_ptr() as usize]);
+    if result == sys::EBADF {
+        // One of them was closed meanwhile: whoever looks sees which.
+        set[2..].iter_mut().for_each(|one| one.found = POLLNVAL);
+        return 1;
+    }
+    for one in set.iter_mut().filter(|_| result > 0) {
+        for (which, asked) in ASKED.into_iter().enumerate() {
+            if one.events & asked != 0 && place(one.fd, which).is_some_and(|(at, bit)| room[at] & bit != 0) {
+                one.found |= asked;
+            }
+        }
+    }
+    result
+}
+
 /// Waits for the answer to what was posted. `set`: two free places, then the kernel's descriptors that are waited for beside.
-pub fn await_answer(t: &mut Thread, set: &mut [PollFd]) -> Came {
+pub fn await_answer(t: &mut Thread, set: &mut [PollFd], way: Way) -> Came {
     if GONE.load(Relaxed) || !wait_briefly(t, abi::POSTED) {
         return Came::Gone;
     }
     while t.channel.word.load(Acquire) == abi::PARKED {
         set[0] = PollFd { fd: t.strict.wake, events: POLLIN, found: 0 };
-        set[1] = PollFd { fd: abi::DESCRIPTOR_CONTROL, events: 0, found: 0 };
-        let mask = t.strict.mask;
-        let result = waiting(t, nr::PPOLL, &[set.as_mut_ptr() as usize, set.len(), 0, &raw const mask as usize, 8, 0]);
+        // Nothing is sent to this end of it: for select(2) it is readable when there is no other.
+        set[1] = PollFd { fd: abi::DESCRIPTOR_CONTROL, events: if way == Way::Select { POLLIN } else { 0 }, found: 0 };
+        let result = wait_for(t, set, way);
         if result > 0 && set[0].found != 0 {
             let mut count = 0_u64;
             sys::call(nr::READ, &[t.strict.wake as usize, &raw mut count as usize, 8]);
@@ -255,7 +328,7 @@ pub fn exchange(t: &mut Thread, number: u64, arguments: &[u64]) -> i64 {
     loop {
         post(t, number, arguments);
         let mut set = [PollFd::default(); 2];
-        match await_answer(t, &mut set) {
+        match await_answer(t, &mut set, Way::Poll) {
             Came::Gone => return ENETDOWN,
             Came::Answered | Came::Ready if t.channel.answer.load(Relaxed) == abi::FETCH => fetch(t.channel),
             Came::Answered | Came::Ready => return take_result(t),

@@ -4,7 +4,7 @@ use super::entries::{Limit, entry, look, set_entry};
 use crate::abi::{self, kind};
 use crate::block::Thread;
 use crate::calls::number as nr;
-use crate::channel::real::{self, Came, PollFd};
+use crate::channel::real::{self, Came, PollFd, Way};
 use crate::descriptor;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
@@ -46,6 +46,7 @@ fn is_native(t: &Thread, index: usize) -> bool {
 
 fn wait_with(t: &mut Thread, count: usize, limit: Limit, set: &mut [PollFd]) -> i64 {
     let deadline = limit.map(|limit| now().saturating_add(limit));
+    let mut way = Way::Poll;
     loop {
         look(t, count);
         let mut at = 2;
@@ -62,14 +63,11 @@ fn wait_with(t: &mut Thread, count: usize, limit: Limit, set: &mut [PollFd]) -> 
         t.channel.data_bytes.store((count * size_of::<abi::Entry>()) as u32, Relaxed);
         let left = deadline.map(|deadline| deadline.saturating_sub(now()));
         real::post(t, abi::POLL, &[count as u64, u64::from(left.is_some()), left.unwrap_or(0), 1]);
-        match real::await_answer(t, set) {
+        match real::await_answer(t, set, way) {
             Came::Answered => return real::take_result(t),
             Came::Ready if is_anything_told(t, count) => {}
-            // A descriptor of the kernel's has hung up, and select does not ask for that: poll(2) would tell it again at once.
-            Came::Ready => {
-                let pause = [0_u64, 1_000_000];
-                sys::call(nr::NANOSLEEP, &[pause.as_ptr() as usize, 0]);
-            }
+            // A descriptor of the kernel's has hung up, and select does not ask for that: poll(2) would tell it again at once, before any signal.
+            Came::Ready => way = Way::Select,
             Came::Gone => return all_lost(t, count),
         }
     }

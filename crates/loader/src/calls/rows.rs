@@ -155,7 +155,7 @@ macro_rules! for_each_call {
             94 LCHOWN Lchown(filename: Path, user: Id, group: Id): program(files::lchown);
             95 UMASK Umask(mask: Mode): kernel;
             96 GETTIMEOFDAY Gettimeofday(tv: Out<kernel::Timeval>, tz: Address): program(time::gettimeofday), note "clocks";
-            97 GETRLIMIT Getrlimit(resource: Uint, rlim: Out<kernel::Rlimit>): program(machine::getrlimit), note "limits";
+            97 GETRLIMIT Getrlimit(resource: Uint, rlim: Out<kernel::Rlimit>): program(machine::getrlimit), strict same, note "limits";
             98 GETRUSAGE Getrusage(who: Int, ru: Out<kernel::Rusage>): program(machine::getrusage), note "rusage";
             99 SYSINFO Sysinfo(info: Out<kernel::Sysinfo>): program(machine::sysinfo), note "memory-limit";
             100 TIMES Times(tbuf: Out<kernel::Tms>): program(time::times), note "rusage";
@@ -223,7 +223,8 @@ macro_rules! for_each_call {
             158 ARCH_PRCTL ArchPrctl(option: Flags, arg2: Address): program(processes::arch_prctl), strict program(calls::arch_prctl),
                 note "clocks";
             159 ADJTIMEX Adjtimex(txc: Address): refused(ENOSYS);
-            160 SETRLIMIT Setrlimit(resource: Uint, rlim: In<kernel::Rlimit>): program(machine::setrlimit), note "limits" "descriptor-limit";
+            160 SETRLIMIT Setrlimit(resource: Uint, rlim: In<kernel::Rlimit>): program(machine::setrlimit), strict same,
+                note "limits" "descriptor-limit";
             161 CHROOT Chroot(filename: Path): program(processes::chroot);
             162 SYNC Sync(): kernel;
             163 ACCT Acct(name: Path): refused(ENOSYS);
@@ -400,7 +401,7 @@ macro_rules! for_each_call {
             300 FANOTIFY_INIT FanotifyInit(flags: Flags, event_f_flags: Flags): refused(ENOSYS);
             301 FANOTIFY_MARK FanotifyMark(fanotify_fd: Fd, flags: Flags, mask: Flags, dfd: Dir, pathname: Path): refused(ENOSYS);
             302 PRLIMIT64 Prlimit64(pid: Int, resource: Uint, new_rlim: In<kernel::Rlimit>, old_rlim: Out<kernel::Rlimit>):
-                program(machine::prlimit64), note "limits" "descriptor-limit" "cpu-limit";
+                program(machine::prlimit64), strict same, note "limits" "descriptor-limit" "cpu-limit";
             303 NAME_TO_HANDLE_AT NameToHandleAt(dfd: Dir, name: Path, handle: Address, mnt_id: Address, flag: HandleFlags):
                 program(files::name_to_handle_at), note "kernel-order";
             304 OPEN_BY_HANDLE_AT OpenByHandleAt(mountdirfd: Dir, handle: Address, flags: OpenFlags): refused(ENOSYS);

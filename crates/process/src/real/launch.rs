@@ -100,6 +100,24 @@ fn next(program: &CStr) -> Result<OwnedFd, Errno> {
     Ok(file.into())
 }
 
+/// What the loader takes of the limits of memory comes on top of them. A hard limit that may not be raised is what there is for both.
+fn make_room() {
+    let more = |limit: u64, share: u64| if limit == libc::RLIM_INFINITY { limit } else { limit.saturating_add(share) };
+    for (which, share) in abi::OWN_SHARE {
+        let which = which as libc::__rlimit_resource_t;
+        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: system calls with pointers to locals.
+        unsafe {
+            libc::getrlimit(which, &raw mut limit);
+            let [soft, hard] = [limit.rlim_cur, limit.rlim_max].map(|limit| more(limit, share));
+            if libc::setrlimit(which, &libc::rlimit { rlim_cur: soft, rlim_max: hard }) != 0 {
+                limit.rlim_cur = soft.min(limit.rlim_max);
+                libc::setrlimit(which, &raw const limit);
+            }
+        }
+    }
+}
+
 // SAFETY: system calls alone, on what was opened before.
 unsafe impl Replace for Loading {
     /// Puts everything in its place and executes the loader.
@@ -131,6 +149,7 @@ unsafe impl Replace for Loading {
                 }
             }
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+            make_room();
             // The places of the loader and of programs are fixed (`guest/elf.rs`).
             let persona = libc::personality(0xffff_ffff);
             libc::personality((persona | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong);
