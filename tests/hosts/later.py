@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 
 from saying import libc, said
 from streaming import FAMILIES
@@ -31,6 +32,17 @@ def closed_listener(family: int, host: str) -> str:
         if socket.socket(family).connect_ex(name) != errno.ECONNREFUSED:
             return "is let in"
     return "is refused"
+
+
+def listed(family: int, host: str) -> str:
+    """Whether ss shows a listener that is closed."""
+    for _ in range(3):
+        listener = socket.create_server((host, 0), family=family)
+        port = listener.getsockname()[1]
+        listener.close()
+        if subprocess.run(["ss", "-Htln", f"sport = :{port}"], stdout=subprocess.PIPE, check=True).stdout.strip():
+            return "is listed"
+    return "is not listed"
 
 
 def bound_again(family: int, host: str, kind: int) -> str:
@@ -126,6 +138,7 @@ def edges_read(make) -> str:
 if __name__ == "__main__":
     for name, (family, host) in FAMILIES.items():
         said(f"after close{name}", "who connects to a listener", lambda family=family, host=host: closed_listener(family, host))
+        said(f"after close{name}", "who lists listeners", lambda family=family, host=host: listed(family, host))
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
             said(f"after close{name}", f"who binds, {kind:d}", lambda family=family, host=host, kind=kind: bound_again(family, host, kind))
         said(f"after close{name}", "who sends to a socket that asks for errors", lambda family=family, host=host: closed_receiver(family, host))

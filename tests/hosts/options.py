@@ -11,7 +11,7 @@ import itertools
 import re
 
 from harness import differences as tables
-from harness import same_host
+from harness import paths, same_host
 from harness.processes import Failure
 
 from .place import HERE, LINUX, ROOT, STRICT, USER, WEFT, WHO, Place
