@@ -1,7 +1,8 @@
-"""How the scripts of options.py say what calls came to, in few words."""
+"""How the scripts of options.py say what calls came to, in few words; and bodies side by side."""
 
 import ctypes
 import errno
+import os
 
 
 def said(call):
@@ -28,3 +29,23 @@ def runs(pairs):
         else:
             out.append([what, what, answer])
     return ", ".join(f"{first}: {answer}" if first == last else f"{first}..{last}: {answer}" for first, last, answer in out)
+
+
+def side_by_side(*bodies):
+    """Each in a process of its own, as they mostly wait; what they print comes in their order."""
+    started = []
+    for body in bodies:
+        out, into = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(into, 1)
+            for fd in (out, into, *(before for _, before in started)):
+                os.close(fd)
+            body()
+            os._exit(0)
+        os.close(into)
+        started.append((pid, out))
+    for pid, out in started:
+        with open(out) as lines:
+            print(lines.read(), end="", flush=True)
+        os.waitpid(pid, 0)

@@ -8,6 +8,8 @@ import signal
 import socket
 import time
 
+from answers import side_by_side
+
 SOCKETS = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
 LONG, SHORT = 30, 0.2
 
@@ -135,16 +137,20 @@ def case(number, make, sets, cause, title=""):
         other.close()
 
 
-for number, make, sets, cause in itertools.product(
-    SOCKETS, (a_pipe_without_writers, a_pipe_without_readers, a_unix_socket, a_full_unix_socket), ("except", "write", "write and except"),
-    (nothing, a_signal, a_datagram, a_byte, a_reader),
-):
-    if cause != a_reader or make == a_full_unix_socket:
-        case(number, make, sets, cause)
-child = os.fork()
-if child == 0:
+def of_one(number, make):
+    for sets, cause in itertools.product(("except", "write", "write and except"), (nothing, a_signal, a_datagram, a_byte, a_reader)):
+        if cause != a_reader or make == a_full_unix_socket:
+            case(number, make, sets, cause)
+
+
+def much_open(number):
     with_much_open()
-    for number, cause in itertools.product(SOCKETS, (nothing, a_signal, a_datagram, a_byte)):
+    for cause in (nothing, a_signal, a_datagram, a_byte):
         case(number, a_pipe_without_writers, "except", cause, " with much open")
-    os._exit(0)
-os.waitpid(child, 0)
+
+
+MAKES = (a_pipe_without_writers, a_pipe_without_readers, a_unix_socket, a_full_unix_socket)
+side_by_side(
+    *(lambda number=number, make=make: of_one(number, make) for number, make in itertools.product(SOCKETS, MAKES)),
+    *(lambda number=number: much_open(number) for number in SOCKETS),
+)

@@ -5,10 +5,9 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 
-from answers import said
+from answers import said, side_by_side
 
 HOSTS = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
 
@@ -99,10 +98,7 @@ def seen(peer):
     return out
 
 
-for number, waits, (leaves, gives_up) in itertools.product(
-    HOSTS, (by_accept, by_poll, by_select, by_poll_with_a_pipe, by_epoll),
-    ((closes, closes), (closes, replaces), (closes, shuts), (closes, ends), (closes, is_killed), (replaces, closes), (closes_a_range, ends)),
-):
+def case(number, waits, leaves, gives_up):
     family, host = HOSTS[number]
     listener = socket.create_server((host, 0), family=family)
     address = listener.getsockname()
@@ -124,4 +120,19 @@ for number, waits, (leaves, gives_up) in itertools.product(
     os.close(tell)
     what = " ".join(one.__name__.replace("_", " ") for one in (waits, leaves, gives_up))
     print(f"tcp{number} waits {what}: {told}", flush=True)
-sys.stdout.flush()
+
+
+WAYS = ((closes, closes), (closes, replaces), (closes, shuts), (closes, ends), (closes, is_killed), (replaces, closes), (closes_a_range, ends))
+
+
+def of_one(number, waits):
+    for leaves, gives_up in WAYS:
+        case(number, waits, leaves, gives_up)
+
+
+side_by_side(
+    *(
+        lambda number=number, waits=waits: of_one(number, waits)
+        for number, waits in itertools.product(HOSTS, (by_accept, by_poll, by_select, by_poll_with_a_pipe, by_epoll))
+    )
+)
