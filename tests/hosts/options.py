@@ -48,6 +48,7 @@ SCRIPTS = (
     "forks.py",
     "excepts.py",
     "limits.py",
+    "tasks.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

@@ -90,6 +90,11 @@ const LIKE_A_FOLDER: &CStr = c"/proc/sys/net/ipv4/conf/lo";
 
 /// The whole path of what may be a setting, and its length; None: it is none, or longer than any.
 fn setting(folder: usize, at: usize) -> Option<([u8; PATH_BYTES], usize)> {
+    below(SETTINGS, folder, at)
+}
+
+/// The whole path of what is below a folder, which is named with a slash at its end, and its length; None: it is not there, or longer than any.
+fn below(top: &[u8], folder: usize, at: usize) -> Option<([u8; PATH_BYTES], usize)> {
     let mut text = [0_u8; PATH_BYTES];
     let path = sys::copy_string(at, &mut text).ok().filter(|path| !path.is_empty())?;
     let mut whole = [0_u8; PATH_BYTES];
@@ -103,7 +108,7 @@ fn setting(folder: usize, at: usize) -> Option<([u8; PATH_BYTES], usize)> {
         };
         let there = usize::try_from(length).ok().filter(|length| *length < PATH_BYTES)?;
         // The folder itself has no slash at its end.
-        if !whole[..there].starts_with(&SETTINGS[..SETTINGS.len() - 1]) {
+        if !whole[..there].starts_with(&top[..top.len() - 1]) {
             return None;
         }
         whole[there] = b'/';
@@ -123,7 +128,28 @@ fn setting(folder: usize, at: usize) -> Option<([u8; PATH_BYTES], usize)> {
     }
     whole.get_mut(length..length + path.len())?.copy_from_slice(path);
     let whole_length = length + path.len();
-    whole[..whole_length].starts_with(SETTINGS).then_some((whole, whole_length))
+    whole[..whole_length].starts_with(top).then_some((whole, whole_length))
+}
+
+/// What st_nlink says of the folder that a path or, where that is empty, a descriptor names: 2 and each folder in it (fs/proc/base.c, proc_task_getattr). None:
+/// it is not that of the threads of a process. The caller knows that it is below /proc.
+pub fn links(t: &mut Thread, folder: usize, path: usize) -> Option<u64> {
+    let mut first = [0_u8; 1];
+    let (whole, length) = if path == 0 || sys::copy_in(path, &mut first).is_ok() && first[0] == 0 {
+        let mut whole = [0_u8; PATH_BYTES];
+        let length = usize::try_from(crate::descriptor::target(folder, &mut whole)).ok().filter(|length| *length < PATH_BYTES)?;
+        (whole, length)
+    } else {
+        below(b"/proc/", folder, path)?
+    };
+    if !whole[..length].strip_suffix(b"/").unwrap_or(&whole[..length]).ends_with(b"/task") {
+        return None;
+    }
+    let from = whole.as_ptr() as usize;
+    let mut copies = Copies::new(t.channel);
+    copies.add(from, length);
+    let answer = exchange(t, abi::SAID, &[from as u64, length as u64, 0, 0, abi::ASKS]);
+    u64::try_from(answer.checked_sub(abi::HAS_THREADS)?).ok().map(|threads| threads + 2)
 }
 
 /// Asks about a path. What is a setting of the node's is as LIKE_A_SETTING: the kernel has no such file, or lets nobody write to it. `ask`: the call, of a folder

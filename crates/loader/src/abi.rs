@@ -738,12 +738,14 @@ pub const TERMINAL: u64 = 0x1010;
 pub const EXEC_FAILED: u64 = 0x100f;
 /// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], an errno, or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
-/// Last argument of [`SAID`]: nothing is opened; the answer is 0, [`IS_FILE`] or [`IS_FOLDER`].
+/// Last argument of [`SAID`]: nothing is opened; the answer is 0, [`IS_FILE`], [`IS_FOLDER`] or more than [`HAS_THREADS`].
 pub const ASKS: u64 = 2;
 /// Answer to [`ASKS`]: the node has a setting of this name.
 pub const IS_FILE: i64 = 1;
 /// Answer to [`ASKS`]: the node has settings below this name.
 pub const IS_FOLDER: i64 = 2;
+/// Answer to [`ASKS`]: the folder has those of the threads of a process; so many more than this.
+pub const HAS_THREADS: i64 = 16;
 /// A program wants to write in a folder of the host's over which nothing is laid yet.
 pub const LAYERS: u64 = 0x1021;
 

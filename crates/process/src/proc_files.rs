@@ -67,6 +67,9 @@ impl Tree {
         let (close_on_exec, there) = (posted.arguments[2] != 0, posted.arguments[3] != 0);
         let setting = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"));
         if posted.arguments[4] == abi::ASKS {
+            if let Some(threads) = std::str::from_utf8(&path).ok().and_then(|path| self.threads_below(thread, path)) {
+                return Ok(Outcome::Done(abi::HAS_THREADS + threads as i64));
+            }
             let found = setting.and_then(|name| settings::is_there(name, outside));
             return Ok(Outcome::Done(match found {
                 None => 0,
@@ -91,6 +94,16 @@ impl Tree {
         let file = standard_files::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         let inode = sys::inode(file.as_fd())? & abi::INODE;
         Ok(Outcome::Descriptor { file, word: kind::FILE << 56 | inode, close_on_exec })
+    }
+
+    /// How many folders /proc/PID/task has, if a path is that. The kernel's own count lags behind threads that have just ended.
+    fn threads_below(&self, thread: ThreadId, path: &str) -> Option<usize> {
+        let (process, rest) = path.strip_prefix("/proc/")?.split_once('/')?;
+        let process = match process {
+            "self" | "thread-self" => self.tasks.process_of(thread).ok()?,
+            number => self.tasks.process_by_pid(number.parse().ok()?)?,
+        };
+        (rest.trim_end_matches('/') == "task").then(|| self.tasks.processes.get(&process).map(|one| one.threads.len()))?
     }
 
     /// net/sysctl_net.c, net_ctl_permissions: "Allow network administrator to have same access as root." Everybody else may only read.

@@ -208,25 +208,28 @@ fn or_executable(t: &Thread, path: Path) -> Path {
 pub fn stat(t: &mut Thread, call: Stat) -> Answer {
     let path = or_executable(t, call.filename).0;
     let ask = |_, path| by_kernel(&Stat { filename: Path(path), ..call });
-    told(proc::asked(t, sys::AT_FDCWD, path, &ask, &|| is_of_proc(call.statbuf.0)), call.statbuf.0)
+    let result = proc::asked(t, sys::AT_FDCWD, path, &ask, &|| is_of_proc(call.statbuf.0));
+    told(t, result, call.statbuf.0, (sys::AT_FDCWD, path))
 }
 
 /// fstat(2)
-pub fn fstat(_: &mut Thread, call: Fstat) -> Answer {
-    told(by_kernel(&call), call.statbuf.0)
+pub fn fstat(t: &mut Thread, call: Fstat) -> Answer {
+    told(t, by_kernel(&call), call.statbuf.0, (call.fd.0, 0))
 }
 
 /// lstat(2)
 pub fn lstat(t: &mut Thread, call: Lstat) -> Answer {
     let ask = |_, path| by_kernel(&Lstat { filename: Path(path), ..call });
-    told(proc::asked(t, sys::AT_FDCWD, call.filename.0, &ask, &|| is_of_proc(call.statbuf.0)), call.statbuf.0)
+    let result = proc::asked(t, sys::AT_FDCWD, call.filename.0, &ask, &|| is_of_proc(call.statbuf.0));
+    told(t, result, call.statbuf.0, (sys::AT_FDCWD, call.filename.0))
 }
 
 /// newfstatat(2)
 pub fn newfstatat(t: &mut Thread, call: Newfstatat) -> Answer {
     let filename = if call.flag.0 & AT_SYMLINK_NOFOLLOW == 0 { or_executable(t, call.filename) } else { call.filename };
     let ask = |folder, path| by_kernel(&Newfstatat { dfd: Dir(folder), filename: Path(path), ..call });
-    told(proc::asked(t, call.dfd.0, filename.0, &ask, &|| is_of_proc(call.statbuf.0)), call.statbuf.0)
+    let result = proc::asked(t, call.dfd.0, filename.0, &ask, &|| is_of_proc(call.statbuf.0));
+    told(t, result, call.statbuf.0, (call.dfd.0, filename.0))
 }
 
 /// Is what `struct stat` at an address tells of below /proc?
@@ -235,12 +238,17 @@ fn is_of_proc(at: usize) -> bool {
 }
 
 /// What `struct stat` at an address says that depends on the host: whose a file is, and when it was written (see `times`).
-fn told(result: isize, at: usize) -> Answer {
+/// `named`: by which folder or descriptor, and path.
+fn told(t: &mut Thread, result: isize, at: usize, named: (usize, usize)) -> Answer {
     if result < 0 || !is_own_machine() {
         return Ok(result);
     }
-    // atime, mtime, ctime
+    let links = if is_of_proc(at) { proc::links(t, named.0, named.1) } else { None };
     files::plain_stat(at)?;
+    if let Some(links) = links {
+        sys::write_u64(at + 16, links)?;
+    }
+    // atime, mtime, ctime
     let places = Places { accessed: at + 72, written: at + 88, changed: at + 104, made: 0 };
     times::show(&places, sys::read_u32(at + 24)?).map(|()| result)
 }
@@ -254,7 +262,12 @@ pub fn statx(t: &mut Thread, call: Statx) -> Answer {
         return Ok(result);
     }
     let at = call.buffer.0;
+    let of_proc = proc::is_device(|| files::device_of_statx(at));
+    let links = if of_proc { proc::links(t, call.dfd.0, filename.0) } else { None };
     files::plain_statx(at)?;
+    if let Some(links) = links {
+        sys::write_u32(at + 16, links as u32)?;
+    }
     times::show(&Places::of_statx(at), sys::read_u32(at + 28)?).map(|()| result)
 }
 

@@ -196,8 +196,8 @@ fn hand_child(
 /// not.
 fn inherit(s: &mut Supervisor, turn: &mut Turn<'_>, listener: usize, key: usize, child: SocketId) {
     let Some((timed, inquired)) = s.stand_ins.get(listener).map(|one| (one.timed, one.inquired)) else { return };
-    let inquiry = inquired
-        && turn.stack.get_option(child, libc::IPPROTO_TCP, TCP_INQ, 4).is_ok_and(|value| value.iter().any(|byte| *byte != 0));
+    let inquiry =
+        inquired && turn.stack.get_option(child, libc::IPPROTO_TCP, TCP_INQ, 4).is_ok_and(|value| value.iter().any(|byte| *byte != 0));
     if let Some(one) = s.stand_ins.get_mut(key) {
         (one.timed, one.inquiry, one.inquired) = (timed, inquiry, inquired);
     }
