@@ -31,8 +31,8 @@ mod session;
 
 pub use errno::Refusal;
 pub use ports::Ports;
-pub use sender::Sender;
-pub use session::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session, named};
+pub use sender::{Sender, named};
+pub use session::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session};
 
 use weft_core::control::Value;
 use weft_core::table::{Answer, InterfaceRow, Query, Table, Which};

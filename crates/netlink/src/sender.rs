@@ -1,7 +1,5 @@
 //! Who has sent a packet, and what a receiver is told of that beside the packet (netlink_recvmsg, scm_recv) and in its name.
 
-use crate::session::named;
-
 const SOL_SOCKET: i32 = 1;
 const SOL_NETLINK: i32 = 270;
 const NETLINK_PKTINFO: i32 = 3;
@@ -11,6 +9,18 @@ const CMSGHDR_BYTES: usize = 16;
 const ALIGNMENT: usize = 8;
 /// Groups that a name has a bit for.
 const NAMED_GROUPS: u32 = 32;
+
+pub(crate) const AF_NETLINK: u8 = 16;
+/// `struct sockaddr_nl` of the kernel: AF_NETLINK, port 0, no groups.
+pub(crate) const KERNEL_NAME: [u8; 12] = [AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The `struct sockaddr_nl` of a number (0: the kernel) and groups.
+pub fn named(port: u32, groups: u32) -> Vec<u8> {
+    let mut name = KERNEL_NAME.to_vec();
+    name[4..8].copy_from_slice(&port.to_ne_bytes());
+    name[8..12].copy_from_slice(&groups.to_ne_bytes());
+    name
+}
 
 /// Who has sent a packet; the kernel is 0 in all of it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

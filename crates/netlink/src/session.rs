@@ -4,14 +4,11 @@ use crate::errno::{EINVAL, EPERM, Refusal};
 use crate::message::{Message, word};
 use crate::packet::{NLM_F_REQUEST, NLMSG_CONTROL_MAX, Reply, Request, append, pack, requests};
 use crate::ports::Ports;
-use crate::sender::Sender;
+use crate::sender::{AF_NETLINK, KERNEL_NAME, Sender, named};
 use crate::{Tables, address, diag, link, neighbour, notify, qdisc, route, rule};
 use std::collections::BTreeSet;
 use weft_core::control::Value;
 
-/// `struct sockaddr_nl` of the kernel: AF_NETLINK, port 0, no groups.
-const KERNEL_NAME: [u8; 12] = [AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-const AF_NETLINK: u8 = 16;
 /// Protocol of rtnetlink.
 pub const NETLINK_ROUTE: i32 = 0;
 /// Protocol of sock_diag.
@@ -381,14 +378,6 @@ fn parts(address: &[u8]) -> Result<(u32, u32), i32> {
 /// netlink_sendmsg, netlink_connect: "if ((dst_group || dst_portid) && !netlink_allowed(sock, NL_CFG_F_NONROOT_SEND))", -EPERM.
 fn may_send_to(port: u32, groups: u32, manages: bool) -> Result<(), i32> {
     if (port != 0 || groups != 0) && !manages { Err(EPERM) } else { Ok(()) }
-}
-
-/// The `struct sockaddr_nl` of a number (0: the kernel) and groups.
-pub fn named(port: u32, groups: u32) -> Vec<u8> {
-    let mut name = KERNEL_NAME.to_vec();
-    name[4..8].copy_from_slice(&port.to_ne_bytes());
-    name[8..12].copy_from_slice(&groups.to_ne_bytes());
-    name
 }
 
 /// RTM_GETNSID: `ip monitor` asks for the number of every namespace that has a name.

@@ -41,6 +41,9 @@ pub(crate) enum Set {
     Never(Errno),
 }
 
+/// What is in the place for a value, and its length.
+type Ask = fn(&mut Access<'_, '_>, &[u8], usize) -> Result<Vec<u8>, Errno>;
+
 /// How a value is read.
 #[derive(Clone, Copy)]
 pub(crate) enum Get {
@@ -52,7 +55,7 @@ pub(crate) enum Get {
     Bytes(fn(&mut Access<'_, '_>, usize) -> Result<Vec<u8>, Errno>),
     /// Bytes, all of which are told whatever the length asked for; the function gets what the program has in the place for the value, as much of it as
     /// [`super::bytes_asked`] says (less: the rest cannot be read), and the length.
-    Asked(fn(&mut Access<'_, '_>, &[u8], usize) -> Result<Vec<u8>, Errno>),
+    Asked(Ask),
     /// Cannot be read: this error.
     Never(Errno),
 }

@@ -349,17 +349,19 @@ mod tests {
     #[test]
     fn a_network_on_lo_is_looked_at_once_however_many_addresses_have_it() {
         let mut addresses = Addresses::new(KeyedHasher::default());
+        // 127.0.0.0/8 is there from the beginning.
+        let before = addresses.inside.len();
         let all = (0..4).flat_map(|third| (1..=250).map(move |fourth| [10, 9, third, fourth]));
         for one in all.clone() {
             assert!(addresses.add(address(1, one, 22)));
         }
-        assert_eq!(addresses.inside.len(), 1);
+        assert_eq!(addresses.inside.len(), before + 1);
         assert_eq!(addresses.kind([10, 9, 3, 253].into()), AddressKind::Local(InterfaceIndex::LOOPBACK));
         for one in all {
-            assert!(addresses.inside.len() == 1, "as long as one has it");
+            assert!(addresses.inside.len() == before + 1, "as long as one has it");
             addresses.remove(InterfaceIndex::LOOPBACK, one.into());
         }
-        assert!(addresses.inside.is_empty());
+        assert_eq!(addresses.inside.len(), before);
         assert_eq!(addresses.kind([10, 9, 3, 253].into()), AddressKind::Other);
     }
 

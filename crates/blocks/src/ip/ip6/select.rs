@@ -116,8 +116,8 @@ mod tests {
             ("2001:db8:1::1", vec![("2001:db8:1::2/64", Deprecated), ("2001:db8:3::2/64", Preferred)], "2001:db8:3::2"),
             // Rule 6: a unique local destination takes a unique local source.
             ("fd77::1", vec![("2001:db8:1::2/64", Preferred), ("fdff::2/64", Preferred)], "fdff::2"),
-            // Rule 8 looks no further than the source's prefix: the first stays.
-            ("2001:db8::1:0:0:1", vec![("2001:db8::7/64", Preferred), ("2001:db8::1:0:0:2/64", Preferred)], "2001:db8::7"),
+            // Rule 8 looks no further than the source's prefix: of these the newest is taken.
+            ("2001:db8::1:0:0:1", vec![("2001:db8::1:0:0:2/64", Preferred), ("2001:db8::7/64", Preferred)], "2001:db8::7"),
         ] {
             let rows: Vec<_> = candidates.iter().map(|(text, state)| (2, *text, *state)).collect();
             let found = node(&rows).source_for(ETH, destination.parse().unwrap());
