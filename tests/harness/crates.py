@@ -18,23 +18,25 @@ _TEST = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
 
 def parse(lines: list[str]) -> list[results.Row]:
     """Rows of the output of `cargo test`, failed ones with what they printed. Doc tests that are `ignore` by design are no skips: they are not tests."""
-    rows: dict[str, results.Row] = {}
-    binary, speaks = "?", ""
+    # By the whole name of the binary and the test: several crates have binaries of one name.
+    rows: dict[tuple[str, str], results.Row] = {}
+    whole, binary, speaks = "?", "?", ("", "")
     for line in lines:
         if header := _RUNNING.match(line):
+            whole = header[2] or header[3]
             binary = re.sub(r"-[0-9a-f]{16}$", "", header[2]) if header[2] else f"doc {header[3]}"
         elif test := _TEST.match(line):
-            name = f"{binary}::{test[1]}"
+            name, key = f"{binary}::{test[1]}", (whole, test[1])
             if test[2] == "ok":
-                rows[name] = results.Row(name, results.PASSED)
+                rows[key] = results.Row(name, results.PASSED)
             elif test[2] == "FAILED":
-                rows[name] = results.Row(name, results.FAILED)
+                rows[key] = results.Row(name, results.FAILED)
             elif not binary.startswith("doc "):
-                rows[name] = results.Row(name, results.SKIPPED, reason=test[3] or "#[ignore] without a reason")
+                rows[key] = results.Row(name, results.SKIPPED, reason=test[3] or "#[ignore] without a reason")
         elif said := _SAID.match(line):
-            speaks = f"{binary}::{said[1]}"
+            speaks = (whole, said[1])
         elif line.startswith("failures:"):
-            speaks = ""
+            speaks = ("", "")
         elif speaks in rows and line.strip():
             rows[speaks] = dataclasses.replace(rows[speaks], reason=f"{rows[speaks].reason}{line.rstrip()}\n")
     return list(rows.values())

@@ -170,6 +170,16 @@ test crates/wire/src/lib.rs - x (line 3) ... ignored
         self.assertEqual(rows, [("weft_wire::tcp::options", "passed", ""), ("weft_wire::tcp::slow", "skipped", "takes a minute"),
                                 ("golden::bytes", "failed", "thread 'bytes' panicked at tests/golden.rs:3:5:\none is not two\n")])
 
+    def test_two_crates_have_binaries_of_one_name(self) -> None:
+        """What fails in the first is no success because the second has a test of the same name."""
+        output = """
+     Running tests/conduct.rs (target/debug/deps/conduct-0123456789abcdef)
+test it_is_as_recorded ... FAILED
+     Running tests/conduct.rs (target/debug/deps/conduct-fedcba9876543210)
+test it_is_as_recorded ... ok
+"""
+        self.assertEqual([row.outcome for row in crates.parse(output.splitlines())], ["failed", "passed"])
+
 
 class Status(unittest.TestCase):
     def test_it_remembers_what_did_not_run(self) -> None:
