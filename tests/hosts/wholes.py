@@ -1,6 +1,9 @@
 """MSG_WAITALL of more than any buffer holds: what ends the wait, how much has come by then, and what the next call says."""
 
+import ctypes
 import errno
+import os
+import signal
 import socket
 import struct
 import threading
@@ -9,6 +12,8 @@ import time
 FAMILIES = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
 MSG_WAITALL, MSG_TRUNC, MSG_DONTWAIT = socket.MSG_WAITALL, socket.MSG_TRUNC, socket.MSG_DONTWAIT
 LARGE = 3_000_000
+# Which a signal interrupts.
+WANTED = 2000
 
 
 def said(call):
@@ -142,3 +147,33 @@ for thread in THREADS:
 for lines in LINES.values():
     for words in lines:
         print(*words)
+
+
+def signalled(number, part, restarts):
+    """A signal, which a handler takes, after a part has come: it ends the wait, with SA_RESTART too; without a part only without."""
+    signal.signal(signal.SIGUSR1, lambda *_: taken.append(1))
+    signal.siginterrupt(signal.SIGUSR1, not restarts)
+    taken = []
+    a, b = pair(number)
+    a.sendall(pattern(part))
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(0.1)
+        os.kill(os.getppid(), signal.SIGUSR1)
+        time.sleep(0.1)
+        a.sendall(pattern(WANTED - part, part))
+        os._exit(0)
+    # recv(2) of the C library: Python's makes the call again.
+    buffer = ctypes.create_string_buffer(WANTED)
+    found = libc.recv(b.fileno(), buffer, WANTED, MSG_WAITALL)
+    print(number, "signal", part, "restarts" if restarts else "ends", found if found >= 0 else errno.errorcode[ctypes.get_errno()], len(taken))
+    b.close()
+    a.close()
+    os.waitpid(pid, 0)
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+for number in FAMILIES:
+    for part in (0, 1000):
+        for restarts in (False, True):
+            signalled(number, part, restarts)
