@@ -347,9 +347,9 @@ impl Session {
         told.map(|group| (Sender::kernel_to(group), packet))
     }
 
-    /// The control messages beside a packet; `credentials`: SO_PASSCRED is on.
-    pub fn control(&self, sender: &Sender, credentials: bool) -> Vec<u8> {
-        sender.control(self.options.kept[PKTINFO_AT], credentials)
+    /// NETLINK_PKTINFO.
+    pub fn tells_group(&self) -> bool {
+        self.options.kept[PKTINFO_AT]
     }
 }
 

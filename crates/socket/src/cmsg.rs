@@ -16,7 +16,7 @@ const fn aligned(length: usize) -> usize {
 }
 
 /// One message with its header, padded.
-pub(crate) fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+pub fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
     let length = CMSG_HEADER_BYTES + data.len();
     let mut out = Vec::with_capacity(aligned(length));
     out.extend((length as u64).to_ne_bytes());

@@ -82,7 +82,7 @@ mod preview;
 mod state;
 
 pub use block::ROW;
-pub use cmsg::each as each_control;
+pub use cmsg::{each as each_control, message as control_message};
 pub use errno::Errno;
 pub use face::Sockets;
 pub use kind::KIND;

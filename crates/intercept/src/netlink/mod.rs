@@ -10,6 +10,7 @@ use bytes::Bytes;
 use weft_core::control::Value;
 use weft_core::{Answer, ControlError, Instant, Op, Query, Selector, Show, Table};
 use weft_netlink::Tables;
+use weft_socket::control_message;
 
 pub use options::Options;
 pub use weft_netlink::{Ports, Sender, Session};
@@ -84,7 +85,7 @@ impl Socket {
 
     /// The control messages beside a packet.
     pub fn control(&self, sender: &Sender) -> Vec<u8> {
-        self.session.control(sender, self.options.tells_credentials())
+        beside(sender, self.session.tells_group(), self.options.tells_credentials())
     }
 
     /// What a program sends, whole.
@@ -150,9 +151,30 @@ impl Tables for Node<'_> {
     }
 }
 
+/// Control messages (netlink_recvmsg): "if (nlk_test_bit(RECV_PKTINFO, sk)) netlink_cmsg_recv_pktinfo(msg, skb);", then scm_recv.
+fn beside(sender: &Sender, tells_group: bool, tells_credentials: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    if tells_group {
+        out.extend(control_message(libc::SOL_NETLINK, libc::NETLINK_PKTINFO, &sender.group.to_ne_bytes()));
+    }
+    if tells_credentials {
+        out.extend(control_message(libc::SOL_SOCKET, libc::SCM_CREDENTIALS, &sender.credentials.map(u32::to_ne_bytes).concat()));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_asked_for_is_not_told() {
+        let sender = Sender { number: 7, group: 5, credentials: [9, 1000, 1001] };
+        assert_eq!(beside(&sender, false, false), Vec::<u8>::new());
+        let both = beside(&sender, true, true);
+        assert_eq!((both.len(), both[16], both[40]), (56, 5, 9));
+        assert_eq!(beside(&sender, false, true), both[24..]);
+    }
 
     #[test]
     fn memory_of_packets_is_what_the_kernel_counts() {
