@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import threading
 
 from harness import differences as tables
 from harness import paths, same_host
@@ -99,6 +100,8 @@ class Scripts:
         self.place = place
         self.place.script("answers.py")
         self._linux: dict[str, list[str]] = {}
+        # A script runs once at a time: through notify and below --strict its abstract unix names are this machine's.
+        self._one = {script: threading.Lock() for script in SCRIPTS}
 
     def linux(self, script: str) -> list[str]:
         if script not in self._linux:
@@ -107,6 +110,10 @@ class Scripts:
 
     def body(self, script: str, host: str) -> str:
         """The script's lines there, as root and as a user."""
+        with self._one[script]:
+            return self._body(script, host)
+
+    def _body(self, script: str, host: str) -> str:
         table = [one for one in differences() if one.script == script and host in one.hosts]
         linux = self.linux(script)
         wanted = replaced(linux, table)
@@ -142,5 +149,5 @@ def started_with(place: Place) -> str:
 def rows(place: Place) -> dict:
     scripts = Scripts(place)
     return {"strict/started with limits": lambda: started_with(place)} | {
-        f"{host}/{script.removesuffix('.py')}": (lambda host=host, script=script: scripts.body(script, host)) for script in SCRIPTS for host in WEFT
+        f"{host}/{script.removesuffix('.py')}": (lambda host=host, script=script: scripts.body(script, host)) for host in WEFT for script in SCRIPTS
     }

@@ -6,9 +6,11 @@ Natively it runs in a network namespace with nothing but its loopback, and weft'
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import shutil
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,8 +26,8 @@ ROOT, USER = WHO = ("root", "user")
 # Nothing but the loopback.
 STACK = '[node]\nname = "hosts"\ninterfaces = "none"\n'
 ENGINES = ("inline", "queued", "threaded")
-SECONDS_MAX = 300
 FULL = bool(os.environ.get("FULL"))
+SECONDS_MAX = 1200 if FULL else 300
 # What makes a network namespace like them: its loopback, and ICMP datagram sockets for everybody (which a mapped user cannot say).
 LINUX_SET_UP = 'ip link set lo up; (echo "0 2147483647" >/proc/sys/net/ipv4/ping_group_range) 2>/dev/null || true; exec "$@"'
 
@@ -49,18 +51,25 @@ class Place:
         self.weft = shutil.copy2(str(paths.weft_binary()), env.folder / "weft")
         for engine in ENGINES:
             (env.folder / f"{engine}.toml").write_text(f'{STACK}engine = "{engine}"\n')
-        self._runs = 0
+        self._runs = itertools.count(1)
+        # Rows run beside each other: what one has copied or made, no other replaces while it runs.
+        self._making = threading.Lock()
         # By itself: Python lists the folder of a script, and in this one there is more with each run.
         self.programs = env.folder / "programs"
         self.programs.mkdir()
 
     def compiled(self, source: str) -> str:
         """The program of a C file of this folder."""
-        return str(shared.compiled(HERE / source, self.programs / Path(source).stem, "-Wextra"))
+        with self._making:
+            return str(shared.compiled(HERE / source, self.programs / Path(source).stem, "-Wextra"))
 
     def script(self, source: str) -> list[str]:
         """The command of a Python file of this folder."""
-        return [paths.PYTHON, str(shutil.copy2(HERE / source, self.programs / source))]
+        script = self.programs / source
+        with self._making:
+            if not script.exists():
+                shutil.copy2(HERE / source, script)
+        return [paths.PYTHON, str(script)]
 
     def text(self, source: str, module: str) -> list[str]:
         """The command of a Python file of this folder that imports one other, without either as a file."""
@@ -90,8 +99,7 @@ class Place:
 
     def _home(self) -> Path:
         """A new folder that everybody may write."""
-        self._runs += 1
-        home = self.env.folder / f"home-{self._runs}"
+        home = self.env.folder / f"home-{next(self._runs)}"
         home.mkdir()
         home.chmod(0o777)
         return home

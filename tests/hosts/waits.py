@@ -6,14 +6,13 @@ Short form: threads over IPv4, processes over IPv6. FULL=1: both over both, twen
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import re
+import threading
 
 from harness import differences as tables
 from harness import paths
-from harness.busy import busy_loops
 from harness.lint.pages import wrap
 from harness.processes import PATIENCE, Failure
 
@@ -22,7 +21,6 @@ from .place import HERE, LINUX, NODE, NOTIFY, ROOT, STRICT, USER, WEFT, Place
 FULL = bool(os.environ.get("FULL"))
 FORMS = [("4", "thread"), ("6", "process")] + ([("6", "thread"), ("4", "process")] if FULL else [])
 REPEATS = 20 if FULL else 1
-BUSY = 8
 # How long a call may take that has what it waits for, in milliseconds.
 PATIENCE_MS = 100 * PATIENCE * (4 if FULL else 1)
 ASKED = 6
@@ -66,10 +64,12 @@ class Matrix:
         self.place = place
         self.table = differences()
         self._linux: Cells = {}
+        self._asking = threading.Lock()
 
     def linux(self) -> Cells:
-        if not self._linux:
-            self._linux = self.ask(LINUX, ROOT)
+        with self._asking:
+            if not self._linux:
+                self._linux = self.ask(LINUX, ROOT)
         return self._linux
 
     def ask(self, host: str, who: str, *cell: str) -> Cells:
@@ -117,8 +117,7 @@ class Matrix:
         needed: set[str] = set()
         said = ""
         for _ in range(REPEATS):
-            with busy_loops(BUSY) if FULL else contextlib.nullcontext():
-                said, used = self.check(host, who)
+            said, used = self.check(host, who)
             needed |= used
         if idle := {one.id for one in self.table if host in one.hosts and not one.by_chance} - needed:
             raise Failure(f"no cell of {host} needs these rows any more: {', '.join(sorted(idle))}")
