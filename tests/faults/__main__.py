@@ -44,6 +44,7 @@ def main() -> int:
                      lambda case=(kind, strict, family, engine): _late(pages.late, program, *case), pages.NEEDS_ROOT)
         for strict, mode in adapters.items():
             rows.run(f"late pages/stuck/{mode}", lambda strict=strict: _late(pages.stuck, program, strict), pages.NEEDS_ROOT)
+            rows.run(f"late pages/many/{mode}", lambda strict=strict: _late(pages.many, program, strict), pages.NEEDS_ROOT)
         for how in ("SIGKILL", "SIGTERM"):
             rows.run(f"late pages/stack lost/notify/{how}", lambda how=how: _late(pages.stack_lost, program, how), pages.NEEDS_ROOT)
     rows.run("control/random messages", messages.random_messages)

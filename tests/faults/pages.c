@@ -8,6 +8,7 @@
  *   pages transfer            one such transfer.
  *   pages stuck TICKS         one call whose page never comes, interrupted by so many ticks of a timer (0: never); then
  *                             a line with this process's number.
+ *   pages many THREADS        as many threads, each with a call whose page comes when all have been asked for that are; then how many went well.
  *
  * KIND: missing (userfaultfd), protected (userfaultfd, write-protected: calls that write), race (userfaultfd, and another thread takes the
  * page away while the call is made), fuse (a file whose server is a child of this program).
@@ -629,6 +630,58 @@ static void stuck(void) {
     die("the page came");
 }
 
+/* ---- more calls at a time than are looked after at a time */
+
+static char *pages_of_many;
+static atomic_int went_well;
+
+static void *answer_many(void *unused) {
+    (void)unused;
+    enum { MOST = 4096 };
+    static uint64_t asked[MOST];
+    int count = 0;
+    for (;;) {
+        struct pollfd one = {.fd = uffd, .events = POLLIN};
+        struct uffd_msg message;
+        if (count < MOST && poll(&one, 1, 100) == 1) {
+            if (read(uffd, &message, sizeof message) == sizeof message && message.event == UFFD_EVENT_PAGEFAULT)
+                asked[count++] = message.arg.pagefault.address & ~(uint64_t)(PAGE - 1);
+            continue;
+        }
+        while (count > 0) {
+            struct uffdio_copy copy = {.dst = asked[--count], .src = (uint64_t)shared->shadow, .len = PAGE};
+            ioctl(uffd, UFFDIO_COPY, &copy);
+        }
+    }
+    return NULL;
+}
+
+static void *sends(void *which) {
+    int fd = ok(socket(family, SOCK_DGRAM, 0), "socket");
+    if (connect(fd, (void *)(pages_of_many + (intptr_t)which * PAGE), name_bytes()) == 0) went_well++;
+    else printf("connect: %s\n", strerrorname_np(errno));
+    close(fd);
+    return NULL;
+}
+
+static void many(int threads) {
+    size_t bytes = (size_t)threads * PAGE;
+    pages_of_many = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages_of_many == MAP_FAILED) die("mmap");
+    socklen_t length = sizeof(union name);
+    ok(getsockname(bound(SOCK_DGRAM), (void *)shared->shadow, &length), "getsockname");
+    uffd = ok(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK), "userfaultfd");
+    struct uffdio_api api = {.api = UFFD_API};
+    ok(ioctl(uffd, UFFDIO_API, &api), "UFFDIO_API");
+    struct uffdio_register range = {.range = {(uint64_t)pages_of_many, bytes}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    ok(ioctl(uffd, UFFDIO_REGISTER, &range), "UFFDIO_REGISTER");
+    pthread_t answers, *all = calloc(threads, sizeof *all);
+    ok(-pthread_create(&answers, NULL, answer_many, NULL), "pthread_create");
+    for (intptr_t i = 0; i < threads; i++) ok(-pthread_create(&all[i], NULL, sends, (void *)i), "pthread_create");
+    for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
+    printf("%d of %d\n", went_well, threads);
+}
+
 int main(int count, char **words) {
     char byte;
     const char *wanted = getenv("FAMILY");
@@ -656,6 +709,7 @@ int main(int count, char **words) {
         return 0;
     }
     if (count == 2 && !strcmp(words[1], "transfer")) return transfer(), 0;
+    if (count == 3 && !strcmp(words[1], "many")) return many(atoi(words[2])), 0;
     if (count == 3 && !strcmp(words[1], "stuck")) {
         ticks_wanted = atoi(words[2]);
         stuck();

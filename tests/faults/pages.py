@@ -24,6 +24,8 @@ SECONDS_MAX = 40
 KINDS = ("missing", "protected", "race", "fuse")
 FAMILIES, ENGINES = (4, 6), ("inline", "queued", "threaded")
 STUCK = 3
+# Calls at a time; a process tree has 64 workers.
+MANY = 300
 # More than a process tree may have errands. Below --strict a call that is stuck is not interrupted, as in the kernel.
 TICKS = 100
 NEEDS_ROOT = "userfaultfd(2) for the kernel's accesses, and /dev/fuse, are root's; runs as root"
@@ -82,6 +84,18 @@ def stuck(env: Environment, pages: str, strict: bool) -> str:
     env.run("transfer-again", [*words, pages, "transfer"], namespace, SECONDS_MAX)
     daemon.down()
     return f"{STUCK} programs stuck for good, killed"
+
+
+def many(env: Environment, pages: str, strict: bool) -> str:
+    """More calls at a time than a tree has workers: they wait for one, as those that have one wait for their page."""
+    namespace = env.namespace("s")
+    native = env.run("native", [pages, "many", str(MANY)], namespace, SECONDS_MAX)
+    daemon = weft.Daemon(env, namespace)
+    under = env.run("weft", [*daemon.run_words(*(["--strict"] if strict else [])), pages, "many", str(MANY)], namespace, SECONDS_MAX)
+    if native != f"{MANY} of {MANY}\n" or under != native:
+        raise Failure(f"natively {native!r}, under weft {under!r}")
+    daemon.down()
+    return f"{MANY} calls, each in memory whose page comes late"
 
 
 def stack_lost(env: Environment, pages: str, how: str) -> str:

@@ -1,6 +1,6 @@
 //! Parked calls on their way to a worker and back.
 
-use super::parked::{Parked, Stage, TREE_MAX};
+use super::parked::{Parked, Stage, TREE_MAX, WAITING_MAX};
 use super::state::Supervisor;
 use super::turn::Turn;
 use crate::call::{Call, Outcome};
@@ -8,6 +8,7 @@ use crate::caretaker::ledger::Noted;
 use crate::standin::liveness;
 use crate::sys::Errno;
 use crate::workers::{Brought, Done, Errand, Job};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 use weft_intercept::memory::LATER;
@@ -20,15 +21,42 @@ impl Supervisor {
             None => Job::Store(call.remote.take_stores()),
         };
         call.remote.forget_looks();
-        let errands = self.parked.calls_of_tree(call.tree).count();
-        if errands >= TREE_MAX {
+        let (out, waiting) = self.parked.count(call.tree);
+        if waiting >= WAITING_MAX {
             return self.refuse_parked(call, &stage, turn);
         }
         let end = call.held.or(call.file.get().map(|(key, _)| key)).and_then(|key| self.borrow(key).ok());
         let number = self.parked.next;
         self.parked.next += 1;
         let noted = self.note(&call);
-        self.run_errand(number, Parked { call, stage, end, unwritten: None, noted }, job, turn);
+        let mut parked = Parked { call, stage, end, unwritten: None, waits: None, noted };
+        if out < TREE_MAX && waiting == 0 {
+            return self.run_errand(number, parked, job, turn);
+        }
+        parked.waits = Some((job, Instant::now()));
+        self.parked.calls.insert(number, parked);
+        self.look_at.get_or_insert_with(|| Instant::now() + liveness::PERIOD);
+    }
+
+    /// Workers are free for calls of a tree that wait for one.
+    fn run_waiting(&mut self, tree: usize, turn: &mut Turn<'_>) {
+        let (out, _) = self.parked.count(tree);
+        let next: Vec<u64> = self.parked.waiting(tree).take(TREE_MAX.saturating_sub(out)).collect();
+        for number in next {
+            let Some(mut parked) = self.parked.calls.remove(&number) else { continue };
+            if let Some((job, _)) = parked.waits.take() {
+                self.run_errand(number, parked, job, turn);
+            }
+        }
+    }
+
+    /// Refuses calls that wait for a worker where none comes back.
+    pub(super) fn refuse_stuck(&mut self, turn: &mut Turn<'_>) {
+        for number in self.parked.stuck(Instant::now()) {
+            if let Some(parked) = self.parked.calls.remove(&number) {
+                self.refuse_parked(parked.call, &parked.stage, turn);
+            }
+        }
     }
 
     /// Notes a call for the caretaker: weft may end before it is answered.
@@ -77,6 +105,7 @@ impl Supervisor {
         parked.call.id = call.id;
         parked.noted = self.note(&parked.call);
         match (parked.unwritten.take(), &parked.stage) {
+            _ if parked.waits.is_some() => drop(self.parked.calls.insert(number, parked)),
             (Some(job), _) => self.run_errand(number, parked, job, turn),
             (None, Stage::Missed(answer)) => {
                 let answer = answer.map(Outcome::DoneWithEffect);
@@ -89,9 +118,12 @@ impl Supervisor {
 
     /// Workers have come back.
     pub(super) fn workers_are_back(&mut self, turn: &mut Turn<'_>) {
+        let mut trees = BTreeSet::new();
         for Done { number, result, was_slow } in self.workers.take_done() {
             // Its tree is gone.
             let Some(mut parked) = self.parked.calls.remove(&number) else { continue };
+            trees.insert(parked.call.tree);
+            self.parked.came_back.insert(parked.call.tree, Instant::now());
             if was_slow {
                 self.leave_to_workers(parked.call.tree);
                 parked.call.remote.leave_to_workers();
@@ -116,6 +148,9 @@ impl Supervisor {
                     self.parked.calls.insert(number, parked);
                 }
             }
+        }
+        for tree in trees {
+            self.run_waiting(tree, turn);
         }
     }
 

@@ -69,6 +69,7 @@ impl Supervisor {
                 self.forget_parked(number, turn);
             }
         }
+        self.refuse_stuck(turn);
         !self.parked.calls.is_empty()
     }
 
@@ -86,6 +87,7 @@ impl Supervisor {
         for number in self.numbers_of_parked(|_, parked| parked.call.tree == tree) {
             self.forget_parked(number, turn);
         }
+        self.parked.came_back.remove(&tree);
     }
 
     fn numbers_of_parked(&self, which: impl Fn(&Supervisor, &Parked) -> bool) -> Vec<u64> {
