@@ -21,17 +21,24 @@ TARGETS = {"descriptors": descriptors.rows, "options": options.rows, "rows": row
 # Their rows mostly wait: so many run beside each other.
 AT_ONCE = {"options": 3, "waits": 3 if FULL else 1}
 # Other work for the processors, meanwhile.
-BUSY = {"waits": 8 if FULL else 0}
+BUSY = {"waits": 4 if FULL else 0}
 
 
 def main() -> int:
     target, *words = sys.argv[1:]
     recorder = results.Recorder()
     with Environment(target) as env, busy_loops(BUSY.get(target, 0)):
-        chosen = {name: body for name, body in TARGETS[target](Place(env)).items() if not words or any(word in name for word in words)}
+        place = Place(env)
+        chosen = {name: body for name, body in TARGETS[target](place).items() if not words or any(word in name for word in words)}
         with ThreadPoolExecutor(AT_ONCE.get(target, 1)) as pool:
-            for done in [pool.submit(lambda name=name, body=body: recorder.add_said(results.judged(name, body))) for name, body in chosen.items()]:
-                done.result()
+            try:
+                for done in [pool.submit(lambda name=name, body=body: recorder.add_said(results.judged(name, body))) for name, body in chosen.items()]:
+                    done.result()
+            except BaseException:
+                # Told to end (SIGTERM, ^C): the pool waits for its rows, and they for what they have started.
+                pool.shutdown(wait=False, cancel_futures=True)
+                place.stop()
+                raise
     return recorder.finish()
 
 

@@ -54,9 +54,20 @@ class Place:
         self._runs = itertools.count(1)
         # Rows run beside each other: what one has copied or made, no other replaces while it runs.
         self._making = threading.Lock()
+        self._stopped = False
         # By itself: Python lists the folder of a script, and in this one there is more with each run.
         self.programs = env.folder / "programs"
         self.programs.mkdir()
+
+    def stop(self) -> None:
+        """Ends what runs; nothing more is started."""
+        self._stopped = True
+        self.env.close()
+
+    def _start(self, name: str, words: list[str], **variables: str) -> Process:
+        if self._stopped:
+            raise Failure("stopped")
+        return self.env.start(name, words, **variables)
 
     def compiled(self, source: str) -> str:
         """The program of a C file of this folder."""
@@ -85,7 +96,7 @@ class Place:
             words += [*alone, "sh", "-ec", LINUX_SET_UP, "sh"]
         else:
             words += [self.weft, "run", *(["--strict"] if host == STRICT else []), "--stack", str(self.env.folder / f"{engine_of(host, who)}.toml"), "--"]
-        return self.env.start(f"{host}-{who}{tag}", [*words, *command], XDG_RUNTIME_DIR=str(self._home()))
+        return self._start(f"{host}-{who}{tag}", [*words, *command], XDG_RUNTIME_DIR=str(self._home()))
 
     def run(self, host: str, who: str, command: list[str], may_tell: str = "", before: Sequence[str] = ()) -> Said:
         """Runs it to its end; a status other than 0 is a Failure. A node may say that it is not reproducible if that is in what it says. `before`: what
@@ -113,7 +124,7 @@ class Place:
         words = [*before, self.weft, "sim", str(file), "--json", "--out", str(out / "results")]
         if who == USER:
             words = [*(user.words() if os.geteuid() == 0 else []), *words, "--threads", "2"]
-        process = self.env.start(f"node-{who}", words)
+        process = self._start(f"node-{who}", words)
         status = process.wait(SECONDS_MAX)
         written = out / "results" / "programs" / "body" / "stdout"
         text = written.read_text() if written.exists() else ""

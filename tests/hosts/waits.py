@@ -1,7 +1,8 @@
 """A thread or a process waits, another does something: on each host what the call comes to on Linux, or a row of docs/compatibility.md.
 
 `waiting/` has the matrix, `waits.toml` the cells that differ. A cell that differs is asked six times, by itself and on both hosts: chance is no judgement.
-Short form: threads over IPv4, processes over IPv6. FULL=1: both over both, twenty times beside busy loops, as root and as a user. WRITE=1 writes docs/waits.md.
+Short form: threads over IPv4, processes over IPv6. FULL=1: both over both, twenty times beside busy loops, in turns as root and as a user. WRITE=1 writes
+docs/waits.md.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness import paths
 from harness.lint.pages import wrap
 from harness.processes import PATIENCE, Failure
 
-from .place import HERE, LINUX, NODE, NOTIFY, ROOT, STRICT, USER, WEFT, Place
+from .place import HERE, LINUX, NODE, NOTIFY, ROOT, STRICT, WEFT, WHO, Place
 
 FULL = bool(os.environ.get("FULL"))
 FORMS = [("4", "thread"), ("6", "process")] + ([("6", "thread"), ("4", "process")] if FULL else [])
@@ -77,7 +78,10 @@ class Matrix:
         program = self.place.compiled("waiting/waits.c")
         words = [[program, str(PATIENCE_MS), *cell]] if cell else [[program, str(PATIENCE_MS), "-", "-", "-", *form] for form in FORMS]
         script = "; ".join(" ".join(f"'{word}'" for word in command) for command in words)
-        return parse(self.place.run(host, who, ["sh", "-c", script]).text)
+        text = self.place.run(host, who, ["sh", "-c", script]).text
+        if host == LINUX and (failed := re.findall("^set-up failed.*$", text, re.M)):
+            raise Failure(f"{len(failed)} cells could not be set up on Linux: {failed[0]}")
+        return parse(text)
 
     def again(self, host: str, who: str, cell: str) -> tuple[str, str]:
         """A cell by itself, on Linux and there."""
@@ -102,7 +106,9 @@ class Matrix:
             for _ in range(ASKED):
                 if row or wanted == found:
                     break
-                wanted, found = self.again(host, who, cell)
+                # Of Linux, too, it may have been chance, and then it is not asked for again by the next that compares.
+                linux[cell], found = self.again(host, who, cell)
+                wanted = linux[cell]
                 row = self.explained(host, cell, wanted, found)
             if row:
                 used.add(row)
@@ -112,13 +118,15 @@ class Matrix:
             raise Failure(f"{len(wrong)} of {len(linux)} cells differ and stand in no row:\n" + "\n".join(wrong[:60]))
         return f"{len(linux)} cells, {len(used)} rows of docs/compatibility.md", used
 
-    def host(self, host: str, who: str) -> str:
+    def host(self, host: str) -> str:
         """A host, and that each entry for it is needed."""
         needed: set[str] = set()
         said = ""
-        for _ in range(REPEATS):
-            said, used = self.check(host, who)
+        for number in range(REPEATS):
+            said, used = self.check(host, WHO[number % 2])
             needed |= used
+            if FULL:
+                print(f"    {host}, {number + 1} of {REPEATS}, as {WHO[number % 2]}: {said}", flush=True)
         if idle := {one.id for one in self.table if host in one.hosts and not one.by_chance} - needed:
             raise Failure(f"no cell of {host} needs these rows any more: {', '.join(sorted(idle))}")
         return said
@@ -180,7 +188,5 @@ def written(linux: Cells, table: list[Difference]) -> str:
 
 def rows(place: Place) -> dict:
     matrix = Matrix(place)
-    found = {f"{host}/root": (lambda host=host: matrix.host(host, ROOT)) for host in WEFT}
-    if FULL:
-        found |= {f"{host}/user": (lambda host=host: matrix.host(host, USER)) for host in WEFT}
+    found = {host: (lambda host=host: matrix.host(host)) for host in WEFT}
     return found | {"page": matrix.page}

@@ -215,6 +215,8 @@ int main(int count, char **words)
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, 0, _IOLBF, 1 << 16);
     together = mmap(0, sizeof *together, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    // Addresses of cells stay: who runs threads and then processes has others for these.
+    number = count > 6 && !strcmp(words[6], "process") ? 1 << 14 : 0;
     // They sleep: with more patience there are more of them.
     int at_once = AT_ONCE * (patience < 100 ? 100 : patience > 200 ? 200 : patience) / 100;
     each(at_once, 0, count, words), each(at_once, 1, count, words);
