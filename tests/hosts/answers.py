@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import sys
 
 
 def said(call):
@@ -42,6 +43,7 @@ def side_by_side(*bodies):
             for fd in (out, into, *(before for _, before in started)):
                 os.close(fd)
             body()
+            sys.stdout.flush()
             os._exit(0)
         os.close(into)
         started.append((pid, out))

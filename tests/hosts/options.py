@@ -50,6 +50,7 @@ SCRIPTS = (
     "excepts.py",
     "limits.py",
     "tasks.py",
+    "floors.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

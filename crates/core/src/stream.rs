@@ -101,6 +101,8 @@ pub struct DataFlags {
     pub record_end: bool,
     /// Of which moments of the last byte sockets want to hear ([`StreamEvent::Stamped`]).
     pub stamps: Stamps,
+    /// Upward: the peer may send no more than a segment behind it, so that who waits for more has to read now (`tcp_epollin_ready`).
+    pub window_is_small: bool,
 }
 
 /// Moments of a byte that is sent (SO_TIMESTAMPING).
@@ -359,6 +361,8 @@ stream_options! {
     send_buffer SendBuffer: Option<u32> = None,
     /// SO_RCVBUF as set (Linux's doubled value), bytes; None: auto-tuned.
     receive_buffer ReceiveBuffer: Option<u32> = None,
+    /// SO_RCVLOWAT, bytes: a buffer that is auto-tuned has room for so many.
+    receive_low_water ReceiveLowWater: u32 = 1,
     /// SO_MAX_PACING_RATE, bytes per second; u64::MAX: none.
     pacing_rate_max PacingRateMax: u64 = u64::MAX,
     /// IP_TOS or IPV6_TCLASS.

@@ -78,6 +78,8 @@ pub trait Stack {
     fn send_room(&mut self, s: SocketId) -> usize;
     fn write_room(&mut self, s: SocketId) -> usize;
     fn receive_ready(&mut self, s: SocketId) -> usize;
+    /// See [`SocketBlock::receive_low_water`].
+    fn receive_low_water(&mut self, s: SocketId) -> u64;
     fn pending_error(&mut self, s: SocketId) -> Option<Errno>;
     fn is_stream(&mut self, s: SocketId) -> bool;
     fn timeouts(&mut self, s: SocketId) -> (Option<Duration>, Option<Duration>);
@@ -173,6 +175,9 @@ impl<L: Lend> Stack for L {
     }
     fn write_room(&mut self, s: SocketId) -> usize {
         self.sockets(|sockets, cx| sockets.write_room(s, cx)).unwrap_or_default()
+    }
+    fn receive_low_water(&mut self, s: SocketId) -> u64 {
+        self.look(|sockets| sockets.receive_low_water(s)).unwrap_or_default()
     }
     fn receive_ready(&mut self, s: SocketId) -> usize {
         self.look(|sockets| sockets.receive_ready(s)).unwrap_or_default()

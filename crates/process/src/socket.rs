@@ -314,9 +314,16 @@ impl Carrier for PostedSocket<'_> {
             one.moved = bytes;
         }
     }
-    fn receives_all(&mut self, flags: i32) -> bool {
+    fn receives_at_least(&mut self, room: u64, flags: i32) -> u64 {
         const NOT: i32 = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_ERRQUEUE | libc::MSG_OOB;
-        !self.posted.nonblocking() && flags & NOT == 0 && self.is_stream()
+        if self.posted.nonblocking() || flags & NOT != 0 {
+            return 0;
+        }
+        match self.outside.stack().receive_low_water(self.s) {
+            low_water @ 1.. if flags & libc::MSG_WAITALL == 0 => low_water.min(room),
+            1.. => room,
+            0 => 0,
+        }
     }
     fn ends_here(&mut self) -> bool {
         const SIOCATMARK: u64 = 0x8905;

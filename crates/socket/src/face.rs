@@ -378,6 +378,11 @@ impl Sockets {
         self.registry.store.get(s).is_some_and(|socket| socket.kind == SOCK_STREAM)
     }
 
+    /// SO_RCVLOWAT of a stream, bytes; 0: it is none.
+    pub fn receive_low_water(&self, s: SocketId) -> u64 {
+        self.registry.store.get(s).filter(|socket| socket.kind == SOCK_STREAM).map_or(0, |socket| socket.options.receive_low_water.unsigned_abs().into())
+    }
+
     /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.
     pub fn receive_ready(&self, s: SocketId) -> usize {
         match self.registry.store.get(s).map(|socket| (socket.stream(), socket.datagram())) {

@@ -29,7 +29,7 @@ fn of_stream(socket: &Socket, stream: &Stream) -> Poll {
         mask |= Poll::WRITABLE;
     }
     if stream.state != TcpState::SynSent {
-        if stream.unread() >= wanted(socket, stream) {
+        if stream.unread() >= wanted(socket, stream) || stream.window_is_small {
             mask |= Poll::READABLE;
         }
         if socket.shutdown.send || is_writable(stream) {

@@ -166,6 +166,8 @@ pub(crate) struct Stream {
     pub arrived: u64,
     /// Bytes that were ever taken (`copied_seq`).
     pub copied: u64,
+    /// The peer may send no more than a segment behind what arrived: what is there is to be read, however little SO_RCVLOWAT calls it.
+    pub window_is_small: bool,
     pub urgent: Option<Urgent>,
     /// Bytes that may be sent down.
     pub credit: usize,
@@ -199,7 +201,7 @@ pub(crate) struct Stream {
     pub errors: VecDeque<QueuedError>,
 }
 weft_core::fields!(struct Stream {
-    phase, state, flow, done, queue, left, arrived, copied, urgent, credit, refused, capacity, enough, accept_queue, backlog, parent, transport, soft_error,
+    phase, state, flow, done, queue, left, arrived, copied, window_is_small, urgent, credit, refused, capacity, enough, accept_queue, backlog, parent, transport, soft_error,
     saved_syn, fast_open_connect, deferred, times, written, errors,
 });
 
@@ -214,6 +216,7 @@ impl Stream {
             left: None,
             arrived: 0,
             copied: 0,
+            window_is_small: false,
             urgent: None,
             credit: 0,
             refused: false,

@@ -16,7 +16,7 @@ pub(crate) fn message(streams: &mut Streams, sockets: &mut Registry, message: St
     match message {
         StreamMessage::Data { flow, bytes, flags } => {
             if let Some(s) = streams.owner(flow) {
-                stream_receive::data(streams, sockets, s, bytes, flags.urgent, cx);
+                stream_receive::data(streams, sockets, s, bytes, flags, cx);
             } else if !streams.flows.contains_key(&flow) {
                 // A connection of the block whose place this one has taken.
                 streams.call(flow, StreamCall::Abort, cx);

@@ -10,7 +10,7 @@ use crate::registry::Registry;
 use crate::socket::{Socket, SocketId, Stream, TcpState, Urgent, UrgentData};
 use crate::streams::Streams;
 use bytes::Bytes;
-use weft_core::{Context, FlowId, Instant, StreamCall, StreamError, StreamMessage, Tail};
+use weft_core::{Context, DataFlags, FlowId, Instant, StreamCall, StreamError, StreamMessage, Tail};
 
 /// recvmsg(2): `tcp_recvmsg_locked`.
 pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
@@ -34,7 +34,8 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
     let waits = flags & MSG_DONTWAIT == 0;
     let Some(stream) = socket.stream() else { return Err(Errno::ENOTCONN) };
     let ends = stream.done || socket.error.is_some() || socket.shutdown.receive || stream.state == TcpState::Close;
-    if waits && !ends && (length > 0 || stream.unread() == 0) && readable_run(socket, stream) < target.max(1) {
+    let least = if stream.window_is_small { 1 } else { target.max(1) };
+    if waits && !ends && (length > 0 || stream.unread() == 0) && readable_run(socket, stream) < least {
         return Err(Errno::EAGAIN);
     }
     let empty = stream.unread() == 0;
@@ -113,7 +114,7 @@ fn inquiry_message(socket: &Socket) -> Vec<u8> {
 }
 
 /// Bytes came in from the transport.
-pub(crate) fn data(streams: &mut Streams, sockets: &mut Registry, s: SocketId, bytes: Bytes, urgent: bool, cx: &mut Context<'_>) {
+pub(crate) fn data(streams: &mut Streams, sockets: &mut Registry, s: SocketId, bytes: Bytes, flags: DataFlags, cx: &mut Context<'_>) {
     let Some(socket) = sockets.store.get_mut(s) else { return };
     let receive_over = socket.shutdown.receive;
     let Some(stream) = socket.stream_mut() else { return };
@@ -125,10 +126,11 @@ pub(crate) fn data(streams: &mut Streams, sockets: &mut Registry, s: SocketId, b
         }
         return streams.fail(sockets, s, StreamError::Reset);
     }
-    if urgent && !bytes.is_empty() {
+    if flags.urgent && !bytes.is_empty() {
         announce(stream, stream.arrived + bytes.len() as u64 - 1);
     }
     stream.arrived += bytes.len() as u64;
+    stream.window_is_small = flags.window_is_small;
     stream.times.came(stream.arrived, cx.now);
     stream.queue.push(bytes);
     settle_urgent(stream);
@@ -270,6 +272,7 @@ fn take(socket: &mut Socket, length: usize, flags: i32) -> Taken {
 
 fn drop_front(stream: &mut Stream, bytes: usize) {
     stream.copied += bytes as u64;
+    stream.window_is_small &= bytes == 0;
     stream.queue.drop_front(bytes);
     stream.times.forget_before(stream.copied);
     // "if (unlikely(tp->urg_data) && after(tp->copied_seq, tp->urg_seq)) WRITE_ONCE(tp->urg_data, 0);"

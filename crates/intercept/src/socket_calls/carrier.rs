@@ -87,10 +87,11 @@ pub trait Carrier {
         let _ = flags;
         false
     }
-    /// Does a call with these flags receive until everything is there (MSG_WAITALL)? A stand-in's stream is read natively.
-    fn receives_all(&mut self, flags: i32) -> bool {
-        let _ = flags;
-        false
+    /// How many bytes has a call with these flags and so much room to receive before it returns (MSG_WAITALL, SO_RCVLOWAT)? 0 or 1: what there is. A
+    /// stand-in's stream is read natively.
+    fn receives_at_least(&mut self, room: u64, flags: i32) -> u64 {
+        let _ = (room, flags);
+        0
     }
     /// Does such a call end with what it has? Nothing more comes, an error waits for the next call, or an urgent byte is next.
     fn ends_here(&mut self) -> bool {

@@ -218,11 +218,11 @@ pub fn receive<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Optio
     }
 }
 
-/// Receives a message, or goes on with it: how many bytes of it are there now, with those from before the call waited. With MSG_WAITALL a blocking stream
-/// receives until everything is there (tcp_recvmsg_locked: "target = sock_rcvlowat(sk, flags & MSG_WAITALL, len)"). Who waits keeps what has come in
-/// [`Carrier::moved_before`].
+/// Receives a message, or goes on with it: how many bytes of it are there now, with those from before the call waited. A blocking stream receives
+/// until everything is there with MSG_WAITALL, and until SO_RCVLOWAT is without (tcp_recvmsg_locked: "target = sock_rcvlowat(sk, flags & MSG_WAITALL,
+/// len)"). Who waits keeps what has come in [`Carrier::moved_before`].
 fn receive_on<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option<(u64, u64)>) -> Result<i64, Errno> {
-    let receives_all = flags & libc::MSG_WAITALL != 0 && c.receives_all(flags);
+    let least = c.receives_at_least(message.total, flags);
     loop {
         let before = c.moved_before();
         // "if (copied) { if (!timeo || sk->sk_err || sk->sk_state == TCP_CLOSE || (sk->sk_shutdown & RCV_SHUTDOWN) || signal_pending(current)) break; }"
@@ -241,7 +241,7 @@ fn receive_on<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option
         let delivered = rest.deliver(c.memory(), &taken, flags)?;
         c.has_received(&taken, flags);
         let moved = before + delivered as u64;
-        if !receives_all || delivered == 0 || moved >= message.total {
+        if delivered == 0 || moved >= least {
             return Ok(moved as i64);
         }
         c.has_moved(moved);

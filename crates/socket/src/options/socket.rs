@@ -14,6 +14,8 @@ use weft_core::{Answer, InterfaceIndex, Query, StreamOption};
 const SEND_BUFFER_MIN: u32 = 4608;
 /// SOCK_MIN_RCVBUF.
 const RECEIVE_BUFFER_MIN: u32 = 2304;
+/// `tcp_rmem[2]`, as Linux has it.
+const STREAM_BUFFER_MAX: i32 = 33_554_432;
 /// Timeouts are kept in ticks of 4 ms (CONFIG_HZ=250) and rounded up.
 const TICK_MICROS: u64 = 4000;
 /// MAX_SCHEDULE_TIMEOUT / HZ, seconds.
@@ -409,17 +411,23 @@ fn set_linger(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
+/// tcp_set_rcvlowat: "cap = sk->sk_userlocks & SOCK_RCVBUF_LOCK ? sk->sk_rcvbuf >> 1 : tcp_rmem[2] >> 1; val = min(val, cap);", and a buffer that nobody
+/// has fixed gets room for it.
 fn set_low_water(a: &mut Access<'_, '_>, value: i32) -> Result<(), Errno> {
     let value = if value < 0 { i32::MAX } else { value };
     let socket = a.socket()?;
-    // tcp_set_rcvlowat: "cap = sk->sk_userlocks & SOCK_RCVBUF_LOCK ? sk->sk_rcvbuf >> 1 : tcp_rmem[2] >> 1; val = min(val, cap);"
-    let cap = match socket.stream() {
-        Some(stream) if stream.transport.receive_buffer.is_some() => socket.options.receive_buffer as i32 / 2,
-        Some(_) => 33_554_432 / 2,
-        None => i32::MAX,
-    };
-    socket.options.receive_low_water = value.min(cap).max(1);
-    Ok(())
+    if socket.stream().is_none() {
+        socket.options.receive_low_water = value.max(1);
+        return Ok(());
+    }
+    let fixed = socket.options.buffers_locked & RECEIVE_BUFFER_LOCK != 0;
+    let cap = if fixed { socket.options.receive_buffer as i32 / 2 } else { STREAM_BUFFER_MAX / 2 };
+    let low_water = value.min(cap).max(1);
+    socket.options.receive_low_water = low_water;
+    if !fixed {
+        socket.options.receive_buffer = socket.options.receive_buffer.max(2 * low_water as u32);
+    }
+    a.transport(StreamOption::ReceiveLowWater(low_water as u32))
 }
 
 /// The `struct timeval` of such a limit (`sock_get_timeout`).

@@ -113,6 +113,17 @@ pub(super) fn wanted_clamp(options: &StreamOptions) -> u32 {
     if options.window_clamp > 0 { options.window_clamp } else { u32::MAX }
 }
 
+/// The buffer that a connection begins with: what the program has fixed, else the node's, with room for SO_RCVLOWAT (tcp_set_rcvlowat).
+pub(super) fn receive_buffer(config: &Config, options: &StreamOptions) -> u32 {
+    let [least, default, most] = config.receive_buffer;
+    options.receive_buffer.unwrap_or_else(|| default.max(least).max(buffer_for(options.receive_low_water, most)))
+}
+
+/// tcp_space_from_win: the buffer whose window is so large, `most` at most.
+pub(super) fn buffer_for(window: u32, most: u32) -> u32 {
+    window.saturating_mul(2).min(most)
+}
+
 /// The largest window that the program allows: by TCP_WINDOW_CLAMP, and by a buffer that it has fixed (tcp_openreq_init_rwin, tcp_connect_init).
 fn allowed_window(options: &StreamOptions) -> u32 {
     let clamp = wanted_clamp(options);
@@ -121,14 +132,14 @@ fn allowed_window(options: &StreamOptions) -> u32 {
 
 /// The shift that lets a window of the largest buffer be announced (tcp_select_initial_window).
 pub(crate) fn window_shift(config: &Config, options: &StreamOptions) -> u8 {
-    let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1]);
+    let buffer = receive_buffer(config, options);
     let space = (buffer / 2).max(config.receive_buffer[2]).min(allowed_window(options));
     (space.max(1).ilog2() as u8).saturating_sub(15).min(SCALE_MAX)
 }
 
 /// The first window: half of the buffer, in whole segments (tcp_select_initial_window). A SYN says of it what fits its field.
 pub(crate) fn initial_receive_window(config: &Config, options: &StreamOptions, mss: u32) -> u32 {
-    let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1]);
+    let buffer = receive_buffer(config, options);
     let space = (buffer / 2).min(allowed_window(options));
     if space > mss { space - space % mss.max(1) } else { space }
 }
@@ -470,7 +481,6 @@ impl Connection {
         let advertised = self.advertised_mss();
         self.receive.reserve_segment(advertised);
         self.receive.start_tuning(env.now, advertised);
-        self.receive.enter_quick_ack(env.config);
         self.grow_send_buffer(env, true);
     }
 

@@ -66,6 +66,7 @@ impl Connection {
             StreamOption::Keepalive(_) | StreamOption::KeepaliveIdle(_) | StreamOption::KeepaliveInterval(_) => self.arm_keepalive(env),
             StreamOption::SendBuffer(_) => self.apply_send_buffer(env),
             StreamOption::ReceiveBuffer(_) => self.apply_receive_buffer(),
+            StreamOption::ReceiveLowWater(_) => self.apply_receive_low_water(env.config),
             StreamOption::WindowClamp(_) => self.apply_window_clamp(),
             StreamOption::UnsentLowWater(_) => self.return_credit(env),
             StreamOption::IpOptions(_) => self.update_mss(env),

@@ -104,7 +104,7 @@ weft_core::fields!(struct Receive {
 impl Receive {
     pub(super) fn new(config: &Config, options: &StreamOptions, mss: u32) -> Receive {
         // A program may have less than tcp_rmem[0] (sock_setsockopt: SOCK_MIN_RCVBUF is the floor).
-        let buffer = options.receive_buffer.unwrap_or(config.receive_buffer[1].max(config.receive_buffer[0]));
+        let buffer = super::handshake::receive_buffer(config, options);
         let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
         Receive {
             space: Space::default(),
@@ -230,10 +230,16 @@ impl Receive {
 
     /// The next acknowledgments are not delayed (tcp_enter_quickack_mode).
     pub(super) fn enter_quick_ack(&mut self, config: &Config) {
-        let segments = self.window / (2 * self.mss.max(1));
-        self.ack.quick = self.ack.quick.max(segments.clamp(2, QUICK_ACKS_MAX));
+        self.add_quick_acks();
         self.ack.interactive = false;
         self.ack.timeout = config.delayed_ack_min;
+    }
+
+    /// tcp_incr_quickack: "quickacks = tcp_sk(sk)->rcv_wnd / (2 * icsk->icsk_ack.rcv_mss); if (quickacks == 0) quickacks = 2;"
+    fn add_quick_acks(&mut self) {
+        let segments = self.window / (2 * self.mss.max(1));
+        let acks = if segments == 0 { 2 } else { segments.min(QUICK_ACKS_MAX) };
+        self.ack.quick = self.ack.quick.max(acks);
     }
 }
 
@@ -324,7 +330,9 @@ impl Connection {
             self.receive.taken += length;
             return;
         }
-        env.out.messages.push(StreamMessage::Data { flow: self.flow, bytes, flags: DataFlags::default() });
+        // tcp_epollin_ready: "tcp_receive_window(tp) <= inet_csk(sk)->icsk_ack.rcv_mss"
+        let window_is_small = self.receive.window_left() <= self.receive.mss;
+        env.out.messages.push(StreamMessage::Data { flow: self.flow, bytes, flags: DataFlags { window_is_small, ..DataFlags::default() } });
     }
 
     fn keep_out_of_order(&mut self, env: &mut Env<'_>, start: u64, end: u64, frame: &Frame, fin: bool) {
@@ -404,7 +412,10 @@ impl Connection {
         acks.wanted = true;
         let (min, half) = (Duration::from_millis(40), Duration::from_millis(20));
         match acks.last_data {
-            None => acks.timeout = min,
+            None => {
+                acks.timeout = min;
+                self.receive.add_quick_acks();
+            }
             Some(last) => {
                 let distance = now - last;
                 if distance <= half {
@@ -413,11 +424,11 @@ impl Connection {
                     acks.timeout = (acks.timeout / 2 + distance).min(Duration::from_millis(200));
                 } else if distance > self.rtt.rto() {
                     // A pause: the sender may have restarted its window.
-                    acks.quick = acks.quick.max(2);
+                    self.receive.add_quick_acks();
                 }
             }
         }
-        acks.last_data = Some(now);
+        self.receive.ack.last_data = Some(now);
         // tcp_grow_window: "if (room <= 0 || tcp_under_memory_pressure(sk)) return;"
         if !env.out.memory.is_under_pressure() {
             self.grow_window(segments_of(frame, self.receive.mss) * self.receive.mss);
@@ -463,7 +474,10 @@ impl Connection {
         }
         let unacknowledged = self.receive.next - self.receive.last_ack_sent;
         let quick = self.receive.ack.quick > 0 && !self.receive.ack.interactive || self.options.quickack == Some(true);
-        let two_segments = unacknowledged > u64::from(self.receive.mss);
+        // __tcp_ack_snd_check: "… and right edge of window advances far enough. (tcp_recvmsg() will send ACK otherwise). If application uses SO_RCVLOWAT, we
+        // want send ack now if we have not received enough bytes to satisfy the condition."
+        let two_segments = unacknowledged > u64::from(self.receive.mss)
+            && (self.unread() < u64::from(self.options.receive_low_water) || self.receive.select_window() >= self.receive.window);
         if self.receive.ack.now || quick || two_segments || self.state == State::Closed {
             return self.send_ack(env);
         }

@@ -135,10 +135,16 @@ impl Connection {
     fn acknowledgment_sent(&mut self, env: &mut Env<'_>) {
         self.receive.last_ack_sent = self.receive.next;
         let acks = &mut self.receive.ack;
-        acks.wanted = false;
+        // tcp_dec_quickack_mode: "const unsigned int pkts = inet_csk_ack_scheduled(sk) ? 1 : 0;" and "Leaving quickack mode we deflate ATO."
+        let scheduled = std::mem::take(&mut acks.wanted);
+        if scheduled && acks.quick > 0 {
+            acks.quick -= 1;
+            if acks.quick == 0 {
+                acks.timeout = env.config.delayed_ack_min;
+            }
+        }
         acks.now = false;
         acks.pushed = 0;
-        acks.quick = acks.quick.saturating_sub(1);
         self.timers.cancel(Timer::DelayedAck);
         self.compressed_acks_sent(env);
     }

@@ -236,6 +236,18 @@ impl Connection {
         self.receive.buffer_fixed = true;
     }
 
+    /// SO_RCVLOWAT of a connection that lives (tcp_set_rcvlowat): "if (space > sk->sk_rcvbuf) { WRITE_ONCE(sk->sk_rcvbuf, space); if
+    /// (tp->window_clamp && tp->window_clamp < val) WRITE_ONCE(tp->window_clamp, val); }".
+    pub(super) fn apply_receive_low_water(&mut self, config: &Config) {
+        let low_water = self.options.receive_low_water;
+        let space = super::handshake::buffer_for(low_water, config.receive_buffer[2]);
+        let receive = &mut self.receive;
+        if !receive.buffer_fixed && space > receive.buffer {
+            receive.buffer = space;
+            receive.clamp = receive.clamp.max(low_water.min(space / 2));
+        }
+    }
+
     /// TCP_WINDOW_CLAMP of a connection that lives (tcp_set_window_clamp): what was promised already stays.
     pub(super) fn apply_window_clamp(&mut self) {
         let receive = &mut self.receive;

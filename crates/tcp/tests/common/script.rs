@@ -155,7 +155,7 @@ impl Script {
                         let asked = flag.contains("stamped");
                         let stamps = Stamps { scheduled: asked, left: asked, acknowledged: asked, quoted: asked };
                         let (more, urgent, record_end) = (*flag == "more", *flag == "urgent", flag.contains("eor"));
-                        self.node.write_flags(flow.0, bytes, DataFlags { more, urgent, record_end, stamps });
+                        self.node.write_flags(flow.0, bytes, DataFlags { more, urgent, record_end, stamps, ..DataFlags::default() });
                     }
                 }
             }
