@@ -23,7 +23,7 @@ FULL = bool(os.environ.get("FULL"))
 FORMS = [("4", "thread"), ("6", "process")] + ([("6", "thread"), ("4", "process")] if FULL else [])
 REPEATS = 20 if FULL else 1
 # How long a call may take that has what it waits for, in milliseconds.
-PATIENCE_MS = 100 * PATIENCE * (4 if FULL else 1)
+PATIENCE_MS = 100 * PATIENCE * (10 if FULL else 1)
 ASKED = 6
 TABLE = HERE / "waits.toml"
 PAGE = paths.ROOT / "docs" / "waits.md"
