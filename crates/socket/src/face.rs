@@ -380,7 +380,11 @@ impl Sockets {
 
     /// SO_RCVLOWAT of a stream, bytes; 0: it is none.
     pub fn receive_low_water(&self, s: SocketId) -> u64 {
-        self.registry.store.get(s).filter(|socket| socket.kind == SOCK_STREAM).map_or(0, |socket| socket.options.receive_low_water.unsigned_abs().into())
+        self.registry
+            .store
+            .get(s)
+            .filter(|socket| socket.kind == SOCK_STREAM)
+            .map_or(0, |socket| socket.options.receive_low_water.unsigned_abs().into())
     }
 
     /// Bytes that a lingering or ordinary `receive` could take off a stream now, or of the first datagram.

@@ -71,7 +71,13 @@ pub(crate) fn send(
     stream.written += taken as u64;
     let asks = |flag: i32| flags & flag != 0 && whole && last;
     // "if (!msg_data_left(msg)) { if (unlikely(flags & MSG_EOR)) TCP_SKB_CB(skb)->eor = 1; goto out; }"
-    let of_data = DataFlags { more: flags & MSG_MORE != 0 && whole, urgent: asks(MSG_OOB), record_end: asks(MSG_EOR), stamps, ..DataFlags::default() };
+    let of_data = DataFlags {
+        more: flags & MSG_MORE != 0 && whole,
+        urgent: asks(MSG_OOB),
+        record_end: asks(MSG_EOR),
+        stamps,
+        ..DataFlags::default()
+    };
     cx.send(TCP, StreamMessage::Data { flow, bytes: data.slice(..taken), flags: of_data });
     if flags & MSG_ZEROCOPY != 0 && last {
         error_queue::zerocopy_done(sockets, s, cx.now);
