@@ -270,8 +270,13 @@ fn an_icmp_error_fails_a_connection_that_is_being_opened_and_not_an_open_one() {
     assert!(node.events(1).is_empty());
     error(&mut node, quoted(&syn, IcmpErrorKind::TtlExceeded));
     assert_eq!(node.events(1), ["soft hostunreachable"]);
+    // This node's own word that it has no route is none of the network's: it tries again.
+    let mut routeless = quoted(&syn, IcmpErrorKind::NetUnreachable);
+    routeless.meta_mut().direction = Direction::Egress;
+    error(&mut node, routeless);
+    assert_eq!(node.events(1)[1..], ["soft netunreachable"]);
     error(&mut node, quoted(&syn, IcmpErrorKind::PortUnreachable));
-    assert_eq!(node.events(1)[1..], ["failed refused", "released"]);
+    assert_eq!(node.events(1)[2..], ["failed refused", "released"]);
 
     let (mut pair, _) = joined(&[]);
     pair.nodes[0].write(1, pattern(1000));

@@ -5,7 +5,7 @@ use super::{Owner, TcpBlock};
 use std::net::IpAddr;
 use weft_core::scope::{link_of, scoped};
 use weft_core::table::Family;
-use weft_core::{Change, Context, Frame, IcmpErrorKind, Reason, Table};
+use weft_core::{Change, Context, Direction, Frame, IcmpErrorKind, Reason, Table};
 use weft_wire::tcp::Seq;
 use weft_wire::{Protocol, ipv4, ipv6::Chain};
 
@@ -35,6 +35,9 @@ impl TcpBlock {
             cx.complete(completion);
         }
         let Some(kind) = frame.meta().error.map(|error| error.kind) else { return cx.drop(frame, Reason::BadPacket) };
+        // No router says that: this node has no route any more.
+        let routeless =
+            frame.meta().direction == Direction::Egress && matches!(kind, IcmpErrorKind::NetUnreachable | IcmpErrorKind::Prohibited);
         let wanted = frame.len().min(60 + QUOTED_BYTES);
         // Cannot fail: not more than there is.
         let _ = frame.pull_up(wanted);
@@ -48,7 +51,7 @@ impl TcpBlock {
             Some(Owner::Connection(key)) => {
                 let narrower = self.with_connection(key, cx, |connection, env| {
                     let before = connection.learned_mtu();
-                    connection.on_icmp(env, kind, seq);
+                    connection.on_icmp(env, kind, seq, routeless);
                     connection.learned_mtu() != before
                 });
                 // Whoever made the error knew a segment on its way: other connections may believe it too (Linux tcp_v4_mtu_reduced).

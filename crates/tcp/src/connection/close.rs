@@ -201,8 +201,10 @@ impl Connection {
         }
     }
 
-    /// An ICMP error about a segment of this connection whose sequence number was `seq` (RFC 5927 §4: it must be of data in flight).
-    pub fn on_icmp(&mut self, env: &mut Env<'_>, kind: IcmpErrorKind, seq: Seq) {
+    /// An ICMP error about a segment of this connection whose sequence number was `seq` (RFC 5927 §4: it must be of data in flight). `routeless`: the node
+    /// itself says so, as it has no route for the segment. Then it tries again, even while it connects (__tcp_retransmit_skb: "return -EHOSTUNREACH; /*
+    /// Routing failure or similar. */", after inet_sk_rebuild_header has set sk_err_soft).
+    pub fn on_icmp(&mut self, env: &mut Env<'_>, kind: IcmpErrorKind, seq: Seq, routeless: bool) {
         let at = self.send.space.position(self.send.una, seq);
         if at < self.send.una || at >= self.send.next.max(self.send.una + 1) {
             return env.count(Counter::OutOfWindowIcmps);
@@ -213,7 +215,7 @@ impl Connection {
         let Some(error) = stream_error(kind) else { return };
         // RFC 9293 §3.9.2.2: "Destination Unreachable -- codes 0, 1, 5 … MUST NOT abort the connection"; codes 2 to 4 "SHOULD abort". Linux
         // aborts only before the connection is established, as RFC 5461 §4.1 reports of most stacks.
-        if matches!(self.state, State::SynSent | State::SynReceived) && is_hard(kind, self.state) {
+        if !routeless && matches!(self.state, State::SynSent | State::SynReceived) && is_hard(kind, self.state) {
             env.count(Counter::AttemptFails);
             return self.fail(env, error);
         }
