@@ -51,6 +51,7 @@ SCRIPTS = (
     "limits.py",
     "tasks.py",
     "floors.py",
+    "written.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

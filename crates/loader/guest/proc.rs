@@ -74,8 +74,8 @@ fn ask(t: &mut Thread, path: &[u8], flags: usize, there: bool) -> Option<isize> 
     let from = path.as_ptr() as usize;
     let mut copies = Copies::new(t.channel);
     copies.add(from, path.len());
-    let [close_on_exec, writes] = [flags & O_CLOEXEC != 0, flags & O_ACCMODE != 0].map(u64::from);
-    let result = exchange(t, abi::SAID, &[from as u64, path.len() as u64, close_on_exec, u64::from(there), writes]);
+    let [close_on_exec, there] = [flags & O_CLOEXEC != 0, there].map(u64::from);
+    let result = exchange(t, abi::SAID, &[from as u64, path.len() as u64, close_on_exec, there, (flags & O_ACCMODE) as u64]);
     match t.channel.answer.load(Relaxed) {
         abi::DESCRIPTOR => Some(crate::forward::receive_descriptor(t, result)),
         _ => (result < 0).then_some(result as isize),

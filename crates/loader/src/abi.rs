@@ -739,7 +739,7 @@ pub const EXEC_FAILED: u64 = 0x100f;
 /// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], an errno, or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
 /// Last argument of [`SAID`]: nothing is opened; the answer is 0, [`IS_FILE`], [`IS_FOLDER`] or more than [`HAS_THREADS`].
-pub const ASKS: u64 = 2;
+pub const ASKS: u64 = 4;
 /// Answer to [`ASKS`]: the node has a setting of this name.
 pub const IS_FILE: i64 = 1;
 /// Answer to [`ASKS`]: the node has settings below this name.

@@ -45,11 +45,12 @@ impl Tree {
         let process = first_free(self.tasks.processes.keys(), abi::PROCESSES_MAX)?;
         let key = [self.rng.u64(), self.rng.u64(), self.rng.u64(), self.rng.u64()];
         self.arena.clear_process(process, key, &super::limits::first_limits(self.config.limits));
-        let (program, group, session, name) = parent
+        let (program, group, session, name, own_files) = parent
             .and_then(|id| self.tasks.processes.get(&id))
-            .map(|one| (one.program, one.group, one.session, one.name.clone()))
+            .map(|one| (one.program, one.group, one.session, one.name.clone(), one.own_files.clone()))
             .unwrap_or_default();
-        let one = Process { program, parent, group, session, exit_signal: libc::SIGCHLD, name, ..Process::new(0, 0, self.clock) };
+        let one =
+            Process { program, parent, group, session, exit_signal: libc::SIGCHLD, name, own_files, ..Process::new(0, 0, self.clock) };
         self.tasks.processes.insert(process, one);
         let thread = self.new_thread(process);
         if thread.is_none() {

@@ -45,6 +45,7 @@ mod nursery;
 mod object;
 mod outcome;
 mod outside;
+mod own_files;
 mod pending;
 mod poll;
 mod posted;

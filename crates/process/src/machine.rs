@@ -138,7 +138,9 @@ pub fn first_process(rest: &str) -> Option<String> {
 /// Files of any process that say what weft was started with, or the host's numbers of users.
 pub fn of_any_process(rest: &str) -> Option<String> {
     Some(match rest {
-        "oom_score" | "oom_score_adj" | "oom_adj" | "loginuid" | "sessionid" => "0\n".to_owned(),
+        "oom_score" | "oom_score_adj" | "oom_adj" => "0\n".to_owned(),
+        // Nobody has logged in.
+        "loginuid" | "sessionid" => u32::MAX.to_string(),
         "uid_map" | "gid_map" | "projid_map" => "         0          0 4294967295\n".to_owned(),
         "setgroups" => "allow\n".to_owned(),
         "coredump_filter" => "00000033\n".to_owned(),

@@ -3,9 +3,10 @@
 //! The program holds one end of a socket pair, whose inode number tells which object it is, however often it is duplicated, inherited or
 //! passed on. The controller holds the other end; it hangs up when the last of the program's is closed.
 
-use super::ids::ThreadId;
+use super::ids::{ProcessId, ThreadId};
 use super::interests::Interests;
 use super::link::Link;
+use super::own_files::OwnFile;
 use super::timers::Timer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -202,13 +203,24 @@ pub(super) enum Body {
     Signals(u64),
     /// AF_NETLINK.
     Link(Link),
-    /// A file below /proc/sys/net that was opened for writing.
+    /// A file below /proc that was opened for writing.
     Setting {
-        /// Its path below that.
-        name: String,
+        /// Which one.
+        of: Written,
         /// Bytes that were read or written already.
         position: usize,
+        /// It may be read, too.
+        reads: bool,
     },
+}
+
+/// A file below /proc that programs write.
+#[derive(Clone, Debug)]
+pub(super) enum Written {
+    /// The node's: its path below /proc/sys/net.
+    Node(String),
+    /// A process's.
+    Process(ProcessId, OwnFile),
 }
 
 /// A timerfd.

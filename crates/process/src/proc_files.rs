@@ -6,9 +6,10 @@ use super::caller::{Caller, Posted};
 use super::ids::{ProcessId, ThreadId};
 use super::launch::Laid;
 use super::machine::{self, Moment};
-use super::object::Body;
+use super::object::{Body, Written};
 use super::outcome::Outcome;
 use super::outside::Outside;
+use super::own_files::{OwnFile, Rights};
 use super::settings::There;
 use super::standard_files;
 use super::state::{Process, State};
@@ -50,7 +51,7 @@ fn descriptor(outer: u32, number: &str) -> Option<String> {
 }
 
 impl Tree {
-    /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it, whether it writes). 0: it is the kernel's. Or it asks whether the
+    /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it, O_ACCMODE). 0: it is the kernel's. Or it asks whether the
     /// node has a setting of that name ([`abi::ASKS`]): 0, [`abi::IS_FILE`] or [`abi::IS_FOLDER`].
     ///
     /// # Errors
@@ -65,6 +66,7 @@ impl Tree {
         let mut path = vec![0; (posted.arguments[1] as usize).min(PATH_BYTES_MAX)];
         caller.read(posted.arguments[0], &mut path)?;
         let (close_on_exec, there) = (posted.arguments[2] != 0, posted.arguments[3] != 0);
+        let reads = posted.arguments[4] != libc::O_WRONLY as u64;
         let setting = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"));
         if posted.arguments[4] == abi::ASKS {
             if let Some(threads) = std::str::from_utf8(&path).ok().and_then(|path| self.threads_below(thread, path)) {
@@ -87,13 +89,48 @@ impl Tree {
             if !writable || !self.manages_network(thread) {
                 return Err(Errno(libc::EACCES));
             }
-            return self.new_object(thread, Body::Setting { name: name.to_owned(), position: 0 }, false, close_on_exec);
+            return self.new_object(thread, Body::Setting { of: Written::Node(name.to_owned()), position: 0, reads }, false, close_on_exec);
+        }
+        if there
+            && posted.arguments[4] != 0
+            && let Some((process, file)) = std::str::from_utf8(&path).ok().and_then(|path| self.own_file(thread, path))
+        {
+            return self.new_object(
+                thread,
+                Body::Setting { of: Written::Process(process, file), position: 0, reads },
+                false,
+                close_on_exec,
+            );
         }
         let text = std::str::from_utf8(&path).ok().and_then(|path| self.text_of(thread, path, there, outside));
         let Some(text) = text else { return Ok(Outcome::Done(0)) };
         let file = standard_files::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         let inode = sys::inode(file.as_fd())? & abi::INODE;
         Ok(Outcome::Descriptor { file, word: kind::FILE << 56 | inode, close_on_exec })
+    }
+
+    /// A file of a process that programs write, by its path.
+    fn own_file(&self, thread: ThreadId, path: &str) -> Option<(ProcessId, OwnFile)> {
+        let (whose, name) = path.strip_prefix("/proc/")?.rsplit_once('/')?;
+        let (first, task) = whose.split_once("/task/").map_or((whose, None), |(first, task)| (first, Some(task)));
+        let process = match first {
+            "self" | "thread-self" => self.tasks.process_of(thread).ok()?,
+            number => self.tasks.process_by_pid(number.parse().ok()?)?,
+        };
+        if let Some(task) = task {
+            let number: u32 = task.parse().ok()?;
+            self.tasks.threads.values().find(|one| one.process == process && one.tid == number)?;
+        }
+        Some((process, OwnFile::named(name)?))
+    }
+
+    /// What the process of a thread may write there.
+    pub(super) fn rights_of(&self, thread: ThreadId) -> Rights {
+        const CAP_SYS_RESOURCE: u32 = 24;
+        const CAP_AUDIT_CONTROL: u32 = 30;
+        let off = self.tasks.process_of(thread).map_or(u64::MAX, |process| self.arena.process(process).capabilities_off[0].load(Relaxed));
+        let has = |capability: u32| off & 1 << capability == 0;
+        Rights { resources: has(CAP_SYS_RESOURCE), audit: has(CAP_AUDIT_CONTROL) }
     }
 
     /// How many folders /proc/PID/task has, if a path is that. The kernel's own count lags behind threads that have just ended.
@@ -206,6 +243,7 @@ impl Tree {
             "sched" => Some(format!("{} ({}, #threads: {})\n", self.comm(one), one.pid, one.threads.len())),
             "maps" => Some(machine::plain_maps(&std::fs::read_to_string(format!("/proc/{}/maps", one.outer)).ok()?)),
             "limits" => Some(self.limits_of(process)),
+            name if let Some(file) = OwnFile::named(name) => there.then(|| one.own_files.text(file)),
             _ => match rest.strip_prefix("fdinfo/") {
                 Some(number) => descriptor(one.outer, number),
                 None => machine::of_any_process(rest).filter(|_| there),

@@ -3,7 +3,8 @@
 mod table;
 
 use super::caller::{Caller, Posted};
-use super::object::Body;
+use super::ids::ThreadId;
+use super::object::{Body, Written};
 use super::outcome::Outcome;
 use super::outside::Outside;
 use super::tree::Tree;
@@ -410,10 +411,47 @@ impl Tree {
         }
     }
 
+    /// write(2) to such a file.
+    fn write_to(
+        &mut self,
+        thread: ThreadId,
+        of: &Written,
+        [address, bytes]: [u64; 2],
+        position: usize,
+        caller: &Caller<'_>,
+        outside: &mut dyn Outside,
+    ) -> Result<usize, Errno> {
+        let (process, file) = match of {
+            Written::Node(name) => return self.write_setting(name, [address, bytes], position, caller, outside),
+            Written::Process(process, file) => (*process, *file),
+        };
+        let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
+        caller.read(address, &mut text)?;
+        let rights = self.rights_of(thread);
+        // "task = get_proc_task(file_inode(file)); if (!task) return -ESRCH;"
+        let one = self.tasks.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
+        one.own_files.write(file, &text, position, rights)
+    }
+
+    /// What a read of such a file shows that begins at `position`.
+    fn shown(&mut self, of: &Written, position: usize, outside: &mut dyn Outside) -> Result<Vec<u8>, Errno> {
+        match of {
+            Written::Node(name) => {
+                let text = read(name, &self.settings_written, outside).unwrap_or_default();
+                Ok(left(name, text.as_bytes(), position).to_vec())
+            }
+            Written::Process(process, file) => {
+                let text = self.tasks.processes.get(process).ok_or(Errno(libc::ESRCH))?.own_files.text(*file);
+                Ok(text.as_bytes().get(position..).unwrap_or_default().to_vec())
+            }
+        }
+    }
+
     /// Calls on such a file.
     pub(super) fn setting_call(
         &mut self,
-        name: &str,
+        thread: ThreadId,
+        of: &Written,
         position: usize,
         posted: &Posted,
         caller: &Caller<'_>,
@@ -430,18 +468,17 @@ impl Tree {
                 self.stand(posted, to);
                 return Ok(Outcome::Done(to as i64));
             }
-            libc::SYS_write | libc::SYS_pwrite64 => self.write_setting(name, [a[1], a[2]], at, caller, outside)?,
+            libc::SYS_write | libc::SYS_pwrite64 => self.write_to(thread, of, [a[1], a[2]], at, caller, outside)?,
             // Of a gathered write, as the C library makes none of such files, the first piece.
             libc::SYS_writev => {
                 let mut first = [0_u8; 16];
                 caller.read(a[1], &mut first)?;
                 let piece = [0, 8].map(|at| first.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes));
-                self.write_setting(name, piece, at, caller, outside)?
+                self.write_to(thread, of, piece, at, caller, outside)?
             }
             libc::SYS_read | libc::SYS_pread64 => {
                 check_end(at, a[2])?;
-                let text = read(name, &self.settings_written, outside).unwrap_or_default();
-                let rest = left(name, text.as_bytes(), at);
+                let rest = self.shown(of, at, outside)?;
                 let piece = rest.get(..(a[2] as usize).min(rest.len())).unwrap_or_default();
                 caller.write(a[1], piece)?;
                 piece.len()

@@ -33,9 +33,12 @@ impl Tree {
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let number = posted.number as i64;
-        if let Some(Body::Setting { name, position }) = self.objects.body(posted.inode()) {
-            let (name, position) = (name.clone(), *position);
-            return self.setting_call(&name, position, posted, caller, outside);
+        if let Some(Body::Setting { of, position, reads }) = self.objects.body(posted.inode()) {
+            if !reads && matches!(number, libc::SYS_read | libc::SYS_pread64) {
+                return Err(Errno(libc::EBADF));
+            }
+            let (of, position) = (of.clone(), *position);
+            return self.setting_call(thread, &of, position, posted, caller, outside);
         }
         if matches!(number, libc::SYS_lseek | libc::SYS_pread64 | libc::SYS_pwrite64) {
             // fs/read_write.c, ksys_lseek: "if (whence <= SEEK_MAX)", or else EINVAL.

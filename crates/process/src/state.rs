@@ -4,6 +4,7 @@ use super::cpu_timers::{CpuClock, Key as CpuKey};
 use super::futexes::Key as FutexKey;
 use super::ids::{ProcessId, ThreadId};
 use super::outside::Status;
+use super::own_files::OwnFiles;
 use super::pending::PendingSignals;
 use super::timers::{Key as TimerKey, ProcessTimers};
 use smallvec::SmallVec;
@@ -210,6 +211,7 @@ pub(super) struct Process {
     /// When it was made.
     pub began: Instant,
     pub name: String,
+    pub own_files: OwnFiles,
 }
 
 impl Process {
@@ -236,6 +238,7 @@ impl Process {
             cpu: 0,
             began,
             name: String::new(),
+            own_files: OwnFiles::default(),
         }
     }
 }
