@@ -45,6 +45,8 @@ def main() -> int:
         for strict, mode in adapters.items():
             rows.run(f"late pages/stuck/{mode}", lambda strict=strict: _late(pages.stuck, program, strict), pages.NEEDS_ROOT)
             rows.run(f"late pages/many/{mode}", lambda strict=strict: _late(pages.many, program, strict), pages.NEEDS_ROOT)
+        for threads in (pages.MANY, pages.CROWD):
+            rows.run(f"late pages/none comes/notify/{threads}", lambda threads=threads: _late(pages.none_comes, program, threads), pages.NEEDS_ROOT)
         for how in ("SIGKILL", "SIGTERM"):
             rows.run(f"late pages/stack lost/notify/{how}", lambda how=how: _late(pages.stack_lost, program, how), pages.NEEDS_ROOT)
     rows.run("control/random messages", messages.random_messages)

@@ -8,7 +8,8 @@
  *   pages transfer            one such transfer.
  *   pages stuck TICKS         one call whose page never comes, interrupted by so many ticks of a timer (0: never); then
  *                             a line with this process's number.
- *   pages many THREADS        as many threads, each with a call whose page comes when all have been asked for that are; then how many went well.
+ *   pages many THREADS REFUSED  as many threads, each with a call whose page comes when all have been asked for that are; then how many went well.
+ *                             REFUSED is not 0: no page comes, and when so many calls were refused, with what.
  *
  * KIND: missing (userfaultfd), protected (userfaultfd, write-protected: calls that write), race (userfaultfd, and another thread takes the
  * page away while the call is made), fuse (a file whose server is a child of this program).
@@ -633,7 +634,8 @@ static void stuck(void) {
 /* ---- more calls at a time than are looked after at a time */
 
 static char *pages_of_many;
-static atomic_int went_well;
+static atomic_int went_well, refused;
+static int refused_wanted;
 
 static void *answer_many(void *unused) {
     (void)unused;
@@ -648,7 +650,7 @@ static void *answer_many(void *unused) {
                 asked[count++] = message.arg.pagefault.address & ~(uint64_t)(PAGE - 1);
             continue;
         }
-        while (count > 0) {
+        while (count > 0 && !refused_wanted) {
             struct uffdio_copy copy = {.dst = asked[--count], .src = (uint64_t)shared->shadow, .len = PAGE};
             ioctl(uffd, UFFDIO_COPY, &copy);
         }
@@ -659,6 +661,7 @@ static void *answer_many(void *unused) {
 static void *sends(void *which) {
     int fd = ok(socket(family, SOCK_DGRAM, 0), "socket");
     if (connect(fd, (void *)(pages_of_many + (intptr_t)which * PAGE), name_bytes()) == 0) went_well++;
+    else if (errno == ENOBUFS) refused++;
     else printf("connect: %s\n", strerrorname_np(errno));
     close(fd);
     return NULL;
@@ -678,8 +681,11 @@ static void many(int threads) {
     pthread_t answers, *all = calloc(threads, sizeof *all);
     ok(-pthread_create(&answers, NULL, answer_many, NULL), "pthread_create");
     for (intptr_t i = 0; i < threads; i++) ok(-pthread_create(&all[i], NULL, sends, (void *)i), "pthread_create");
-    for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
-    printf("%d of %d\n", went_well, threads);
+    while (refused_wanted && refused < refused_wanted) usleep(10000);
+    for (int i = 0; i < threads && !refused_wanted; i++) pthread_join(all[i], NULL);
+    printf("%d of %d, %d refused\n", went_well, threads, refused);
+    fflush(stdout);
+    _exit(0);
 }
 
 int main(int count, char **words) {
@@ -709,7 +715,10 @@ int main(int count, char **words) {
         return 0;
     }
     if (count == 2 && !strcmp(words[1], "transfer")) return transfer(), 0;
-    if (count == 3 && !strcmp(words[1], "many")) return many(atoi(words[2])), 0;
+    if (count == 4 && !strcmp(words[1], "many")) {
+        refused_wanted = atoi(words[3]);
+        many(atoi(words[2]));
+    }
     if (count == 3 && !strcmp(words[1], "stuck")) {
         ticks_wanted = atoi(words[2]);
         stuck();

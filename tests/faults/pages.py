@@ -24,8 +24,8 @@ SECONDS_MAX = 40
 KINDS = ("missing", "protected", "race", "fuse")
 FAMILIES, ENGINES = (4, 6), ("inline", "queued", "threaded")
 STUCK = 3
-# Calls at a time; a process tree has 64 workers.
-MANY = 300
+# Of a process tree at a time, and calls beside each other: more than that, and more than may wait.
+WORKERS, MANY, CROWD = 64, 300, 4400
 # More than a process tree may have errands. Below --strict a call that is stuck is not interrupted, as in the kernel.
 TICKS = 100
 NEEDS_ROOT = "userfaultfd(2) for the kernel's accesses, and /dev/fuse, are root's; runs as root"
@@ -89,13 +89,25 @@ def stuck(env: Environment, pages: str, strict: bool) -> str:
 def many(env: Environment, pages: str, strict: bool) -> str:
     """More calls at a time than a tree has workers: they wait for one, as those that have one wait for their page."""
     namespace = env.namespace("s")
-    native = env.run("native", [pages, "many", str(MANY)], namespace, SECONDS_MAX)
+    native = env.run("native", [pages, "many", str(MANY), "0"], namespace, SECONDS_MAX)
     daemon = weft.Daemon(env, namespace)
-    under = env.run("weft", [*daemon.run_words(*(["--strict"] if strict else [])), pages, "many", str(MANY)], namespace, SECONDS_MAX)
-    if native != f"{MANY} of {MANY}\n" or under != native:
+    under = env.run("weft", [*daemon.run_words(*(["--strict"] if strict else [])), pages, "many", str(MANY), "0"], namespace, SECONDS_MAX)
+    if native != f"{MANY} of {MANY}, 0 refused\n" or under != native:
         raise Failure(f"natively {native!r}, under weft {under!r}")
     daemon.down()
     return f"{MANY} calls, each in memory whose page comes late"
+
+
+def none_comes(env: Environment, pages: str, threads: int) -> str:
+    """What waits for a worker is refused where none comes back, however many wait; so is at once what is more than may wait."""
+    namespace = env.namespace("s")
+    daemon = weft.Daemon(env, namespace)
+    said = env.run("many", [*daemon.run_words(), pages, "many", str(threads), str(threads - WORKERS)], namespace, SECONDS_MAX)
+    if said != f"0 of {threads}, {threads - WORKERS} refused\n":
+        raise Failure(f"{said!r}")
+    env.run("transfer", [*daemon.run_words(), pages, "transfer"], namespace, SECONDS_MAX)
+    daemon.down()
+    return f"{WORKERS} of {threads} calls wait on"
 
 
 def stack_lost(env: Environment, pages: str, how: str) -> str:

@@ -55,5 +55,26 @@ if child == 0:
     print("and it has its own", put("/proc/self/coredump_filter", b"0x19"), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
+may_end, ends = os.pipe()
+child = os.fork()
+if child == 0:
+    os.close(ends)
+    os.read(may_end, 1)
+    os._exit(0)
+file = os.open(f"/proc/{child}/coredump_filter", os.O_RDWR)
+print("another's", os.pwrite(file, b"0x21", 0), os.pread(file, 100, 0), flush=True)
+os.close(ends)
+os.waitpid(child, 0)
+next_one = os.fork()
+if next_one == 0:
+    os.close(may_end)
+    for ask in (lambda: os.pread(file, 100, 0), lambda: os.pwrite(file, b"0x23", 0)):
+        try:
+            print("of a process that is gone", ask())
+        except OSError as error:
+            print("of a process that is gone", error.strerror)
+    print("and not this one's", open("/proc/self/coredump_filter").read(), flush=True)
+    os._exit(0)
+os.waitpid(next_one, 0)
 print("the parent's", open("/proc/self/coredump_filter").read(), flush=True)
 subprocess.run(["cat", "/proc/self/coredump_filter", "/proc/self/oom_score_adj"])

@@ -78,7 +78,7 @@ pub trait Stack {
     fn send_room(&mut self, s: SocketId) -> usize;
     fn write_room(&mut self, s: SocketId) -> usize;
     fn receive_ready(&mut self, s: SocketId) -> usize;
-    /// See [`SocketBlock::receive_low_water`].
+    /// See [`weft_socket::Sockets::receive_low_water`].
     fn receive_low_water(&mut self, s: SocketId) -> u64;
     fn pending_error(&mut self, s: SocketId) -> Option<Errno>;
     fn is_stream(&mut self, s: SocketId) -> bool;

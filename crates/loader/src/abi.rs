@@ -736,7 +736,7 @@ pub const HOST_LIMITS: [(&str, &str); 8] = [
 pub const TERMINAL: u64 = 0x1010;
 /// Executing failed after [`EXEC`]: (errno).
 pub const EXEC_FAILED: u64 = 0x100f;
-/// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, whether it is written), with the path copied. → [`DESCRIPTOR`], an errno, or 0: the kernel's.
+/// A file under /proc is opened: (path, its length, O_CLOEXEC, whether the kernel has it, O_ACCMODE), with the path copied. → [`DESCRIPTOR`], an errno, or 0: the kernel's.
 pub const SAID: u64 = 0x1020;
 /// Last argument of [`SAID`]: nothing is opened; the answer is 0, [`IS_FILE`], [`IS_FOLDER`] or more than [`HAS_THREADS`].
 pub const ASKS: u64 = 4;

@@ -1,6 +1,7 @@
 //! What /proc says about the machine: every node is the same one, whose clock is the virtual one. What is not listed here is empty (files that tell how the
 //! host is doing) or the kernel's (settings of the system).
 
+use super::own_files::{OwnFile, OwnFiles};
 use std::fmt::Write as _;
 
 /// What the files may depend on.
@@ -138,13 +139,11 @@ pub fn first_process(rest: &str) -> Option<String> {
 /// Files of any process that say what weft was started with, or the host's numbers of users.
 pub fn of_any_process(rest: &str) -> Option<String> {
     Some(match rest {
-        "oom_score" | "oom_score_adj" | "oom_adj" => "0\n".to_owned(),
+        "oom_score" => "0\n".to_owned(),
         // Nobody has logged in.
-        "loginuid" | "sessionid" => u32::MAX.to_string(),
+        "sessionid" => u32::MAX.to_string(),
         "uid_map" | "gid_map" | "projid_map" => "         0          0 4294967295\n".to_owned(),
         "setgroups" => "allow\n".to_owned(),
-        "coredump_filter" => "00000033\n".to_owned(),
-        "timerslack_ns" => "50000\n".to_owned(),
         "personality" => "00040000\n".to_owned(),
         "autogroup" => "/autogroup-1 nice 0\n".to_owned(),
         "wchan" => "0".to_owned(),
@@ -156,7 +155,7 @@ pub fn of_any_process(rest: &str) -> Option<String> {
         "mounts" | "mountstats" => "weft / weft rw,relatime 0 0\nproc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\n".to_owned(),
         "smaps" | "smaps_rollup" | "numa_maps" | "arch_status" | "ksm_stat" | "latency" | "patch_state" | "timens_offsets" | "cpuset"
         | "cpu_resctrl_groups" | "syscall" | "stack" | "pagemap" => String::new(),
-        _ => return None,
+        name => return OwnFile::named(name).map(|file| OwnFiles::default().text(file)),
     })
 }
 

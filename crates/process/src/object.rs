@@ -3,7 +3,7 @@
 //! The program holds one end of a socket pair, whose inode number tells which object it is, however often it is duplicated, inherited or
 //! passed on. The controller holds the other end; it hangs up when the last of the program's is closed.
 
-use super::ids::{ProcessId, ThreadId};
+use super::ids::ThreadId;
 use super::interests::Interests;
 use super::link::Link;
 use super::own_files::OwnFile;
@@ -219,8 +219,8 @@ pub(super) enum Body {
 pub(super) enum Written {
     /// The node's: its path below /proc/sys/net.
     Node(String),
-    /// A process's.
-    Process(ProcessId, OwnFile),
+    /// A process's, by its number: its place in the table may be another's by now.
+    Process(u32, OwnFile),
 }
 
 /// A timerfd.

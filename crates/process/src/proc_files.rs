@@ -93,14 +93,9 @@ impl Tree {
         }
         if there
             && posted.arguments[4] != 0
-            && let Some((process, file)) = std::str::from_utf8(&path).ok().and_then(|path| self.own_file(thread, path))
+            && let Some((pid, file)) = std::str::from_utf8(&path).ok().and_then(|path| self.own_file(thread, path))
         {
-            return self.new_object(
-                thread,
-                Body::Setting { of: Written::Process(process, file), position: 0, reads },
-                false,
-                close_on_exec,
-            );
+            return self.new_object(thread, Body::Setting { of: Written::Process(pid, file), position: 0, reads }, false, close_on_exec);
         }
         let text = std::str::from_utf8(&path).ok().and_then(|path| self.text_of(thread, path, there, outside));
         let Some(text) = text else { return Ok(Outcome::Done(0)) };
@@ -110,7 +105,7 @@ impl Tree {
     }
 
     /// A file of a process that programs write, by its path.
-    fn own_file(&self, thread: ThreadId, path: &str) -> Option<(ProcessId, OwnFile)> {
+    fn own_file(&self, thread: ThreadId, path: &str) -> Option<(u32, OwnFile)> {
         let (whose, name) = path.strip_prefix("/proc/")?.rsplit_once('/')?;
         let (first, task) = whose.split_once("/task/").map_or((whose, None), |(first, task)| (first, Some(task)));
         let process = match first {
@@ -121,7 +116,7 @@ impl Tree {
             let number: u32 = task.parse().ok()?;
             self.tasks.threads.values().find(|one| one.process == process && one.tid == number)?;
         }
-        Some((process, OwnFile::named(name)?))
+        Some((self.tasks.processes.get(&process)?.pid, OwnFile::named(name)?))
     }
 
     /// What the process of a thread may write there.

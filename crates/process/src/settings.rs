@@ -7,6 +7,7 @@ use super::ids::ThreadId;
 use super::object::{Body, Written};
 use super::outcome::Outcome;
 use super::outside::Outside;
+use super::own_files::OwnFiles;
 use super::tree::Tree;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -421,16 +422,20 @@ impl Tree {
         caller: &Caller<'_>,
         outside: &mut dyn Outside,
     ) -> Result<usize, Errno> {
-        let (process, file) = match of {
+        let (pid, file) = match of {
             Written::Node(name) => return self.write_setting(name, [address, bytes], position, caller, outside),
-            Written::Process(process, file) => (*process, *file),
+            Written::Process(pid, file) => (*pid, *file),
         };
         let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
         caller.read(address, &mut text)?;
         let rights = self.rights_of(thread);
-        // "task = get_proc_task(file_inode(file)); if (!task) return -ESRCH;"
-        let one = self.tasks.processes.get_mut(&process).ok_or(Errno(libc::ESRCH))?;
-        one.own_files.write(file, &text, position, rights)
+        self.own_files(pid)?.write(file, &text, position, rights)
+    }
+
+    /// "task = get_proc_task(file_inode(file)); if (!task) return -ESRCH;"
+    fn own_files(&mut self, pid: u32) -> Result<&mut OwnFiles, Errno> {
+        let process = self.tasks.process_by_pid(pid);
+        process.and_then(|process| self.tasks.processes.get_mut(&process)).map(|one| &mut one.own_files).ok_or(Errno(libc::ESRCH))
     }
 
     /// What a read of such a file shows that begins at `position`.
@@ -440,8 +445,8 @@ impl Tree {
                 let text = read(name, &self.settings_written, outside).unwrap_or_default();
                 Ok(left(name, text.as_bytes(), position).to_vec())
             }
-            Written::Process(process, file) => {
-                let text = self.tasks.processes.get(process).ok_or(Errno(libc::ESRCH))?.own_files.text(*file);
+            Written::Process(pid, file) => {
+                let text = self.own_files(*pid)?.text(*file);
                 Ok(text.as_bytes().get(position..).unwrap_or_default().to_vec())
             }
         }

@@ -222,7 +222,6 @@ pub fn receive<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Optio
 /// until everything is there with MSG_WAITALL, and until SO_RCVLOWAT is without (tcp_recvmsg_locked: "target = sock_rcvlowat(sk, flags & MSG_WAITALL,
 /// len)"). Who waits keeps what has come in [`Carrier::moved_before`].
 fn receive_on<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option<(u64, u64)>) -> Result<i64, Errno> {
-    let least = c.receives_at_least(message.total, flags);
     loop {
         let before = c.moved_before();
         // "if (copied) { if (!timeo || sk->sk_err || sk->sk_state == TCP_CLOSE || (sk->sk_shutdown & RCV_SHUTDOWN) || signal_pending(current)) break; }"
@@ -241,7 +240,7 @@ fn receive_on<C: Carrier>(c: &mut C, message: &Message, flags: i32, from: Option
         let delivered = rest.deliver(c.memory(), &taken, flags)?;
         c.has_received(&taken, flags);
         let moved = before + delivered as u64;
-        if delivered == 0 || moved >= least {
+        if delivered == 0 || moved >= message.total || moved >= c.receives_at_least(message.total, flags) {
             return Ok(moved as i64);
         }
         c.has_moved(moved);

@@ -1,6 +1,6 @@
 //! Parked calls on their way to a worker and back.
 
-use super::parked::{Parked, Stage, TREE_MAX, WAITING_MAX};
+use super::parked::{Parked, Place, Stage, TREE_MAX};
 use super::state::Supervisor;
 use super::turn::Turn;
 use crate::call::{Call, Outcome};
@@ -22,7 +22,8 @@ impl Supervisor {
         };
         call.remote.forget_looks();
         let (out, waiting) = self.parked.count(call.tree);
-        if waiting >= WAITING_MAX {
+        let place = Place::beside(out, waiting);
+        if place == Place::None {
             return self.refuse_parked(call, &stage, turn);
         }
         let end = call.held.or(call.file.get().map(|(key, _)| key)).and_then(|key| self.borrow(key).ok());
@@ -30,7 +31,7 @@ impl Supervisor {
         self.parked.next += 1;
         let noted = self.note(&call);
         let mut parked = Parked { call, stage, end, unwritten: None, waits: None, noted };
-        if out < TREE_MAX && waiting == 0 {
+        if place == Place::Worker {
             return self.run_errand(number, parked, job, turn);
         }
         parked.waits = Some((job, Instant::now()));
@@ -50,8 +51,11 @@ impl Supervisor {
         }
     }
 
-    /// Refuses calls that wait for a worker where none comes back.
-    pub(super) fn refuse_stuck(&mut self, turn: &mut Turn<'_>) {
+    /// Calls that wait for a worker have one where a parked call is gone, and are refused where no worker comes back.
+    pub(super) fn look_after_waiting(&mut self, turn: &mut Turn<'_>) {
+        for tree in self.parked.trees_that_wait() {
+            self.run_waiting(tree, turn);
+        }
         for number in self.parked.stuck(Instant::now()) {
             if let Some(parked) = self.parked.calls.remove(&number) {
                 self.refuse_parked(parked.call, &parked.stage, turn);

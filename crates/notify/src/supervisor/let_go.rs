@@ -69,7 +69,7 @@ impl Supervisor {
                 self.forget_parked(number, turn);
             }
         }
-        self.refuse_stuck(turn);
+        self.look_after_waiting(turn);
         !self.parked.calls.is_empty()
     }
 

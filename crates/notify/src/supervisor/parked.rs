@@ -11,7 +11,7 @@ use crate::call::{Call, Outcome};
 use crate::caretaker::ledger::Noted;
 use crate::sys::Errno;
 use crate::workers::Job;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,24 @@ pub(crate) struct Parked {
     pub noted: Option<Noted>,
 }
 
+/// What becomes of one more call of a tree that has so many with workers and so many that wait for one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Worker,
+    Waits,
+    None,
+}
+
+impl Place {
+    pub fn beside(out: usize, waiting: usize) -> Place {
+        match (out, waiting) {
+            (..TREE_MAX, 0) => Place::Worker,
+            (_, ..WAITING_MAX) => Place::Waits,
+            _ => Place::None,
+        }
+    }
+}
+
 /// All parked calls, by the number of their errand.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedCalls {
@@ -67,6 +85,11 @@ impl ParkedCalls {
         self.calls.iter().filter(move |(_, parked)| parked.call.tree == tree && parked.waits.is_some()).map(|(number, _)| *number)
     }
 
+    /// The trees of calls that wait.
+    pub fn trees_that_wait(&self) -> BTreeSet<usize> {
+        self.calls.values().filter(|parked| parked.waits.is_some()).map(|parked| parked.call.tree).collect()
+    }
+
     /// Those that wait while none of their tree's errands comes back.
     pub fn stuck(&self, now: Instant) -> Vec<u64> {
         let long_ago = |at: Instant| now.saturating_duration_since(at) >= STUCK;
@@ -79,5 +102,18 @@ impl ParkedCalls {
 
     pub fn calls_of_tree(&self, tree: usize) -> impl Iterator<Item = &Call> {
         self.calls.values().map(|parked| &parked.call).filter(move |call| call.tree == tree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_has_its_workers_and_its_queue_and_no_more() {
+        let places = [(0, 0), (TREE_MAX - 1, 0), (TREE_MAX, 0), (0, 1), (TREE_MAX, WAITING_MAX - 1), (TREE_MAX, WAITING_MAX)];
+        let found = places.map(|(out, waiting)| Place::beside(out, waiting));
+        // Who has waited goes first, though a worker is free.
+        assert_eq!(found, [Place::Worker, Place::Worker, Place::Waits, Place::Waits, Place::Waits, Place::None]);
     }
 }
