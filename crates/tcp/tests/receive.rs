@@ -34,6 +34,8 @@ fn out_of_order_data_is_kept_and_reported_newest_first() {
         -> ACK seq 5001 ack 1 len 1000
         <- ACK ack 1 sack 5001-6001,3001-4001,1001-2001
         -> ACK seq 2001 ack 1 len 1000
+        # The fourth duplicate acknowledgment is compressed.
+        within 5ms
         <- ACK ack 1 sack 1001-4001,5001-6001
         received 0
         -> ACK seq 1 ack 1 len 1000
@@ -254,6 +256,9 @@ fn the_window_closes_and_opens_with_the_program() {
         -> ACK seq 1 ack 1 len 1460
         <- ACK ack 1461 win 1460
         -> ACK seq 1461 ack 1 len 1460
+        # The window shrinks: it waits for the timer.
+        <- none
+        within 200ms
         <- ACK ack 2921 win 0
         # A probe with a byte is answered and not taken.
         -> ACK seq 2921 ack 1 len 1
