@@ -52,6 +52,7 @@ SCRIPTS = (
     "tasks.py",
     "floors.py",
     "written.py",
+    "deaths.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

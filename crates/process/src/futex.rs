@@ -2,7 +2,7 @@
 //! locks that are handed over, see [`super::futex_pi`].
 
 use super::caller::Caller;
-use super::futexes::{Key, Kind, Waiter};
+use super::futexes::{Key, Kind, OWNER_DIED, Waiter};
 use super::ids::ThreadId;
 use super::mapping;
 use super::outcome::{Asked, Outcome};
@@ -74,13 +74,15 @@ impl Tree {
         }
         let mut waiters = vec![0; WAITER_BYTES * (call.nr_futexes.get() as usize).min(WAITERS_MAX)];
         caller.read(call.waiters.0 as u64, &mut waiters)?;
-        let mut futexes = SmallVec::new();
+        let (mut futexes, mut words) = (SmallVec::new(), Vec::new());
         for waiter in waiters.chunks_exact(WAITER_BYTES) {
             let word = |at: usize| waiter.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
             futexes.push(self.futex_key(thread, word(8), word(16) as i32 & FUTEX_PRIVATE_FLAG != 0)?);
+            words.push((word(8), word(0) as u32));
         }
-        for (index, key) in futexes.iter().enumerate() {
-            self.enter_futex(*key, Waiter { index: index as u32, ..Waiter::new(thread, u32::MAX, Kind::Plain) });
+        for (index, (key, word)) in futexes.iter().zip(words).enumerate() {
+            let waiter = Waiter { index: index as u32, word: Some(word), ..Waiter::new(thread, u32::MAX, Kind::Plain) };
+            self.enter_futex(*key, waiter);
         }
         Ok(Outcome::Wait(Wait { futexes, deadline, ..Wait::default() }))
     }
@@ -98,7 +100,8 @@ impl Tree {
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
-        self.enter_futex(key, Waiter::new(thread, bits, Kind::Plain));
+        let word = Some((call.uaddr.0 as u64, call.val.get() as u32));
+        self.enter_futex(key, Waiter { word, ..Waiter::new(thread, bits, Kind::Plain) });
         // With a time limit FUTEX_WAIT is restarted by restart_syscall, with the time that is left; here the program sees EINTR.
         let interrupted = if deadline.is_some() { abi::RESTART_NO_HANDLER } else { abi::RESTART };
         Ok(Outcome::Wait(Wait { futexes: smallvec![key], deadline, interrupted, ..Wait::default() }))
@@ -147,15 +150,28 @@ impl Tree {
         if refused { -i64::from(libc::EINVAL) } else { woken.len() as i64 }
     }
 
-    /// Threads have ended that could not say which locks they held. The kernel has marked those (FUTEX_OWNER_DIED, set_robust_list(2)); whoever waits at a
-    /// word that processes share looks at it again, as after any wake-up.
+    /// Threads have ended that could not say which locks they held. The kernel has marked those with FUTEX_OWNER_DIED, and at each handle_futex_death (of
+    /// kernel/futex/core.c) wakes one; also at the lock that a thread was about to give back, which is 0 by then.
     pub(super) fn wake_for_the_dead(&mut self) {
         // Not in the order of the keys, which hold numbers of the host's.
-        let mut shared: Vec<(u64, Key)> = self.futexes.shared().map(|(key, first)| (self.first_since(first), key)).collect();
-        shared.sort_unstable();
-        for (_, key) in shared {
-            self.futex_wake(key, i32::MAX, u32::MAX);
+        let mut marked: Vec<(u64, Key)> = self
+            .futexes
+            .shared()
+            .filter(|(_, queue)| queue.iter().any(|waiter| self.waits_for_the_dead(waiter)))
+            .map(|(key, queue)| (self.first_since(queue.front()), key))
+            .collect();
+        marked.sort_unstable();
+        for (_, key) in marked {
+            self.futex_wake(key, 1, u32::MAX);
         }
+    }
+
+    /// Whether the word is no longer what a thread waits with, and that because the lock's owner is gone. Where it lies is not known of one who was led
+    /// there: that one looks at it again.
+    fn waits_for_the_dead(&self, waiter: &Waiter) -> bool {
+        waiter.word.is_none_or(|(address, awaited)| {
+            self.read_word(waiter.thread, address).is_ok_and(|word| word != awaited && (word == 0 || word & OWNER_DIED != 0))
+        })
     }
 
     /// Since when the first of a queue waits, also when it was stopped meanwhile.

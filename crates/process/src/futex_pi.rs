@@ -6,7 +6,7 @@
 
 use super::caller::Caller;
 use super::futex::FUTEX_TRYLOCK_PI;
-use super::futexes::{Key, Kind, Waiter};
+use super::futexes::{Key, Kind, OWNER_DIED, Waiter};
 use super::ids::ThreadId;
 use super::outcome::Outcome;
 use super::state::Wait;
@@ -17,7 +17,6 @@ use weft_loader::abi;
 use weft_loader::calls;
 
 const WAITERS: u32 = 0x8000_0000;
-const OWNER_DIED: u32 = 0x4000_0000;
 const TID: u32 = 0x3fff_ffff;
 const FUTEX_PRIVATE_FLAG: i32 = 128;
 /// Process 1 of a node owns nothing, but is there.
@@ -229,7 +228,7 @@ impl Tree {
         process.filter(|process| process.status.is_none()).map(|process| process.outer).ok_or(Errno(libc::ESRCH))
     }
 
-    fn read_word(&self, thread: ThreadId, address: u64) -> Result<u32, Errno> {
+    pub(super) fn read_word(&self, thread: ThreadId, address: u64) -> Result<u32, Errno> {
         let mut bytes = [0; 4];
         sys::read_memory(self.outer_of(thread)?, address, &mut bytes)?;
         Ok(u32::from_ne_bytes(bytes))

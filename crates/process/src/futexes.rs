@@ -3,6 +3,9 @@
 use super::ids::ThreadId;
 use std::collections::{BTreeMap, VecDeque};
 
+/// FUTEX_OWNER_DIED: who had the lock has ended with it.
+pub(super) const OWNER_DIED: u32 = 0x4000_0000;
+
 /// Which word: of a memory by its address, or of a shared file by its place in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Key {
@@ -20,11 +23,13 @@ pub(super) struct Waiter {
     pub kind: Kind,
     /// Which of the words for which it waits this is; what it returns when it is woken here.
     pub index: u32,
+    /// Where the word lies in its memory, and with which value there it waits. None: it was led here from another word.
+    pub word: Option<(u64, u32)>,
 }
 
 impl Waiter {
     pub fn new(thread: ThreadId, bits: u32, kind: Kind) -> Waiter {
-        Waiter { thread, bits, kind, index: 0 }
+        Waiter { thread, bits, kind, index: 0, word: None }
     }
 }
 
@@ -96,7 +101,7 @@ impl Futexes {
         let moved: Vec<Waiter> = queue.drain(..plain).collect();
         self.drop_if_empty(from);
         if !moved.is_empty() {
-            self.queues.entry(to).or_default().extend(moved.iter().copied());
+            self.queues.entry(to).or_default().extend(moved.iter().map(|waiter| Waiter { word: None, ..*waiter }));
         }
         (moved, plain < count)
     }
@@ -109,10 +114,9 @@ impl Futexes {
         self.drop_if_empty(key);
         Some(gone)
     }
-    /// Words that processes share, and who waits first at each.
-    pub fn shared(&self) -> impl Iterator<Item = (Key, Option<&Waiter>)> {
-        let shared = self.queues.iter().filter(|(key, _)| matches!(key, Key::Shared(..)));
-        shared.map(|(key, queue)| (*key, queue.front()))
+    /// Words that processes share, and who waits at each.
+    pub fn shared(&self) -> impl Iterator<Item = (Key, &VecDeque<Waiter>)> {
+        self.queues.iter().filter(|(key, _)| matches!(key, Key::Shared(..))).map(|(key, queue)| (*key, queue))
     }
     /// Who has the lock for which a thread waits.
     pub fn owner_for(&self, thread: ThreadId) -> Option<u32> {

@@ -1,0 +1,127 @@
+"""Who waits at words of shared memory, while processes end that say nothing: the word's owner is among them or it is not."""
+
+import ctypes
+import errno
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+
+libc = ctypes.CDLL(None, use_errno=True)
+FUTEX, FUTEX_WAITV, WAIT, WAIT_BITSET, FUTEX_32 = 202, 449, 0, 9, 2
+SHARED, ROBUST = 1, 1
+memory = mmap.mmap(-1, 4096)
+base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+PLAIN, MUTEX, COUNTS = base, base + 64, base + 128
+
+
+class Time(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class Word(ctypes.Structure):
+    _fields_ = (("value", ctypes.c_uint64), ("address", ctypes.c_uint64), ("flags", ctypes.c_uint32), ("reserved", ctypes.c_uint32))
+
+
+def soon(clock=None):
+    seconds = 0.6 + (time.clock_gettime(clock) if clock is not None else 0)
+    return ctypes.byref(Time(int(seconds), int(seconds % 1 * 10**9)))
+
+
+def wait():
+    return libc.syscall(FUTEX, ctypes.c_void_p(PLAIN), WAIT, 0, soon(), None, 0)
+
+
+def wait_bitset():
+    return libc.syscall(FUTEX, ctypes.c_void_p(PLAIN), WAIT_BITSET, 0, soon(time.CLOCK_MONOTONIC), None, 1)
+
+
+def wait_several():
+    words = (Word * 2)(Word(0, PLAIN + 4, FUTEX_32, 0), Word(0, PLAIN, FUTEX_32, 0))
+    return libc.syscall(FUTEX_WAITV, words, 2, 0, soon(time.CLOCK_MONOTONIC), time.CLOCK_MONOTONIC)
+
+
+def forked(body):
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        body()
+        sys.stdout.flush()
+        os._exit(0)
+    return child
+
+
+def with_a_thread(body):
+    threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+    body()
+
+
+def rest():
+    time.sleep(0.1)
+
+
+def killed(body):
+    """A process that is killed when it has done this."""
+    done, says = os.pipe()
+    child = forked(lambda: (body(), os.write(says, b"x"), time.sleep(100)))
+    os.read(done, 1)
+    os.close(done), os.close(says)
+    rest()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def beside_a_thread(body):
+    """A process that ends while another thread of its sleeps."""
+    os.waitpid(forked(lambda: with_a_thread(lambda: (body(), rest()))), 0)
+
+
+DEATHS = (killed, beside_a_thread)
+for call in (wait, wait_bitset, wait_several):
+    for death in DEATHS:
+        child = forked(lambda: print(call.__name__, death.__name__, call(), errno.errorcode.get(ctypes.get_errno())))
+        rest()
+        death(lambda: None)
+        os.waitpid(child, 0)
+
+attributes = ctypes.create_string_buffer(64)
+libc.pthread_mutexattr_init(attributes)
+libc.pthread_mutexattr_setpshared(attributes, SHARED)
+libc.pthread_mutexattr_setrobust(attributes, ROBUST)
+mutex = ctypes.c_void_p(MUTEX)
+
+
+def locks():
+    found = libc.pthread_mutex_lock(mutex)
+    if found == errno.EOWNERDEAD:
+        libc.pthread_mutex_consistent(mutex)
+    memory[COUNTS - base + (1 if found == errno.EOWNERDEAD else 0 if found == 0 else 2)] += 1
+    rest()
+    libc.pthread_mutex_unlock(mutex)
+
+
+for death in DEATHS:
+    memory[COUNTS - base : COUNTS - base + 3] = bytes(3)
+    libc.pthread_mutex_init(mutex, attributes)
+    waiting = []
+
+    def owner():
+        libc.pthread_mutex_lock(mutex)
+        # Who forks here would have the lock's owner as a child.
+        memory[COUNTS - base + 3] = 1
+
+    def look():
+        while not memory[COUNTS - base + 3]:
+            time.sleep(0.001)
+        memory[COUNTS - base + 3] = 0
+        waiting.extend(forked(locks) for _ in range(3))
+
+    looks = threading.Thread(target=look)
+    looks.start()
+    death(owner)
+    looks.join()
+    for child in waiting:
+        os.waitpid(child, 0)
+    print("of three who wait for its lock:", *memory[COUNTS - base : COUNTS - base + 3])
