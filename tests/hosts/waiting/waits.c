@@ -101,15 +101,20 @@ static const struct object {
 static void *wait_in(void *call)
 {
     said->tid = gettid();
+    futex(&said->tid, FUTEX_WAKE, 1, 0, 0, 0);
     ((const struct call *)call)->run();
     said->done = 1;
+    futex(&said->done, FUTEX_WAKE, 1, 0, 0, 0);
     return 0;
 }
-static int ends_within(int limit)
+/* Whether a word is no longer 0 within so many milliseconds; in parts: beside other work each of them is longer, and with it the patience. */
+static int is_set_within(volatile int *word, int limit)
 {
-    for (int at = 0; at < limit && !said->done; at += 2) ms(2);
-    return said->done;
+    struct timespec part = {.tv_sec = limit / 10000, .tv_nsec = limit % 10000 * 100000L};
+    for (int parts = 0; parts < 10 && !*word;) parts += futex(word, FUTEX_WAIT, 0, &part, 0, 0) && errno == ETIMEDOUT;
+    return *word;
 }
+static int ends_within(int limit) { return is_set_within(&said->done, limit); }
 
 static int is_together(const struct cause *cause) { return cause->run == cause_interface_down; }
 static int is_of_few(const struct call *call)
@@ -143,6 +148,7 @@ static void cell(const struct object *object, const struct call *call, const str
     } else {
         must(!pthread_create(&waiting_thread, 0, wait_in, (void *)call), "thread");
     }
+    is_set_within(&said->tid, 10 * patience);
     ends_within(patience / 4);
     char what[3 * TEXT];
     if (said->done) {
