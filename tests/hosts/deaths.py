@@ -2,16 +2,22 @@
 
 import ctypes
 import errno
+import itertools
 import mmap
 import os
+import resource
 import signal
+import struct
 import sys
 import threading
 import time
 
+from answers import side_by_side
+
 libc = ctypes.CDLL(None, use_errno=True)
 FUTEX, FUTEX_WAITV, WAIT, WAIT_BITSET, FUTEX_32 = 202, 449, 0, 9, 2
 SHARED, ROBUST = 1, 1
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 memory = mmap.mmap(-1, 4096)
 base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 PLAIN, MUTEX, COUNTS = base, base + 64, base + 128
@@ -124,4 +130,60 @@ for death in DEATHS:
     looks.join()
     for child in waiting:
         os.waitpid(child, 0)
-    print("of three who wait for its lock:", *memory[COUNTS - base : COUNTS - base + 3])
+    print("of three who wait for its lock:", *memory[COUNTS - base : COUNTS - base + 3], flush=True)
+
+SET_ROBUST_LIST, LINK, HEAD, LOCK = 273, 512, 1024, 256
+
+
+def of_two(value):
+    """What two processes get that wait for a word with this value."""
+    ends = []
+    for _ in range(2):
+        out, into = os.pipe()
+
+        def waits(into=into):
+            done = libc.syscall(FUTEX, ctypes.c_void_p(base + LOCK), WAIT, ctypes.c_uint(value), soon(), None, 0)
+            os.write(into, b"woken" if done == 0 else errno.errorcode[ctypes.get_errno()].encode())
+
+        forked(waits)
+        os.close(into)
+        ends.append(out)
+    return ends
+
+
+def its_list(where, inherits):
+    """A robust list with the lock in it, or with the lock as what is being taken or given back."""
+    listed = (base + LINK) | inherits
+    struct.pack_into("=QqQ", memory, HEAD, listed if where == "listed" else base + HEAD, LOCK - LINK, listed if where == "pending" else 0)
+    struct.pack_into("=Q", memory, LINK, base + HEAD)
+    libc.syscall(SET_ROBUST_LIST, ctypes.c_void_p(base + HEAD), ctypes.c_size_t(24))
+
+
+def execute():
+    os.execv("/bin/true", ["true"])
+
+
+WAYS = {"ends": lambda: os._exit(0), "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL), "faults": lambda: ctypes.string_at(8), "executes": execute}
+
+
+def case(where, inherits, bits, owned, way):
+    """What comes of one lock, in memory of its own."""
+    global memory, base
+    memory = mmap.mmap(-1, 4096)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    may_go, go = os.pipe()
+    owner = forked(lambda: (os.read(may_go, 1), its_list(where, inherits), WAYS[way]()))
+    value = bits | owner if owned else bits
+    struct.pack_into("=I", memory, LOCK, value)
+    ends = of_two(value)
+    rest()
+    os.write(go, b"x")
+    got = sorted(os.read(end, 99).decode() for end in ends)
+    print(where, "inheriting" * inherits, bits >> 30, "its own" if owned else "nobody's", way, *got, struct.unpack_from("=I", memory, LOCK)[0] >> 30)
+    for _ in range(3):
+        os.wait()
+
+
+for where, inherits, bits in itertools.product(("listed", "pending"), (0, 1), (0, 1 << 31, 1 << 30)):
+    cases = [(where, inherits, bits, owned, way) for owned in (True, False) for way in WAYS]
+    side_by_side(*(lambda one=one: case(*one) for one in cases))

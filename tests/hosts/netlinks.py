@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import struct
+import sys
 import time
 
 from answers import coded, said
@@ -367,6 +368,32 @@ def beside():
         what.close()
 
 
+def stranger():
+    """Whom one without rights may say to be."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setresgid(2001, 2002, 2003)
+            os.setresuid(1001, 1002, 1003)
+        s = opened(bound=(0, 0))
+        pid, user, group = os.getpid(), os.getresuid(), os.getresgid()
+        for what, credentials in (
+            ("itself", (pid, user[0], group[0])),
+            ("its effective ones", (pid, user[1], group[1])),
+            ("its saved ones", (pid, user[2], group[2])),
+            ("another process", (os.getppid(), user[0], group[0])),
+            ("another user", (pid, user[0] + 7, group[0])),
+            ("another group", (pid, user[0], group[0] + 7)),
+        ):
+            sent = said(lambda: s.sendmsg([request(RTM_GETLINK, 0, b"")], [(1, 2, struct.pack("=iII", *credentials))], 0, (0, 0)))
+            print("stranger says", what, sent)
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 def limits():
     s = opened(bound=(0, 0))
     for seconds, micros in ((0, 50000), (0, 1)):
@@ -380,6 +407,6 @@ def limits():
     s.close()
 
 
-for part in (sockets, names, groups, options, dumps, wrong, acknowledgments, to_users, beside, news, claimed, limits):
+for part in (sockets, names, groups, options, dumps, wrong, acknowledgments, to_users, beside, news, claimed, stranger, limits):
     print("--", part.__name__)
     part()

@@ -53,6 +53,7 @@ SCRIPTS = (
     "floors.py",
     "written.py",
     "deaths.py",
+    "resident.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

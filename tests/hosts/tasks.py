@@ -1,4 +1,4 @@
-"""st_nlink of /proc/PID/task: 2 and a folder for each thread, by which programs look whether they have one (Chromium does, before it has sandboxes)."""
+"""What /proc says of the threads of a process: how many there are (by the links of the folder `task`), and who they are."""
 
 import os
 import threading
@@ -30,3 +30,44 @@ if child == 0:
     os._exit(0)
 os.waitpid(child, 0)
 may_end.set()
+
+
+def of(path, *names):
+    """Lines of a status file."""
+    with open(path + "/status") as file:
+        lines = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    with open(path + "/stat") as file:
+        stat = file.read()
+    with open(path + "/comm") as file:
+        return [lines[name] for name in names], stat[stat.index("(") : stat.index(")") + 1], file.read()
+
+
+def rename(name):
+    with open("/proc/thread-self/comm", "w") as file:
+        file.write(name)
+
+
+rename("first")
+os.umask(0o027)
+named, may_end = threading.Event(), threading.Event()
+
+
+def second():
+    rename("second one")
+    own = threading.get_native_id()
+    print("its own", *of("/proc/thread-self", "Name", "Umask"), of("/proc/thread-self", "Pid")[0] == [str(own)], flush=True)
+    print("by its number", *of(f"/proc/{own}", "Name", "Umask"), flush=True)
+    named.set()
+    may_end.wait()
+
+
+other = threading.Thread(target=second)
+other.start()
+named.wait()
+print("the process's", *of("/proc/self", "Name", "Umask"), *of(f"/proc/{os.getpid()}", "Name"))
+print("the first's", *of(f"/proc/self/task/{os.getpid()}", "Name"))
+print("the second's", *of(f"/proc/self/task/{other.native_id}", "Name", "Umask"), of(f"/proc/self/task/{other.native_id}", "Pid")[0] == [str(other.native_id)])
+os.umask(0o77)
+print("changed", *of("/proc/self", "Umask"))
+may_end.set()
+other.join()

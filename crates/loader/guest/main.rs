@@ -47,6 +47,7 @@ mod output_file;
 mod proc;
 mod program_name;
 mod random;
+mod resident;
 mod scrub;
 mod signal;
 mod stack;

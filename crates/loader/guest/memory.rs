@@ -138,14 +138,26 @@ pub fn kernels(vdso: usize) -> Option<[usize; 2]> {
 fn find_kernels() -> [[usize; 2]; 8] {
     // Nothing is unmapped while the list is read.
     let mut found = [[0_usize; 2]; 8];
+    let mut places = found.iter_mut();
+    each_mapping(|line, range| {
+        if is_kernels(line)
+            && let Some(place) = places.next()
+        {
+            *place = range;
+        }
+    });
+    found
+}
+
+/// Each mapping of the process: its line of /proc/self/maps, and from where to where it goes.
+pub fn each_mapping(mut visit: impl FnMut(&[u8], [usize; 2])) {
     let fd = sys::call(nr::OPEN, &[c"/proc/self/maps".as_ptr() as usize, 0x8_0000, 0]);
     if fd < 0 {
-        return found;
+        return;
     }
     let mut line = [0_u8; 512];
     let mut used = 0;
     let mut text = [0_u8; 4096];
-    let mut count = 0;
     loop {
         let bytes = sys::call(nr::READ, &[fd as usize, text.as_mut_ptr() as usize, text.len()]);
         if bytes <= 0 {
@@ -159,25 +171,23 @@ fn find_kernels() -> [[usize; 2]; 8] {
                 }
                 continue;
             }
-            if count < found.len()
-                && let Some(range) = kernels_range(&line[..used])
-            {
-                found[count] = range;
-                count += 1;
+            if let Some(range) = range_of(&line[..used]) {
+                visit(&line[..used], range);
             }
             used = 0;
         }
     }
     sys::call(nr::CLOSE, &[fd as usize]);
-    found
 }
 
-/// The addresses in a line of /proc/PID/maps, if it is about [vdso], [vvar] or [vvar_vclock].
-fn kernels_range(line: &[u8]) -> Option<[usize; 2]> {
-    let name = line.iter().rposition(|byte| *byte == b' ').map(|at| &line[at + 1..])?;
-    if !name.starts_with(b"[vdso") && !name.starts_with(b"[vvar") {
-        return None;
-    }
+/// Is a line of /proc/PID/maps about [vdso], [vvar] or [vvar_vclock]?
+fn is_kernels(line: &[u8]) -> bool {
+    let name = line.iter().rposition(|byte| *byte == b' ').map_or(line, |at| &line[at + 1..]);
+    name.starts_with(b"[vdso") || name.starts_with(b"[vvar")
+}
+
+/// The addresses in a line of /proc/PID/maps.
+fn range_of(line: &[u8]) -> Option<[usize; 2]> {
     let mut range = [0_usize; 2];
     let mut which = 0;
     for byte in line {

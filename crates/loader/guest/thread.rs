@@ -281,12 +281,18 @@ fn robust_list(t: &mut Thread, tid: u32) {
     if head == 0 {
         return;
     }
+    // The kernel and the controller need not walk it again.
+    sys::call(nr::SET_ROBUST_LIST, &[0, 24]);
     let (Ok(mut entry), Ok(offset), Ok(pending)) = (sys::read_u64(head), sys::read_u64(head + 8), sys::read_u64(head + 16)) else { return };
-    let mut died = |entry: u64| {
+    let mut died = |entry: u64, is_pending: bool| {
         let at = (entry & !1).wrapping_add(offset) as usize;
         let Ok(word) = sys::read_u32(at) else { return };
         // Bit 0 says that the lock is one of those that are handed over (PI), which the controller does when the thread is gone.
         let wakes = entry & 1 == 0 && word & WAITERS != 0;
+        // "if (pending_op && !pi && !owner)": it was given back already, and nobody woken.
+        if is_pending && entry & 1 == 0 && word & 0x3fff_ffff == 0 {
+            post(t, nr::FUTEX as u64, &[at as u64, 1, 1]);
+        }
         if word & 0x3fff_ffff == tid && sys::write_u32(at, word & WAITERS | OWNER_DIED).is_ok() && wakes {
             // FUTEX_WAKE
             post(t, nr::FUTEX as u64, &[at as u64, 1, 1]);
@@ -297,15 +303,15 @@ fn robust_list(t: &mut Thread, tid: u32) {
             break;
         }
         let next = sys::read_u64(entry as usize & !1);
-        if entry != pending {
-            died(entry);
+        if entry & !1 != pending & !1 {
+            died(entry, false);
         }
         match next {
             Ok(next) => entry = next,
             Err(_) => break,
         }
     }
-    if pending != 0 {
-        died(pending);
+    if pending & !1 != 0 {
+        died(pending, true);
     }
 }

@@ -155,6 +155,9 @@ impl Tree {
     /// A thread is about to execute another image: the other threads of its process end, and its channel goes on.
     pub(super) fn exec(&mut self, thread: ThreadId) -> Result<Outcome, Errno> {
         let process = self.tasks.process_of(thread)?;
+        if self.tasks.processes.get(&process).is_some_and(|one| one.threads.len() > 1) {
+            self.look_at_locks(process);
+        }
         let Some(one) = self.tasks.processes.get_mut(&process) else { return Err(Errno(libc::ESRCH)) };
         let others: Vec<ThreadId> = one.threads.iter().copied().filter(|other| *other != thread).collect();
         one.threads = vec![thread];
@@ -174,7 +177,7 @@ impl Tree {
         // futex_exec_release: what the old image had. The number may be another one now, and locks with the old one have nobody's.
         self.owner_died(old);
         if self.tasks.processes.get_mut(&process).is_some_and(|one| std::mem::take(&mut one.ended_threads)) {
-            self.wake_for_the_dead();
+            self.wake_for_locks(process);
         }
         let mut path = [0; abi::PATH_BYTES];
         self.arena.process(process).executable.get(0, &mut path);
@@ -242,6 +245,10 @@ impl Tree {
     /// exit_group(2)
     pub(super) fn process_exits(&mut self, thread: ThreadId, status: i32) {
         let Ok(process) = self.tasks.process_of(thread) else { return };
+        // Its own list the thread has walked.
+        if self.tasks.processes.get(&process).is_some_and(|one| one.threads.len() > 1) {
+            self.look_at_locks(process);
+        }
         self.answer(thread, 0);
         self.arena.release(thread);
         self.wait_for_death(process);
@@ -277,7 +284,7 @@ impl Tree {
             self.forget_thread(thread);
         }
         if unasked {
-            self.wake_for_the_dead();
+            self.wake_for_locks(process);
         }
         self.drop_timers(process);
         self.ledger.ended(Exit { pid, at: self.clock, status });

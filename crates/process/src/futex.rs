@@ -2,7 +2,7 @@
 //! locks that are handed over, see [`super::futex_pi`].
 
 use super::caller::Caller;
-use super::futexes::{Key, Kind, OWNER_DIED, Waiter};
+use super::futexes::{Key, Kind, OWNER_DIED, Waiter, Word};
 use super::ids::ThreadId;
 use super::mapping;
 use super::outcome::{Asked, Outcome};
@@ -52,7 +52,8 @@ impl Tree {
             FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
                 let target = self.futex_key(thread, call.uaddr2.0 as u64, private)?;
                 let woken = if call.val.get() == 0 { 0 } else { self.futex_wake(key, call.val.get(), u32::MAX) };
-                let moved = if woken < 0 { 0 } else { self.futex_requeue(key, target, call.utime.0 as i32) };
+                let moved =
+                    if woken < 0 { 0 } else { self.futex_requeue(key, target, call.utime.0 as i32, (thread, call.uaddr2.0 as u64)) };
                 Ok(Outcome::Done(if moved < 0 { moved } else { woken + moved }))
             }
             _ => self.futex_wait(thread, &call, caller, key, bits),
@@ -78,7 +79,7 @@ impl Tree {
         for waiter in waiters.chunks_exact(WAITER_BYTES) {
             let word = |at: usize| waiter.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
             futexes.push(self.futex_key(thread, word(8), word(16) as i32 & FUTEX_PRIVATE_FLAG != 0)?);
-            words.push((word(8), word(0) as u32));
+            words.push(Word { thread, address: word(8), value: word(0) as u32 });
         }
         for (index, (key, word)) in futexes.iter().zip(words).enumerate() {
             let waiter = Waiter { index: index as u32, word: Some(word), ..Waiter::new(thread, u32::MAX, Kind::Plain) };
@@ -100,7 +101,7 @@ impl Tree {
         if deadline.is_some_and(|deadline| deadline <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
-        let word = Some((call.uaddr.0 as u64, call.val.get() as u32));
+        let word = Some(Word { thread, address: call.uaddr.0 as u64, value: call.val.get() as u32 });
         self.enter_futex(key, Waiter { word, ..Waiter::new(thread, bits, Kind::Plain) });
         // With a time limit FUTEX_WAIT is restarted by restart_syscall, with the time that is left; here the program sees EINTR.
         let interrupted = if deadline.is_some() { abi::RESTART_NO_HANDLER } else { abi::RESTART };
@@ -150,7 +151,7 @@ impl Tree {
         if refused { -i64::from(libc::EINVAL) } else { woken.len() as i64 }
     }
 
-    /// Threads have ended that could not say which locks they held. The kernel has marked those with FUTEX_OWNER_DIED, and at each handle_futex_death (of
+    /// Threads have ended, and which locks they held could not be asked any more. The kernel has marked those with FUTEX_OWNER_DIED, and at each handle_futex_death (of
     /// kernel/futex/core.c) wakes one; also at the lock that a thread was about to give back, which is 0 by then.
     pub(super) fn wake_for_the_dead(&mut self) {
         // Not in the order of the keys, which hold numbers of the host's.
@@ -166,11 +167,10 @@ impl Tree {
         }
     }
 
-    /// Whether the word is no longer what a thread waits with, and that because the lock's owner is gone. Where it lies is not known of one who was led
-    /// there: that one looks at it again.
+    /// Whether the word is no longer what a thread waits with, and that because the lock's owner is gone. Who waits for what cannot be read looks again.
     fn waits_for_the_dead(&self, waiter: &Waiter) -> bool {
-        waiter.word.is_none_or(|(address, awaited)| {
-            self.read_word(waiter.thread, address).is_ok_and(|word| word != awaited && (word == 0 || word & OWNER_DIED != 0))
+        waiter.word.is_none_or(|Word { thread, address, value }| {
+            self.read_word(thread, address).map_or(true, |word| word != value && (word == 0 || word & OWNER_DIED != 0))
         })
     }
 
@@ -187,8 +187,11 @@ impl Tree {
         }
     }
 
-    fn futex_requeue(&mut self, from: Key, to: Key, count: i32) -> i64 {
-        let (moved, refused) = self.futexes.requeue(from, to, count);
+    /// `at`: where whoever asks has the word to which they are led.
+    fn futex_requeue(&mut self, from: Key, to: Key, count: i32, at: (ThreadId, u64)) -> i64 {
+        let (thread, address) = at;
+        let word = self.read_word(thread, address).ok().map(|value| Word { thread, address, value });
+        let (moved, refused) = self.futexes.requeue(from, to, count, word);
         for waiter in &moved {
             if let Some(wait) = self.tasks.wait_of(waiter.thread) {
                 wait.no_longer_at(from);
@@ -208,15 +211,20 @@ impl Tree {
 
     /// Which word an address means.
     pub(super) fn futex_key(&self, thread: ThreadId, address: u64, private: bool) -> Result<Key, Errno> {
+        let process =
+            self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process)).ok_or(Errno(libc::ESRCH))?;
+        self.key_of(process.outer, address, private)
+    }
+
+    /// The same, of a process by its number outside.
+    pub(super) fn key_of(&self, outer: u32, address: u64, private: bool) -> Result<Key, Errno> {
         if !address.is_multiple_of(4) {
             return Err(Errno(libc::EINVAL));
         }
-        let process =
-            self.tasks.threads.get(&thread).and_then(|thread| self.tasks.processes.get(&thread.process)).ok_or(Errno(libc::ESRCH))?;
-        let own = Key::Private(process.outer, address);
+        let own = Key::Private(outer, address);
         if private {
             return Ok(own);
         }
-        Ok(mapping::shared(process.outer, address).map_or(own, |at| Key::Shared(at.device, at.inode, at.offset)))
+        Ok(mapping::shared(outer, address).map_or(own, |at| Key::Shared(at.device, at.inode, at.offset)))
     }
 }

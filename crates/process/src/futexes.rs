@@ -23,8 +23,17 @@ pub(super) struct Waiter {
     pub kind: Kind,
     /// Which of the words for which it waits this is; what it returns when it is woken here.
     pub index: u32,
-    /// Where the word lies in its memory, and with which value there it waits. None: it was led here from another word.
-    pub word: Option<(u64, u32)>,
+    /// What it waits for to change. None: that could not be read.
+    pub word: Option<Word>,
+}
+
+/// A word, and what it was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word {
+    /// In whose memory it lies at `address`: the waiter's, or that of whoever has led it there.
+    pub thread: ThreadId,
+    pub address: u64,
+    pub value: u32,
 }
 
 impl Waiter {
@@ -93,7 +102,7 @@ impl Futexes {
         (taken, refused)
     }
     /// Leads up to `count` from one queue to another. True: it ended at one who waits for a lock that is handed over.
-    pub fn requeue(&mut self, from: Key, to: Key, count: i32) -> (Vec<Waiter>, bool) {
+    pub fn requeue(&mut self, from: Key, to: Key, count: i32, word: Option<Word>) -> (Vec<Waiter>, bool) {
         let Some(queue) = self.queues.get_mut(&from) else { return (Vec::new(), false) };
         let count = queue.len().min(usize::try_from(count).unwrap_or(0));
         // Those who wait for a lock that is handed over are led to it by FUTEX_CMP_REQUEUE_PI only.
@@ -101,7 +110,7 @@ impl Futexes {
         let moved: Vec<Waiter> = queue.drain(..plain).collect();
         self.drop_if_empty(from);
         if !moved.is_empty() {
-            self.queues.entry(to).or_default().extend(moved.iter().map(|waiter| Waiter { word: None, ..*waiter }));
+            self.queues.entry(to).or_default().extend(moved.iter().map(|waiter| Waiter { word, ..*waiter }));
         }
         (moved, plain < count)
     }

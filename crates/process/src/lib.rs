@@ -54,6 +54,7 @@ pub mod processor;
 mod real;
 mod reply;
 mod rights;
+mod robust;
 mod run;
 pub mod settings;
 mod signal;

@@ -9,6 +9,7 @@ use super::outside::Outside;
 use super::state::Wait;
 use super::tree::Tree;
 use bytes::Bytes;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::engine::Alert;
@@ -130,6 +131,24 @@ impl PostedLink<'_> {
         Ok([pid, user, group])
     }
 
+    /// net/core/scm.c, scm_check_creds: may a program say that it is process, user and group `said`? In real time whoever has a stack of his own manages it.
+    fn may_be(&self, own: [u32; 3], said: [u32; 3]) -> bool {
+        const CAP_SETGID: u32 = 6;
+        const CAP_SETUID: u32 = 7;
+        const CAP_SYS_ADMIN: u32 = 21;
+        if self.tree.real.is_some() {
+            return true;
+        }
+        let Ok(process) = self.tree.tasks.process_of(self.thread) else { return false };
+        let slot = self.tree.arena.process(process);
+        let has = |capability: u32| slot.capabilities_off[0].load(Relaxed) & 1 << capability == 0;
+        // Real, effective and saved ones.
+        let among = |ids: &[AtomicU32; 4], id: u32| ids[..3].iter().any(|own| own.load(Relaxed) == id);
+        (said[0] == own[0] || has(CAP_SYS_ADMIN))
+            && (among(&slot.users, said[1]) || has(CAP_SETUID))
+            && (among(&slot.groups, said[2]) || has(CAP_SETGID))
+    }
+
     /// The process number of whoever asks.
     fn pid(&self) -> Result<u32, Errno> {
         let process = self.tree.tasks.process_of(self.thread)?;
@@ -249,9 +268,9 @@ impl Carrier for PostedLink<'_> {
         let (to, group) = session.destination(name, flags, message.total, pid, manages).map_err(Errno)?;
         let (protocol, number) = (session.protocol(), session.number());
         let data = link.socket.gather(self.caller, message, PACKETS_BYTES_MAX)?;
-        // The node does not look at them.
-        let own = if (to, group) == (0, 0) { [0; 3] } else { self.credentials(pid)? };
-        let from = Sender { number, group, credentials: Socket::credentials(control, own, manages)? };
+        // The node itself does not look at them.
+        let own = if (to, group) == (0, 0) && control.is_empty() { [0; 3] } else { self.credentials(pid)? };
+        let from = Sender { number, group, credentials: Socket::credentials(control, own, |said| self.may_be(own, said))? };
         // netlink_sendmsg: "if (dst_group) { …; netlink_broadcast(sk, skb, dst_portid, dst_group, GFP_KERNEL); } err = netlink_unicast(…);"
         let again = std::mem::take(&mut self.again);
         if group != 0 && !again {

@@ -197,7 +197,11 @@ impl Tree {
         }
         let mut named = None;
         let process = match first {
-            "self" | "thread-self" => self.tasks.process_of(thread).ok()?,
+            "self" => self.tasks.process_of(thread).ok()?,
+            "thread-self" => {
+                named = self.tasks.threads.get(&thread).map(|one| one.tid);
+                self.tasks.process_of(thread).ok()?
+            }
             "1" => {
                 let rest = rest.strip_prefix("task/1/").unwrap_or(rest);
                 if let Some(name) = rest.strip_prefix("net/") {
@@ -235,7 +239,7 @@ impl Tree {
             "status" => Some(self.status_of(process, one, task)),
             "io" => Some("rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n".to_owned()),
             "schedstat" => Some(format!("{} 0 1\n", one.cpu)),
-            "sched" => Some(format!("{} ({}, #threads: {})\n", self.comm(one), one.pid, one.threads.len())),
+            "sched" => Some(format!("{} ({}, #threads: {})\n", self.comm(one, task), task.unwrap_or(one.pid), one.threads.len())),
             "maps" => Some(machine::plain_maps(&std::fs::read_to_string(format!("/proc/{}/maps", one.outer)).ok()?)),
             "limits" => Some(self.limits_of(process)),
             name if let Some(file) = OwnFile::named(name) => there.then(|| one.own_files.text(file)),
@@ -271,9 +275,14 @@ impl Tree {
         text
     }
 
-    /// Its name as ps shows it, which it can change.
-    fn comm(&self, one: &Process) -> String {
-        let name = std::fs::read_to_string(format!("/proc/{}/comm", one.outer)).unwrap_or_else(|_| one.name.clone());
+    /// The name of a process, or of a thread of it, as ps shows it; they can change it.
+    fn comm(&self, one: &Process, task: Option<u32>) -> String {
+        let path = match task.filter(|task| *task != one.pid) {
+            // What threads are called outside nobody knows but the kernel; in the node's /proc they have the node's numbers.
+            Some(task) => format!("/proc/{}/root/proc/{}/task/{task}/comm", self.init.outer(), one.pid),
+            None => format!("/proc/{}/comm", one.outer),
+        };
+        let name = std::fs::read_to_string(path).unwrap_or_else(|_| one.name.clone());
         name.trim_end().to_owned()
     }
 
@@ -302,7 +311,7 @@ impl Tree {
             None => one.cpu,
         };
         let bytes = PAGES * PAGE_KIB * 1024;
-        let mut line = format!("{} ({}) {} ", task.unwrap_or(one.pid), self.comm(one), self.letter(one, task));
+        let mut line = format!("{} ({}) {} ", task.unwrap_or(one.pid), self.comm(one, task), self.letter(one, task));
         // ppid pgrp session tty_nr tpgid flags; faults; utime stime cutime cstime; priority nice threads itrealvalue starttime vsize rss rsslim
         let _ = write!(
             line,
@@ -345,11 +354,14 @@ impl Tree {
             "R" => "R (running)",
             _ => "S (sleeping)",
         };
+        let kernel = std::fs::read_to_string(format!("/proc/{}/status", one.outer)).unwrap_or_default();
+        let umask = kernel.lines().find_map(|line| line.strip_prefix("Umask:")).map(str::trim);
         let mut text = String::new();
         let _ = write!(
             text,
-            "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{pid}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:{}\nGid:{}\nFDSize:\t64\nGroups:\t{} \n",
-            self.comm(one),
+            "Name:\t{}\nUmask:\t{}\nState:\t{state}\nTgid:\t{pid}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\nUid:{}\nGid:{}\nFDSize:\t64\nGroups:\t{} \n",
+            self.comm(one, task),
+            umask.unwrap_or("0022"),
             task.unwrap_or(one.pid),
             self.parent_of(one),
             four(&slot.users),

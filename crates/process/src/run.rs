@@ -251,6 +251,9 @@ impl Tree {
         let ahead = self.look_ahead(thread, limit, due, outside);
         let dying = self.arena.channel(thread).answer.load(Relaxed) == abi::DIE;
         let began = self.clock;
+        if dying && let Some(process) = self.tasks.threads.get(&thread).map(|one| one.process) {
+            self.look_at_locks(process);
+        }
         self.let_go(thread, limit, ahead);
         if dying {
             self.died_of_signal(thread);

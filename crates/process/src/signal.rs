@@ -238,6 +238,7 @@ impl Tree {
 
     /// SIGKILL.
     pub(super) fn kill(&mut self, process: ProcessId) {
+        self.look_at_locks(process);
         if let Some(pidfd) = self.tasks.processes.get(&process).and_then(|one| one.pidfd.as_ref()) {
             let _ = weft_intercept::sys::pidfd_signal(std::os::fd::AsFd::as_fd(pidfd), libc::SIGKILL);
             self.wait_for_death(process);

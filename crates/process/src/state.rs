@@ -204,6 +204,8 @@ pub(super) struct Process {
     pub death_signal: i32,
     /// The thread that waits until this process executes or ends.
     pub vfork_of: Option<ThreadId>,
+    /// Locks at each of which one is woken when threads of it have ended, which were asked before. None: they could not be.
+    pub locks: Option<Vec<FutexKey>>,
     /// Threads of it end because it executes; the kernel has marked their locks when the new image is there.
     pub ended_threads: bool,
     pub timers: ProcessTimers,
@@ -234,6 +236,7 @@ impl Process {
             death_signal: 0,
             vfork_of: None,
             ended_threads: false,
+            locks: None,
             timers: ProcessTimers::default(),
             cpu: 0,
             began,

@@ -63,17 +63,17 @@ impl Socket {
         self.session.set_option(level, name, value).map_err(Errno)
     }
 
-    /// scm_send of a packet, by whom: which credentials go with it. `manages`: it may say that it is somebody else.
+    /// scm_send of a packet, by whom: which credentials go with it. `may_be`: may it say that it is that one?
     ///
     /// # Errors
     /// EINVAL for other control messages, also such as go beside a packet of AF_UNIX; EPERM for somebody else's credentials.
-    pub fn credentials(control: &[u8], own: [u32; 3], manages: bool) -> Result<[u32; 3], Errno> {
+    pub fn credentials(control: &[u8], own: [u32; 3], may_be: impl Fn([u32; 3]) -> bool) -> Result<[u32; 3], Errno> {
         let mut said = own;
         weft_socket::each_control(control, |level, kind, data| match (level, kind, <[u8; 12]>::try_from(data)) {
             (libc::SOL_SOCKET, libc::SCM_CREDENTIALS, Ok(words)) => {
                 let word = |at: usize| u32::from_ne_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
                 said = [word(0), word(4), word(8)];
-                if said == own || manages { Ok(()) } else { Err(Errno(libc::EPERM)) }
+                if said == own || may_be(said) { Ok(()) } else { Err(Errno(libc::EPERM)) }
             }
             // "case SCM_RIGHTS: if (!ops || ops->family != PF_UNIX) goto error;"
             (libc::SOL_SOCKET, ..) => Err(Errno(libc::EINVAL)),

@@ -6,6 +6,7 @@ use crate::calls::*;
 use crate::forward::{Answer, kernel};
 use crate::memory::{self, is_ours, shared_bytes};
 use crate::output_file;
+use crate::resident;
 use crate::sys;
 use crate::x86_64::gate;
 
@@ -147,4 +148,19 @@ pub fn mincore(_: &mut Thread, call: Mincore) -> Answer {
         }
     }
     Ok(result)
+}
+
+/// mlock(2)
+pub fn mlock(t: &mut Thread, call: Mlock) -> Answer {
+    resident::range(t, call.start.0, call.len.0, 0, || kernel(&call))
+}
+
+/// mlock2(2)
+pub fn mlock2(t: &mut Thread, call: Mlock2) -> Answer {
+    resident::range(t, call.start.0, call.len.0, call.flags.0, || kernel(&call))
+}
+
+/// mlockall(2)
+pub fn mlockall(t: &mut Thread, call: Mlockall) -> Answer {
+    resident::all(t, call.flags.0)
 }

@@ -6,6 +6,7 @@ use crate::calls::*;
 use crate::forward::Answer;
 use crate::lock::BREAK;
 use crate::memory;
+use crate::resident;
 use crate::sys;
 
 /// brk(2)
@@ -30,4 +31,9 @@ keep_off! {
     munmap Munmap "munmap(2)";
     pkey_mprotect PkeyMprotect "pkey_mprotect(2)";
     shmat Shmat "shmat(2)";
+}
+
+/// mlockall(2)
+pub fn mlockall(_: &mut Thread, call: Mlockall) -> Answer {
+    resident::all_of_programs(call.flags.0)
 }

@@ -210,9 +210,9 @@ macro_rules! for_each_call {
             146 SCHED_GET_PRIORITY_MAX SchedGetPriorityMax(policy: Int): kernel;
             147 SCHED_GET_PRIORITY_MIN SchedGetPriorityMin(policy: Int): kernel;
             148 SCHED_RR_GET_INTERVAL SchedRrGetInterval(pid: Int, interval: Address): absent(ENOSYS);
-            149 MLOCK Mlock(start: Address, len: Size): kernel;
+            149 MLOCK Mlock(start: Address, len: Size): program(memory::mlock);
             150 MUNLOCK Munlock(start: Address, len: Size): kernel;
-            151 MLOCKALL Mlockall(flags: LockFlags): kernel;
+            151 MLOCKALL Mlockall(flags: LockFlags): program(memory::mlockall), strict program(memory::mlockall);
             152 MUNLOCKALL Munlockall(): kernel;
             153 VHANGUP Vhangup(): refused(ENOSYS);
             154 MODIFY_LDT ModifyLdt(func: Int, ptr: Address, bytecount: Size): refused(ENOSYS);
@@ -434,7 +434,7 @@ macro_rules! for_each_call {
             323 USERFAULTFD Userfaultfd(flags: Flags): refused(EPERM),
                 notify socket::userfaultfd "left to the kernel; workers touch the program's memory from then on";
             324 MEMBARRIER Membarrier(cmd: Int, flags: Flags, cpu_id: Int): kernel;
-            325 MLOCK2 Mlock2(start: Address, len: Size, flags: Flags): kernel;
+            325 MLOCK2 Mlock2(start: Address, len: Size, flags: Flags): program(memory::mlock2);
             326 COPY_FILE_RANGE CopyFileRange(fd_in: Fd, off_in: InOut<kernel::Offset>, fd_out: Fd, off_out: InOut<kernel::Offset>,
                 len: Size, flags: Flags):
                 program(data::copy_file_range);

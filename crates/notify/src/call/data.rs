@@ -127,7 +127,7 @@ fn send_netlink(c: &mut TrappedSocket<'_, '_>, message: &Message, name: Option<&
     let mut sender = s.sender(key, (to, group), call.tid)?;
     if !control.is_empty() {
         // Whoever runs programs on a stack of his own manages it.
-        sender.credentials = Socket::credentials(control, sender.credentials, true)?;
+        sender.credentials = Socket::credentials(control, sender.credentials, |_| true)?;
     }
     if !again {
         s.send_to_group(key, to, sender, &data, turn)?;

@@ -31,6 +31,10 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
         if found.is_empty() {
             source.find(&program.node, "node", nodes.iter().map(|node| node.name.as_str()))?;
         }
+        if let Some(switch) = found.iter().filter_map(|node| nodes.get(*node)).find(|node| node.is_switch()) {
+            let what = format!("'{}' is a switch, on which nothing runs", switch.name);
+            return Err(source.error(program.node.span(), what, "let the program run on a host: node = \"NAME\""));
+        }
         let several = program.node.get_ref().contains('*');
         for (number, node) in found.into_iter().enumerate() {
             let label = if several { format!("{}@{}", name.get_ref(), nodes[node].name) } else { name.get_ref().clone() };
