@@ -56,7 +56,7 @@ const PARAMETERS: &[Parameter] = &[
         value: ParameterType::Unsigned { min: 4608, max: 1_099_511_627_776 },
         default: "268435456",
         live: true,
-        doc: "bound of what waits in the receive queues of all datagram, raw and ICMP sockets together, bytes of memory (net.ipv4.udp_mem)",
+        doc: "bytes of memory for what waits at all datagram, raw and ICMP sockets (net.ipv4.udp_mem)",
     },
     Parameter {
         name: "ephemeral_first",
@@ -77,7 +77,7 @@ const PARAMETERS: &[Parameter] = &[
         value: ParameterType::Unsigned { min: 0, max: 2 },
         default: "2",
         live: true,
-        doc: "connect(2) may take over a connection in TIME-WAIT: 0: never, 1: always, 2: between loopback addresses (net.ipv4.tcp_tw_reuse)",
+        doc: "connect(2) may take over a connection in TIME-WAIT: 0 never, 1 always, 2 on loopback (net.ipv4.tcp_tw_reuse)",
     },
     Parameter {
         name: "tw_reuse_delay",

@@ -156,11 +156,14 @@ fn with_values(page: String, values: &[(String, String)]) -> String {
     })
 }
 
+/// Columns of a page's prose.
+const PAGE_COLUMNS: usize = 120;
+
 /// A block's declarations in Markdown.
 fn block_page(kind: &Kind) -> String {
     let mut page = format!("# {}\n\n{}.\n\n", kind.name, kind.summary);
     let (contract, example) = kind.doc.trim().split_once("\nExample: ").unwrap_or((kind.doc.trim(), ""));
-    let _ = writeln!(page, "{contract}\n");
+    let _ = writeln!(page, "{}\n", textwrap::fill(contract, PAGE_COLUMNS));
     if !example.is_empty() {
         let _ = writeln!(page, "Example:\n```\n{example}\n```\n");
     }
@@ -187,15 +190,37 @@ fn block_page(kind: &Kind) -> String {
     page
 }
 
+/// A table; or, where that would have long lines, a list.
 fn table(page: &mut String, title: &str, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let rows: Vec<_> = rows.collect();
+    let rows: Vec<_> = rows.map(|row| row.iter().map(|cell| cell.replace('\n', " ")).collect::<Vec<String>>()).collect();
     if rows.is_empty() {
         return;
     }
-    let _ = writeln!(page, "## {title}\n\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
-    for row in rows {
-        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
-        let _ = writeln!(page, "| {} |", cells.join(" | "));
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|row| format!("| {} |\n", row.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | ")))
+        .collect();
+    let _ = writeln!(page, "## {title}\n");
+    if lines.iter().all(|line| line.chars().count() <= PAGE_COLUMNS) {
+        let _ = writeln!(page, "| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        page.extend(lines);
+    } else {
+        for row in &rows {
+            let [name, facts @ .., text] = &row[..] else { continue };
+            let facts: Vec<String> = head[1..]
+                .iter()
+                .zip(facts)
+                .filter(|(_, fact)| !fact.is_empty())
+                .map(|(head, fact)| match (*head, fact.as_str()) {
+                    (head, "yes") => head.to_owned(),
+                    ("value" | "carries", fact) => fact.to_owned(),
+                    (head, fact) => format!("{head} {fact}"),
+                })
+                .collect();
+            let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+            let indented = textwrap::Options::new(PAGE_COLUMNS).initial_indent("- ").subsequent_indent("  ");
+            let _ = writeln!(page, "{}", textwrap::fill(&format!("{name}{facts}: {text}"), indented));
+        }
     }
     page.push('\n');
 }

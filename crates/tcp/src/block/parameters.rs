@@ -136,8 +136,8 @@ parameters! {
     "pacing" ParameterType::Bool, "false", pacing, "pace every connection, not only those with a rate limit or a control that needs it";
     "syn_backlog" number(1, 1 << 20), "2048", syn_backlog, "half-open connections of a listener at most";
     "syncookies" number(0, 2), "1", syncookies, "0: no SYN cookies; 1: when a listener has no room for half-open connections; 2: always (RFC 4987)";
-    "fastopen" number(0, 0xffff), "1", fastopen, "Fast Open, sum of 1: clients may, 2: listeners may, 4: clients need no cookie, 512: listeners ask for none, 1024: all listeners (RFC 7413)";
-    "mtu_probing" number(0, 2), "1", mtu_probing, "0: only routers tell the path MTU; 1: it is searched for once long packets seem to vanish; 2: always (RFC 4821; Linux has 0)";
+    "fastopen" number(0, 0xffff), "1", fastopen, "Fast Open (RFC 7413), sum of 1: clients, 2: listeners, 4: no cookie of clients, 512: nor of listeners, 1024: all listeners";
+    "mtu_probing" number(0, 2), "1", mtu_probing, "0: routers tell the path MTU; 1: searched for once long packets vanish; 2: always (RFC 4821; Linux has 0)";
     "base_mss" number(48, 1460), "1024", base_mss, "segment size that the search begins with, bytes";
     "mtu_probe_floor" number(48, 1460), "48", mtu_probe_floor, "smallest segment that the search goes down to, bytes";
     "time_wait_max" U32, "131072", time_wait_max, "connections in TIME-WAIT at most";
