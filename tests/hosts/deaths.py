@@ -85,12 +85,17 @@ def beside_a_thread(body):
 
 
 DEATHS = (killed, beside_a_thread)
-for call in (wait, wait_bitset, wait_several):
-    for death in DEATHS:
-        child = forked(lambda: print(call.__name__, death.__name__, call(), errno.errorcode.get(ctypes.get_errno())))
-        rest()
-        death(lambda: None)
-        os.waitpid(child, 0)
+
+
+def beside(call, death):
+    """What a call comes to while a process ends that has nothing to do with it."""
+    child = forked(lambda: print(call.__name__, death.__name__, call(), errno.errorcode.get(ctypes.get_errno())))
+    rest()
+    death(lambda: None)
+    os.waitpid(child, 0)
+
+
+side_by_side(*(lambda one=one: beside(*one) for one in itertools.product((wait, wait_bitset, wait_several), DEATHS)))
 
 attributes = ctypes.create_string_buffer(64)
 libc.pthread_mutexattr_init(attributes)
@@ -115,7 +120,6 @@ for death in DEATHS:
 
     def owner():
         libc.pthread_mutex_lock(mutex)
-        # Who forks here would have the lock's owner as a child.
         memory[COUNTS - base + 3] = 1
 
     def look():
@@ -131,6 +135,7 @@ for death in DEATHS:
     for child in waiting:
         os.waitpid(child, 0)
     print("of three who wait for its lock:", *memory[COUNTS - base : COUNTS - base + 3], flush=True)
+
 
 SET_ROBUST_LIST, LINK, HEAD, LOCK = 273, 512, 1024, 256
 
@@ -184,6 +189,6 @@ def case(where, inherits, bits, owned, way):
         os.wait()
 
 
-for where, inherits, bits in itertools.product(("listed", "pending"), (0, 1), (0, 1 << 31, 1 << 30)):
-    cases = [(where, inherits, bits, owned, way) for owned in (True, False) for way in WAYS]
+for where, inherits in itertools.product(("listed", "pending"), (0, 1)):
+    cases = [(where, inherits, *one) for one in itertools.product((0, 1 << 31, 1 << 30), (True, False), WAYS)]
     side_by_side(*(lambda one=one: case(*one) for one in cases))

@@ -20,7 +20,7 @@ const MLOCK_ONFAULT: usize = 1;
 const PAGE: usize = 4096;
 
 /// can_do_mlock, and whether so many bytes are within the limit, of a process of a node.
-fn may_lock(t: &Thread, bytes: usize) -> Result<(), isize> {
+fn may_lock(t: &Thread, bytes: impl FnOnce() -> usize) -> Result<(), isize> {
     const CAP_IPC_LOCK: u32 = 14;
     const RLIMIT_MEMLOCK: usize = 8;
     if identity::may(t.process, CAP_IPC_LOCK) {
@@ -28,7 +28,7 @@ fn may_lock(t: &Thread, bytes: usize) -> Result<(), isize> {
     }
     match t.process.limits[RLIMIT_MEMLOCK][0].load(Relaxed) {
         0 => Err(sys::EPERM),
-        limit if bytes as u64 > limit & !(PAGE as u64 - 1) => Err(sys::ENOMEM),
+        limit if bytes() as u64 > limit & !(PAGE as u64 - 1) => Err(sys::ENOMEM),
         _ => Ok(()),
     }
 }
@@ -43,7 +43,7 @@ pub fn range(t: &Thread, start: usize, len: usize, flags: usize, by_kernel: impl
     let from = start & !(PAGE - 1);
     // "len = PAGE_ALIGN(len + (offset_in_page(start)));" wraps.
     let bytes = len.wrapping_add(start - from + PAGE - 1) & !(PAGE - 1);
-    may_lock(t, bytes)?;
+    may_lock(t, || bytes)?;
     let result = by_kernel();
     if !matches!(result, sys::ENOMEM | sys::EPERM | sys::EAGAIN) {
         return Ok(result);
@@ -65,12 +65,23 @@ fn known(flags: usize) -> Result<(), isize> {
 /// mlockall(2) in a node.
 pub fn all(t: &Thread, flags: usize) -> Answer {
     known(flags)?;
-    let mut bytes = 0;
-    if flags & CURRENT != 0 {
-        memory::each_mapping(|_, [start, end]| bytes += if (start as isize) < 0 || memory::is_ours(start, end - start) { 0 } else { end - start });
-    }
-    may_lock(t, bytes)?;
+    may_lock(t, || {
+        let mut bytes = 0;
+        if flags & CURRENT != 0 {
+            each_of_programs(|[start, end]| bytes += end - start);
+        }
+        bytes
+    })?;
     Ok(0)
+}
+
+/// Each mapping of the program's, from where to where it goes. The vsyscall page is beyond what a process has.
+fn each_of_programs(mut visit: impl FnMut([usize; 2])) {
+    memory::each_mapping(|_, [start, end]| {
+        if (start as isize) > 0 && !memory::is_ours(start, end - start) {
+            visit([start, end]);
+        }
+    });
 }
 
 /// mlockall(2) in real time.
@@ -82,9 +93,8 @@ pub fn all_of_programs(flags: usize) -> Answer {
         return Ok(later);
     }
     let mut result = 0;
-    memory::each_mapping(|_, [start, end]| {
-        // The vsyscall page is beyond what a process has.
-        if result == 0 && (start as isize) > 0 && !memory::is_ours(start, end - start) {
+    each_of_programs(|[start, end]| {
+        if result == 0 {
             // Without a page yet: that fails only for what is too much.
             result = sys::call(nr::MLOCK2, &[start, end - start, MLOCK_ONFAULT]);
             if result == 0 && flags & ON_FAULT == 0 {

@@ -276,6 +276,7 @@ pub fn leave_memory(t: &mut Thread) {
 fn robust_list(t: &mut Thread, tid: u32) {
     const LOCKS_MAX: usize = 2048;
     const OWNER_DIED: u32 = 0x4000_0000;
+    const TID: u32 = 0x3fff_ffff;
     const WAITERS: u32 = 0x8000_0000;
     let head = core::mem::take(&mut t.robust);
     if head == 0 {
@@ -288,12 +289,12 @@ fn robust_list(t: &mut Thread, tid: u32) {
         let at = (entry & !1).wrapping_add(offset) as usize;
         let Ok(word) = sys::read_u32(at) else { return };
         // Bit 0 says that the lock is one of those that are handed over (PI), which the controller does when the thread is gone.
-        let wakes = entry & 1 == 0 && word & WAITERS != 0;
-        // "if (pending_op && !pi && !owner)": it was given back already, and nobody woken.
-        if is_pending && entry & 1 == 0 && word & 0x3fff_ffff == 0 {
-            post(t, nr::FUTEX as u64, &[at as u64, 1, 1]);
-        }
-        if word & 0x3fff_ffff == tid && sys::write_u32(at, word & WAITERS | OWNER_DIED).is_ok() && wakes {
+        let wakes = match word & TID {
+            // "if (pending_op && !pi && !owner)": it was given back already, and nobody woken.
+            0 => is_pending,
+            owner => owner == tid && sys::write_u32(at, word & WAITERS | OWNER_DIED).is_ok() && word & WAITERS != 0,
+        };
+        if wakes && entry & 1 == 0 {
             // FUTEX_WAKE
             post(t, nr::FUTEX as u64, &[at as u64, 1, 1]);
         }

@@ -159,6 +159,11 @@ impl Arena {
         // SAFETY: inside the mapping, aligned, and made of atomics only.
         unsafe { &*self.base.add(abi::files_at()).cast::<abi::Files>() }
     }
+    /// Has a process this capability, by its number (linux/capability.h)?
+    pub fn may(&self, process: usize, capability: u32) -> bool {
+        self.process(process).capabilities_off[0].load(Relaxed) & 1 << capability == 0
+    }
+
     /// Whose a file is, by what the host calls it: user and group.
     pub fn owner_of(&self, inode: u64, device: u64) -> [u32; 2] {
         self.files().number(inode, device).map_or([0, 0], |number| self.files().owner(number))

@@ -6,7 +6,7 @@
 
 use super::caller::Caller;
 use super::futex::FUTEX_TRYLOCK_PI;
-use super::futexes::{Key, Kind, OWNER_DIED, Waiter};
+use super::futexes::{Key, Kind, OWNER_DIED, TID, WAITERS, Waiter};
 use super::ids::ThreadId;
 use super::outcome::Outcome;
 use super::state::Wait;
@@ -16,8 +16,6 @@ use weft_intercept::sys::{self, Errno};
 use weft_loader::abi;
 use weft_loader::calls;
 
-const WAITERS: u32 = 0x8000_0000;
-const TID: u32 = 0x3fff_ffff;
 const FUTEX_PRIVATE_FLAG: i32 = 128;
 /// Process 1 of a node owns nothing, but is there.
 const INIT: u32 = 1;

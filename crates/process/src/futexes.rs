@@ -3,6 +3,10 @@
 use super::ids::ThreadId;
 use std::collections::{BTreeMap, VecDeque};
 
+/// FUTEX_WAITERS: somebody waits for the lock.
+pub(super) const WAITERS: u32 = 0x8000_0000;
+/// FUTEX_TID_MASK: who has it.
+pub(super) const TID: u32 = 0x3fff_ffff;
 /// FUTEX_OWNER_DIED: who had the lock has ended with it.
 pub(super) const OWNER_DIED: u32 = 0x4000_0000;
 

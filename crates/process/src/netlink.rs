@@ -141,7 +141,7 @@ impl PostedLink<'_> {
         }
         let Ok(process) = self.tree.tasks.process_of(self.thread) else { return false };
         let slot = self.tree.arena.process(process);
-        let has = |capability: u32| slot.capabilities_off[0].load(Relaxed) & 1 << capability == 0;
+        let has = |capability| self.tree.arena.may(process, capability);
         // Real, effective and saved ones.
         let among = |ids: &[AtomicU32; 4], id: u32| ids[..3].iter().any(|own| own.load(Relaxed) == id);
         (said[0] == own[0] || has(CAP_SYS_ADMIN))

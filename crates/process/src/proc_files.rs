@@ -123,8 +123,8 @@ impl Tree {
     pub(super) fn rights_of(&self, thread: ThreadId) -> Rights {
         const CAP_SYS_RESOURCE: u32 = 24;
         const CAP_AUDIT_CONTROL: u32 = 30;
-        let off = self.tasks.process_of(thread).map_or(u64::MAX, |process| self.arena.process(process).capabilities_off[0].load(Relaxed));
-        let has = |capability: u32| off & 1 << capability == 0;
+        let process = self.tasks.process_of(thread);
+        let has = |capability: u32| process.as_ref().is_ok_and(|process| self.arena.may(*process, capability));
         Rights { resources: has(CAP_SYS_RESOURCE), audit: has(CAP_AUDIT_CONTROL) }
     }
 
@@ -141,11 +141,10 @@ impl Tree {
     /// net/sysctl_net.c, net_ctl_permissions: "Allow network administrator to have same access as root." Everybody else may only read.
     pub(super) fn manages_network(&self, thread: ThreadId) -> bool {
         const EFFECTIVE: usize = 1;
-        const CAP_NET_ADMIN: u64 = 1 << 12;
-        self.tasks.process_of(thread).is_ok_and(|process| {
-            let slot = self.arena.process(process);
-            slot.users[EFFECTIVE].load(Relaxed) == 0 || slot.capabilities_off[0].load(Relaxed) & CAP_NET_ADMIN == 0
-        })
+        const CAP_NET_ADMIN: u32 = 12;
+        self.tasks
+            .process_of(thread)
+            .is_ok_and(|process| self.arena.process(process).users[EFFECTIVE].load(Relaxed) == 0 || self.arena.may(process, CAP_NET_ADMIN))
     }
 
     /// A program wants to write where nothing of the node's is yet. The other programs are told, and follow. What cannot be done is a row of calls: the program

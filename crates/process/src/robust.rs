@@ -1,15 +1,13 @@
 //! Robust lists (set_robust_list(2)) of threads that end without a word of theirs. The kernel walks the lists when it takes the threads apart, and marks the
 //! locks; who waits for these waits here.
 
-use super::futexes::Key;
+use super::futexes::{Key, TID, WAITERS};
 use super::ids::ProcessId;
 use super::tree::Tree;
 use weft_intercept::sys::{self, Errno};
 
 /// ROBUST_LIST_LIMIT
 const LOCKS_MAX: usize = 2048;
-const TID: u32 = 0x3fff_ffff;
-const WAITERS: u32 = 0x8000_0000;
 
 /// get_robust_list(2): where a thread's list is, by its number outside; 0: it has none.
 fn list_of(thread: u32) -> Result<u64, Errno> {

@@ -354,10 +354,10 @@ impl Tree {
 
     /// May a process signal one with this real and saved user? "uid_eq(cred->euid, tcred->suid) || uid_eq(cred->euid, tcred->uid) || uid_eq(cred->uid, …"
     fn may_signal_users(&self, sender: ProcessId, target: [u32; 2]) -> bool {
-        const CAP_KILL: u64 = 1 << 5;
+        const CAP_KILL: u32 = 5;
         let slot = self.arena.process(sender);
         let own = [slot.users[0].load(Relaxed), slot.users[1].load(Relaxed)];
-        slot.capabilities_off[0].load(Relaxed) & CAP_KILL == 0 || own.iter().any(|user| target.contains(user))
+        self.arena.may(sender, CAP_KILL) || own.iter().any(|user| target.contains(user))
     }
 
     /// kill(2)
