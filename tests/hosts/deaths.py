@@ -6,6 +6,7 @@ import itertools
 import mmap
 import os
 import resource
+import select
 import signal
 import struct
 import sys
@@ -140,20 +141,36 @@ for death in DEATHS:
 SET_ROBUST_LIST, LINK, HEAD, LOCK = 273, 512, 1024, 256
 
 
-def of_two(value):
-    """What two processes get that wait for a word with this value."""
-    ends = []
-    for _ in range(2):
-        out, into = os.pipe()
+def waiter(value):
+    """A process that waits for a word with this value, and where it tells what it got."""
+    out, into = os.pipe()
 
-        def waits(into=into):
-            done = libc.syscall(FUTEX, ctypes.c_void_p(base + LOCK), WAIT, ctypes.c_uint(value), soon(), None, 0)
-            os.write(into, b"woken" if done == 0 else errno.errorcode[ctypes.get_errno()].encode())
+    def waits():
+        os.write(into, b"begins ")
+        done = libc.syscall(FUTEX, ctypes.c_void_p(base + LOCK), WAIT, ctypes.c_uint(value), None, None, 0)
+        os.write(into, b"woken" if done == 0 else errno.errorcode[ctypes.get_errno()].encode())
 
-        forked(waits)
-        os.close(into)
-        ends.append(out)
-    return ends
+    child = forked(waits)
+    os.close(into)
+    os.read(out, 7)
+    while sleeps_not(child):
+        time.sleep(0.001)
+    return child, out
+
+
+def sleeps_not(child):
+    with open(f"/proc/{child}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] != "S"
+
+
+def got(child, out):
+    """What it has got; who waits still, waits for ever."""
+    if not select.select([out], [], [], 0)[0]:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    said = os.read(out, 99).decode() or "waits"
+    os.close(out)
+    return said
 
 
 def its_list(where, inherits):
@@ -180,13 +197,13 @@ def case(where, inherits, bits, owned, way):
     owner = forked(lambda: (os.read(may_go, 1), its_list(where, inherits), WAYS[way]()))
     value = bits | owner if owned else bits
     struct.pack_into("=I", memory, LOCK, value)
-    ends = of_two(value)
+    waiting = [waiter(value) for _ in range(2)]
     rest()
     os.write(go, b"x")
-    got = sorted(os.read(end, 99).decode() for end in ends)
-    print(where, "inheriting" * inherits, bits >> 30, "its own" if owned else "nobody's", way, *got, struct.unpack_from("=I", memory, LOCK)[0] >> 30)
-    for _ in range(3):
-        os.wait()
+    os.waitpid(owner, 0)
+    time.sleep(0.5)
+    marked = struct.unpack_from("=I", memory, LOCK)[0] >> 30
+    print(where, "inheriting" * inherits, bits >> 30, "its own" if owned else "nobody's", way, *sorted(got(*one) for one in waiting), marked)
 
 
 for where, inherits in itertools.product(("listed", "pending"), (0, 1)):
