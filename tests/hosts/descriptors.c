@@ -199,9 +199,13 @@ static int at_loopback(int family, int type, struct sockaddr_storage *name)
     if (fd < 0 || bind(fd, (void *)name, length) || getsockname(fd, (void *)name, &length)) return -1;
     return fd;
 }
-static void *accepts(void *listener)
+/* In a thread: what is drawn is drawn before, or two threads would draw at once. */
+struct accepting { int listener, flags, accepted; };
+static void *accepts(void *given)
 {
-    return (void *)(long)accept4((int)(long)listener, 0, 0, draw(2) ? SOCK_CLOEXEC : 0);
+    struct accepting *accepting = given;
+    accepting->accepted = accept4(accepting->listener, 0, 0, accepting->flags);
+    return 0;
 }
 /* Connects, and makes another socket at once: somebody's accept is answered between both. */
 static int connect_to(int fd, const struct sockaddr_storage *name)
@@ -223,13 +227,13 @@ static int make_stream(int family, struct pair *pair)
     struct sockaddr_storage name;
     int listener = at_loopback(family, SOCK_STREAM, &name);
     if (listener < 0 || listen(listener, 4)) return -1;
+    struct accepting accepting = {listener, draw(2) ? SOCK_CLOEXEC : 0, -1};
     pthread_t thread;
-    void *accepted;
-    pthread_create(&thread, 0, accepts, (void *)(long)listener);
+    pthread_create(&thread, 0, accepts, &accepting);
     pair->mine = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int connected = connect_to(pair->mine, &name);
-    pthread_join(thread, &accepted);
-    pair->theirs = (int)(long)accepted;
+    pthread_join(thread, 0);
+    pair->theirs = accepting.accepted;
     close(listener);
     return connected < 0 || pair->theirs < 0 ? -1 : 0;
 }

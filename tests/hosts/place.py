@@ -105,7 +105,7 @@ class Place:
             return self._in_a_node(who, command, may_tell, before)
         process = self.start(host, who, [*before, *command])
         if status := process.wait(SECONDS_MAX):
-            raise Failure(f"{host}, {who}: exit status {status}: {process.stdout[-1500:]}{process.stderr[-1500:]}")
+            raise Failure(f"{host}, {who}: exit status {status}: {failed(process.stdout, process.stderr)}")
         return Said(process.stdout)
 
     def _home(self) -> Path:
@@ -129,11 +129,16 @@ class Place:
         written = out / "results" / "programs" / "body" / "stdout"
         text = written.read_text() if written.exists() else ""
         if status:
-            raise Failure(f"node, {who}: exit status {status}: {text[-1500:]}{process.stderr[-1500:]}")
+            raise Failure(f"node, {who}: exit status {status}: {failed(text, process.stderr)}")
         summary = json.loads(process.stdout)
         if told := [one for one in summary["not_reproducible"] if not may_tell or may_tell not in one]:
             raise Failure(f"node, {who}: {told}")
         return Said(text, summary["hash"])
+
+
+def failed(said: str, wrong: str) -> str:
+    """What a program wrote that failed: the error first, for only the first lines of it all are printed."""
+    return f"{wrong.strip()[-1500:]}\n{said[-1500:]}".strip()
 
 
 def engine_of(host: str, who: str) -> str:
