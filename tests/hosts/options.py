@@ -28,6 +28,7 @@ SCRIPTS = (
     "peers.py",
     "tries.py",
     "binds.py",
+    "ports.py",
     "again.py",
     "lingers.py",
     "times.py",

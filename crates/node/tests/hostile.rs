@@ -482,7 +482,7 @@ fn check_accounts(pair: &mut Pair, side: usize, injected: u64, more: u64) {
     let received = counter(pair, side, "ip4", "InReceives");
     let delivered = counter(pair, side, "ip4", "InDelivers");
     let (in_icmp, in_udp) = (counter(pair, side, "icmp4", "InMsgs"), {
-        let names = ["InDatagrams", "NoPorts", "InErrors"];
+        let names = ["InDatagrams", "NoPorts", "InErrors", "UdpLiteInDatagrams", "UdpLiteInErrors"];
         names.iter().map(|name| counter(pair, side, "udp", name)).sum::<u64>()
     });
     let in_tcp = counter(pair, side, "tcp", "InSegs") - more;

@@ -1,7 +1,7 @@
 //! One socket's hold on a local port.
 
 use crate::errno::Errno;
-use crate::ports::{Hold, How, Ports};
+use crate::ports::{Hold, How, Ports, Range};
 use crate::socket::Socket;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::Rng;
@@ -23,11 +23,10 @@ pub(crate) fn of(socket: &Socket, address: IpAddr, how: How) -> Hold {
 }
 
 /// IP_LOCAL_PORT_RANGE narrows the node's range; what lies outside of it is ignored (inet_sk_get_local_port_range).
-pub(crate) fn range_of(socket: &Socket, (first, last): (u16, u16)) -> (u16, u16) {
+pub(crate) fn range_of(socket: &Socket, (first, last): (u16, u16)) -> Range {
     let (low, high) = socket.options.port_range;
-    let low = if low != 0 && (first..=last).contains(&low) { low } else { first };
-    let high = if high != 0 && (first..=last).contains(&high) { high } else { last };
-    (low, high)
+    let within = |port: u16| (port != 0 && (first..=last).contains(&port)).then_some(port);
+    Range { first: within(low).unwrap_or(first), last: within(high).unwrap_or(last), own: (low, high) != (0, 0) }
 }
 
 /// Takes the port of `address`, or one of the node's `ephemeral` range for port 0, which is then the socket's. EADDRINUSE.

@@ -15,6 +15,15 @@ pub const EPHEMERAL_FIRST: u16 = 32768;
 /// Last ephemeral port.
 pub const EPHEMERAL_LAST: u16 = 60999;
 
+/// Where a port is sought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Range {
+    pub first: u16,
+    pub last: u16,
+    /// IP_LOCAL_PORT_RANGE says so: connect(2) makes no difference between even and odd ports.
+    pub own: bool,
+}
+
 /// Which connections in TIME-WAIT connect(2) may take over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reuse {
@@ -168,31 +177,25 @@ impl Ports {
     }
 
     /// Takes exactly this port, or any ephemeral one for 0.
-    pub(crate) fn bind(&mut self, port: u16, hold: Hold, range: (u16, u16), rng: &mut Rng) -> Result<(HoldId, u16), Errno> {
-        let port = if port != 0 {
-            self.free_for(port, &hold, None, true).then_some(port)
-        } else {
-            // udp_lib_get_port's bitmap shuts out what bind to that port would; inet_csk_find_open_port knows no reuse.
-            pick(range, rng, |port| self.free_for(port, &hold, None, false))
+    pub(crate) fn bind(&mut self, port: u16, hold: Hold, range: Range, rng: &mut Rng) -> Result<(HoldId, u16), Errno> {
+        // udp_lib_get_port's bitmap shuts out what bind to that port would; inet_csk_find_open_port knows no reuse.
+        let free = |port: u16| self.free_for(port, &hold, None, false);
+        let port = match self.rules {
+            _ if port != 0 => self.free_for(port, &hold, None, true).then_some(port),
+            Rules::Stream => pick_for_bind(range, hold.reuse_address, rng, free),
+            Rules::Datagram => pick(range, rng, free),
         };
         let port = port.ok_or(Errno::EADDRINUSE)?;
         Ok((self.hold(port, hold), port))
     }
 
     /// An ephemeral port from which `hold` can connect to its `remote`: none that was bound, none with the same four-tuple.
-    pub(crate) fn connect(
-        &mut self,
-        hold: Hold,
-        range: (u16, u16),
-        reuse: Reuse,
-        now: Instant,
-        rng: &mut Rng,
-    ) -> Result<(HoldId, u16), Errno> {
+    pub(crate) fn connect(&mut self, hold: Hold, range: Range, reuse: Reuse, now: Instant, rng: &mut Rng) -> Result<(HoldId, u16), Errno> {
         let free = |port: u16| {
             let Some(holders) = self.ports.get(&port) else { return true };
             holders.values().all(|old| old.how == How::Connect && (!same_connection(&hold, old) || reuse.allows(old, now)))
         };
-        let port = pick(range, rng, free).ok_or(Errno::EADDRNOTAVAIL)?;
+        let port = pick_for_connect(range, rng, free).ok_or(Errno::EADDRNOTAVAIL)?;
         Ok((self.hold(port, hold), port))
     }
 
@@ -250,11 +253,57 @@ impl Reuse {
     }
 }
 
-/// Goes once around the range from a random start.
-fn pick((first, last): (u16, u16), rng: &mut Rng, free: impl Fn(u16) -> bool) -> Option<u16> {
-    let count = u64::from(last.saturating_sub(first)) + 1;
-    let start = rng.below(count);
-    (0..count).map(|step| first + ((start + step) % count) as u16).find(|port| free(*port))
+/// udp_lib_get_port: goes once around the range from a random start.
+fn pick(range: Range, rng: &mut Rng, free: impl Fn(u16) -> bool) -> Option<u16> {
+    let start = rng.below(range.size().into()) as u32;
+    range.around(range.size(), start, 1).find(|port| free(*port))
+}
+
+/// `__inet_hash_connect`: the ports as even or odd as the first one, and then the others. What bind(2) chose is odd beside it: who connects
+/// to a port that was bound a moment ago does not get that port, and no connection to itself.
+fn pick_for_connect(range: Range, rng: &mut Rng, free: impl Fn(u16) -> bool) -> Option<u16> {
+    let looked_at = range.looked_at();
+    let start = rng.below(looked_at.into()) as u32;
+    if range.own {
+        return range.around(looked_at, start, 1).find(|port| free(*port));
+    }
+    let even = start & !1;
+    range.around(looked_at, even, 2).chain(range.around(looked_at, even + 1, 2)).find(|port| free(*port))
+}
+
+/// inet_csk_find_open_port: the ports that `__inet_hash_connect` takes last come first. With SO_REUSEADDR first the lower half of the range.
+fn pick_for_bind(range: Range, halves: bool, rng: &mut Rng, free: impl Fn(u16) -> bool) -> Option<u16> {
+    let mut within = |range: Range| {
+        let looked_at = range.looked_at();
+        let odd = rng.below(looked_at.into()) as u32 | 1;
+        range.around(looked_at, odd, 2).chain(range.around(looked_at, odd - 1, 2)).find(|port| free(*port))
+    };
+    if !halves || range.size() < 4 {
+        return within(range);
+    }
+    let middle = range.first + (range.size() / 4 * 2) as u16;
+    within(Range { last: middle - 1, ..range }).or_else(|| within(Range { first: middle, ..range }))
+}
+
+impl Range {
+    fn size(self) -> u32 {
+        u32::from(self.last.saturating_sub(self.first)) + 1
+    }
+
+    /// How many ports one search looks at: "if (likely(remaining > 1)) remaining &= ~1U;".
+    fn looked_at(self) -> u32 {
+        match self.size() {
+            1 => 1,
+            size => size & !1,
+        }
+    }
+
+    /// Each `step`th port from that with number `start`, once around. `looked_at`: how far it goes back at the end of the range. Where that is
+    /// one port less than there are, the first or the last one is left out.
+    fn around(self, looked_at: u32, start: u32, step: u32) -> impl Iterator<Item = u16> {
+        let back = move |at: u32| if at >= self.size() { at - looked_at } else { at };
+        (0..looked_at.div_ceil(step)).map(move |taken| self.first + back(start + taken * step) as u16)
+    }
 }
 
 #[cfg(test)]
@@ -262,7 +311,7 @@ mod tests {
     use super::*;
 
     const REUSE: Reuse = Reuse { whose: 2, delay: Duration::from_secs(1) };
-    const RANGE: (u16, u16) = (EPHEMERAL_FIRST, EPHEMERAL_LAST);
+    const RANGE: Range = Range { first: EPHEMERAL_FIRST, last: EPHEMERAL_LAST, own: false };
     const PLAIN: Hold = Hold {
         address: IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
         v6_only: false,
@@ -310,7 +359,7 @@ mod tests {
         let mut rng = Rng::for_name(1, "ports");
         let mut ports = Ports::new(Rules::Stream);
         let to = |remote: &str| Hold { remote: remote.parse().ok(), how: How::Connect, ..at("10.0.0.1") };
-        let range = (40000, 40003);
+        let range = Range { first: 40000, last: 40003, own: false };
         for _ in 0..4 {
             ports.connect(to("10.0.0.2:80"), range, REUSE, Instant::ZERO, &mut rng).unwrap();
         }
@@ -342,7 +391,7 @@ mod tests {
         let mut rng = Rng::for_name(1, "ports");
         let mut ports = Ports::new(Rules::Stream);
         let hold = Hold { remote: "127.0.0.1:80".parse().ok(), how: How::Connect, ..at("127.0.0.1") };
-        let range = (40000, 40000);
+        let range = Range { first: 40000, last: 40000, own: false };
         let (old, port) = ports.connect(hold, range, REUSE, Instant::ZERO, &mut rng).unwrap();
         let other = HoldId(u64::MAX);
         assert!(!ports.connection_free(port, &hold, other));
@@ -350,5 +399,66 @@ mod tests {
         assert!(ports.connection_free(port, &hold, other));
         assert_eq!(ports.connect(hold, range, REUSE, Instant::from_millis(1000), &mut rng), Err(Errno::EADDRNOTAVAIL));
         assert!(ports.connect(hold, range, REUSE, Instant::from_millis(1001), &mut rng).is_ok());
+    }
+
+    /// The ports that `count` calls took one after another.
+    fn taken(count: u16, seed: u64, mut take: impl FnMut(&mut Ports, &mut Rng) -> Result<(HoldId, u16), Errno>) -> Vec<u16> {
+        let (mut rng, mut ports) = (Rng::for_name(seed, "ports"), Ports::new(Rules::Stream));
+        (0..count).map_while(|_| take(&mut ports, &mut rng).ok()).map(|(_, port)| port).collect()
+    }
+
+    fn sorted(mut of: Vec<u16>) -> Vec<u16> {
+        of.sort_unstable();
+        of
+    }
+
+    #[test]
+    fn bind_takes_odd_ports_first_and_connect_even_ones() {
+        let to = Hold { remote: "127.0.0.1:80".parse().ok(), how: How::Connect, ..at("127.0.0.1") };
+        for seed in 0..20 {
+            let range = Range { first: 40000, last: 40007, own: false };
+            let bound = taken(9, seed, |ports, rng| ports.bind(0, PLAIN, range, rng));
+            assert_eq!(sorted(bound[..4].to_vec()), [40001, 40003, 40005, 40007]);
+            assert_eq!(sorted(bound[4..].to_vec()), [40000, 40002, 40004, 40006]);
+            let connected = taken(9, seed, |ports, rng| ports.connect(to, range, REUSE, Instant::ZERO, rng));
+            assert_eq!(sorted(connected[..4].to_vec()), [40000, 40002, 40004, 40006]);
+            assert_eq!(sorted(connected[4..].to_vec()), [40001, 40003, 40005, 40007]);
+            let own = Range { own: true, ..range };
+            let every = taken(9, seed, |ports, rng| ports.connect(to, own, REUSE, Instant::ZERO, rng));
+            assert_eq!(sorted(every), (40000..=40007).collect::<Vec<u16>>());
+        }
+    }
+
+    #[test]
+    fn bind_with_reuse_address_takes_the_lower_half_first() {
+        let reuse = Hold { reuse_address: true, ..PLAIN };
+        for seed in 0..20 {
+            let range = Range { first: 40000, last: 40009, own: false };
+            let bound = taken(10, seed, |ports, rng| ports.bind(0, reuse, range, rng));
+            assert_eq!(sorted(bound[..2].to_vec()), [40001, 40003]);
+            assert_eq!(sorted(bound[2..4].to_vec()), [40000, 40002]);
+            assert_eq!(sorted(bound[4..7].to_vec()), [40005, 40007, 40009]);
+            assert_eq!(sorted(bound[7..].to_vec()), [40004, 40006, 40008]);
+        }
+    }
+
+    #[test]
+    fn the_smallest_ranges_are_used() {
+        for (last, wanted) in [(40000, vec![40000]), (40001, vec![40001, 40000])] {
+            let range = Range { first: 40000, last, own: false };
+            assert_eq!(taken(4, 1, |ports, rng| ports.bind(0, PLAIN, range, rng)), wanted);
+            assert_eq!(taken(4, 1, |ports, rng| ports.bind(0, Hold { reuse_address: true, ..PLAIN }, range, rng)), wanted);
+        }
+    }
+
+    #[test]
+    fn of_an_odd_number_of_ports_one_search_leaves_one_out() {
+        let range = Range { first: 40000, last: 40004, own: true };
+        for start in 0..4 {
+            let mut seen: Vec<u16> = range.around(range.looked_at(), start, 1).collect();
+            assert_eq!(seen[0], 40000 + start as u16);
+            seen.sort_unstable();
+            assert_eq!(seen, if start == 0 { [40000, 40001, 40002, 40003] } else { [40001, 40002, 40003, 40004] });
+        }
     }
 }
