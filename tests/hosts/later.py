@@ -135,6 +135,30 @@ def edges_read(make) -> str:
     return " ".join(map(str, seen))
 
 
+def edges_nested(make) -> str:
+    """Events of an epoll in an epoll that watches for edges: one for what is written, and none for what happens elsewhere."""
+    (one, other), (_, into) = make(), os.pipe()
+    seen = []
+    with select.epoll() as inner, select.epoll() as outer:
+        inner.register(one, select.EPOLLIN)
+        outer.register(inner.fileno(), select.EPOLLIN | select.EPOLLET)
+        for to in (other, into, other):
+            os.write(to, (1).to_bytes(8, "little"))
+            seen.append(len(outer.poll(0)))
+    return " ".join(map(str, seen))
+
+
+def closed_member(make) -> str:
+    """A descriptor is closed that an epoll watches, and a duplicate is left: the file is watched as before."""
+    one, other = make()
+    number = os.dup(one)
+    with select.epoll() as epoll:
+        epoll.register(number, select.EPOLLIN)
+        os.close(number)
+        os.write(other, (1).to_bytes(8, "little"))
+        return "is told" if epoll.poll(0) == [(number, select.EPOLLIN)] else "is not told"
+
+
 if __name__ == "__main__":
     for name, (family, host) in FAMILIES.items():
         said(f"after close{name}", "who connects to a listener", lambda family=family, host=host: closed_listener(family, host))
@@ -148,3 +172,5 @@ if __name__ == "__main__":
         said("edges", f"{what}, alone", lambda make=make: edges(make))
         said("edges", f"{what}, beside another", lambda make=make: edges_beside(make))
         said("edges", f"{what}, read in part", lambda make=make: edges_read(make))
+        said("edges", f"{what}, in another epoll", lambda make=make: edges_nested(make))
+        said("closed member", what, lambda make=make: closed_member(make))

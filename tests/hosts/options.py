@@ -30,6 +30,7 @@ SCRIPTS = (
     "binds.py",
     "ports.py",
     "again.py",
+    "woken.py",
     "lingers.py",
     "times.py",
     "scopes.py",

@@ -74,6 +74,10 @@ pub trait Stack {
     fn close(&mut self, s: SocketId);
     fn readiness(&mut self, s: SocketId) -> Poll;
     fn take_changed(&mut self) -> Vec<SocketId>;
+    /// See [`weft_socket::Sockets::take_wakes`].
+    fn take_wakes(&mut self, s: SocketId) -> Poll;
+    /// See [`weft_socket::Sockets::tell_room`].
+    fn tell_room(&mut self, s: SocketId);
     fn state(&mut self, s: SocketId) -> Option<SocketState>;
     fn send_room(&mut self, s: SocketId) -> usize;
     fn write_room(&mut self, s: SocketId) -> usize;
@@ -166,6 +170,12 @@ impl<L: Lend> Stack for L {
     }
     fn take_changed(&mut self) -> Vec<SocketId> {
         self.look(|sockets| sockets.take_changed()).unwrap_or_default()
+    }
+    fn take_wakes(&mut self, s: SocketId) -> Poll {
+        self.look(|sockets| sockets.take_wakes(s)).unwrap_or(Poll::ALL)
+    }
+    fn tell_room(&mut self, s: SocketId) {
+        self.look(|sockets| sockets.tell_room(s));
     }
     fn state(&mut self, s: SocketId) -> Option<SocketState> {
         self.look(|sockets| sockets.state(s)).flatten()

@@ -348,6 +348,13 @@ fn is_queue(fd: usize) -> bool {
     header().queues.load(Relaxed) != 0 && sys::call(nr::MQ_GETSETATTR, &[fd, 0, about.as_mut_ptr() as usize]) == 0
 }
 
+/// Is it an epoll of the kernel's?
+pub fn is_epoll(fd: usize) -> bool {
+    let (mut stat, mut name) = (Stat::default(), [0_u8; 32]);
+    let typeless = sys::call(nr::FSTAT, &[fd, &raw mut stat as usize]) == 0 && stat.mode & S_IFMT == 0;
+    typeless && target(fd, &mut name) > 0 && name.starts_with(b"anon_inode:[eventpoll]")
+}
+
 /// Is a descriptor without a type of file (struct stat's mode says 0) one of inotify?
 fn is_inotify(fd: usize) -> bool {
     let mut name = [0_u8; 32];

@@ -251,6 +251,8 @@ pub struct Header {
     pub lingers: AtomicU32,
     /// [`STRICT`]: epolls that watch sockets of the node so far.
     pub epolls: AtomicU64,
+    /// [`STRICT`]: a program has put an epoll into an epoll.
+    pub nested: AtomicU32,
     /// Somebody may wait at a semaphore or a message queue.
     pub queue_waits: AtomicU32,
     /// A program has opened a message queue of POSIX.

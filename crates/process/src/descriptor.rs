@@ -14,7 +14,7 @@ use super::tree::Tree;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use weft_intercept::face::{SocketId, Stack};
+use weft_intercept::face::{Poll, SocketId, Stack};
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::{self, Errno};
 use weft_loader::abi::{self, kind};
@@ -246,14 +246,15 @@ impl Tree {
 
     /// Those who wait for them look again.
     pub(super) fn finish_object_changes(&mut self, outside: &mut dyn Outside) {
-        let (changed, roomier) = self.objects.take_changes();
+        let (changed, roomier, looked_for) = self.objects.take_changes();
         if !roomier.is_empty() {
             self.again_where(&|wait| wait.room_at().is_some_and(|inode| roomier.contains(&inode)), outside);
         }
-        let mut all = changed.clone();
+        let mut all = changed.union(&looked_for).copied().collect();
         for inode in &changed {
-            self.note_object_edges(*inode, &mut all);
-            self.raise_pollers(*inode, outside);
+            // Timers, signals, netlink and epolls wake readers, or everybody.
+            self.note_edges(*inode, Poll::ALL, &mut all);
+            self.raise_pollers(*inode, Poll::ALL, outside);
         }
         if !all.is_empty() {
             self.again_where(&|wait| wait.objects.iter().any(|inode| all.contains(inode)), outside);

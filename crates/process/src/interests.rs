@@ -35,7 +35,8 @@ pub(super) struct Interests {
 pub(super) struct Member {
     pub events: u32,
     pub data: u64,
-    /// Something has happened since it was last reported. With EPOLLEXCLUSIVE: this epoll was the one to be told, and it has been ready ever since.
+    /// It was woken since it was last reported, or found not to be ready. With EPOLLEXCLUSIVE: this epoll was the one to be told, and it has been ready
+    /// ever since.
     pub fresh: bool,
     /// A one-shot that has fired.
     pub spent: bool,
@@ -43,9 +44,55 @@ pub(super) struct Member {
     pub turn: u64,
     /// What a descriptor of the kernel's showed when it was last looked at.
     pub native: u32,
-    /// What a descriptor of the kernel's showed when it was last reported, and the count of activity then.
+    /// What it showed when it was last reported (one of the kernel's) or looked at (one of ours), and the count of activity when it was reported.
     pub shown: u32,
     pub activity: u64,
+}
+
+/// EPOLLEXCLUSIVE, EPOLLWAKEUP, EPOLLONESHOT, EPOLLET.
+pub(super) const EXCLUSIVE: u32 = 1 << 28;
+pub(super) const WAKEUP: u32 = 1 << 29;
+pub(super) const ONE_SHOT: u32 = 1 << 30;
+pub(super) const EDGE: u32 = 1 << 31;
+pub(super) const PRIVATE_BITS: u32 = EXCLUSIVE | WAKEUP | ONE_SHOT | EDGE;
+/// EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND.
+const ROOM: u32 = 0x304;
+/// EPOLLERR | EPOLLHUP, which everybody hears of.
+const ALWAYS: u32 = 0x18;
+
+/// Does whoever asks for these events want each edge of room to write?
+pub(super) fn asks_for_room(events: u32) -> bool {
+    events & EDGE != 0 && events & ROOM != 0
+}
+
+impl Member {
+    /// The events that it asks for.
+    pub fn asked(&self) -> u32 {
+        self.events & !PRIVATE_BITS | ALWAYS
+    }
+
+    /// Does a wake-up with this key concern it? ep_poll_callback: "if (!(epi->event.events & ~EP_PRIVATE_BITS)) goto out_unlock; … if (pollflags &&
+    /// !(pollflags & epi->event.events)) goto out_unlock;"
+    pub fn hears(&self, wakes: u32) -> bool {
+        !self.spent && wakes & self.asked() != 0
+    }
+
+    /// What there is to tell of it that shows this. `counted`: it is the kernel's, or an epoll in which one of the kernel's is ready: what is written to
+    /// and read from such is counted, not known, and this is the count.
+    pub fn tells(&self, shown: u32, how: Watched, counted: Option<u64>) -> u32 {
+        let found = shown & self.asked();
+        let exclusive = how != Watched::Native && self.events & EXCLUSIVE != 0;
+        let edge = self.events & EDGE != 0;
+        let new = found & !self.shown != 0 || counted.is_some_and(|activity| activity != self.activity);
+        let stale = exclusive && !self.fresh || edge && !self.fresh && !new;
+        if self.spent || stale { 0 } else { found }
+    }
+
+    /// It was looked at, one of ours, and there was nothing to tell. ep_send_events takes from the list what is not ready.
+    pub fn was_quiet(&mut self, shown: u32) {
+        self.fresh &= self.events & (EDGE | EXCLUSIVE) == 0 || shown & self.asked() != 0;
+        self.shown = shown;
+    }
 }
 
 impl Interests {
@@ -92,6 +139,15 @@ impl Interests {
         let word = kind::VIRTUAL << 56 | inode;
         for number in self.numbers.remove(&word).unwrap_or_default() {
             self.remove((number, word));
+        }
+    }
+
+    /// How a member is watched.
+    pub fn how(&self, key: Key) -> Watched {
+        match () {
+            () if self.natives.contains(&key) => Watched::Native,
+            () if self.others.contains(&key) => Watched::Other,
+            () => Watched::Socket,
         }
     }
 

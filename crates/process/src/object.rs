@@ -48,6 +48,8 @@ pub(super) struct Objects {
     changed: BTreeSet<u64>,
     /// Netlink sockets that have room again, or are gone: who waits to send there looks again.
     roomier: BTreeSet<u64>,
+    /// Epolls in which there is another thing to look at for who waits there.
+    looked_for: BTreeSet<u64>,
     /// Some descriptor may have been closed for good.
     closing: bool,
     /// Those that have hung up while calls wait at them.
@@ -138,16 +140,20 @@ impl Objects {
     pub fn note_change(&mut self, inode: u64) {
         self.changed.insert(inode);
     }
+    /// Nothing has happened to an epoll, but who waits there has another thing to look at.
+    pub fn note_look(&mut self, inode: u64) {
+        self.looked_for.insert(inode);
+    }
     /// A netlink socket has room again, or is gone.
     pub fn note_room(&mut self, inode: u64) {
         self.roomier.insert(inode);
     }
     pub fn has_changes(&self) -> bool {
-        !self.changed.is_empty() || !self.roomier.is_empty()
+        !(self.changed.is_empty() && self.roomier.is_empty() && self.looked_for.is_empty())
     }
-    /// Those that have changed since the last call, and those that have room.
-    pub fn take_changes(&mut self) -> (BTreeSet<u64>, BTreeSet<u64>) {
-        (std::mem::take(&mut self.changed), std::mem::take(&mut self.roomier))
+    /// Those that have changed since the last call, those that have room, and those at which one has to look again.
+    pub fn take_changes(&mut self) -> (BTreeSet<u64>, BTreeSet<u64>, BTreeSet<u64>) {
+        (std::mem::take(&mut self.changed), std::mem::take(&mut self.roomier), std::mem::take(&mut self.looked_for))
     }
 
     /// One that has hung up stays until the calls that wait at it are over.

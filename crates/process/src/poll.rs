@@ -3,7 +3,7 @@
 
 use super::caller::{Caller, Posted};
 use super::ids::ThreadId;
-use super::interests::{Key, Member, Watched};
+use super::interests::{EDGE, EXCLUSIVE, Interests, Key, Member, ONE_SHOT, WAKEUP, Watched, asks_for_room};
 use super::object::Body;
 use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::Instant;
-use weft_intercept::face::{Poll, SocketId, Stack};
+use weft_intercept::face::{Poll, Stack};
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::Errno;
 use weft_loader::abi::{self, ENTRIES_MAX, Entry, kind};
@@ -22,12 +22,6 @@ use weft_loader::calls;
 const POLLERR: u32 = 8;
 const POLLHUP: u32 = 0x10;
 const POLLNVAL: u32 = 0x20;
-/// EPOLLEXCLUSIVE, EPOLLWAKEUP, EPOLLONESHOT, EPOLLET.
-const EXCLUSIVE: u32 = 1 << 28;
-const WAKEUP: u32 = 1 << 29;
-const ONE_SHOT: u32 = 1 << 30;
-const EDGE: u32 = 1 << 31;
-const PRIVATE_BITS: u32 = EXCLUSIVE | WAKEUP | ONE_SHOT | EDGE;
 /// EPOLLEXCLUSIVE_OK_BITS: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLWAKEUP, EPOLLET, EPOLLEXCLUSIVE.
 const EXCLUSIVE_OK: u32 = 1 | 4 | POLLERR | POLLHUP | WAKEUP | EDGE | EXCLUSIVE;
 /// Most members of an epoll.
@@ -50,13 +44,13 @@ impl Tree {
             Some(Body::Signals(mask)) => u32::from(self.tasks.pending_of(thread) & mask != 0),
             Some(Body::Link(link)) => link.readiness(),
             Some(Body::Epoll(interests)) if depth < NESTS_MAX => {
-                let ready = interests.candidates().any(|((_, word), member)| {
-                    let shown = match kind_of(word) {
+                let ready = interests.candidates().any(|(key, member)| {
+                    let shown = match kind_of(key.1) {
                         _ if member.spent => 0,
-                        kind::VIRTUAL => self.object_readiness(thread, word & abi::INODE, stack, depth + 1),
+                        kind::VIRTUAL => self.object_readiness(thread, key.1 & abi::INODE, stack, depth + 1),
                         _ => member.native,
                     };
-                    shown & (member.events & !PRIVATE_BITS | POLLERR | POLLHUP) != 0
+                    self.tells(interests, key, &member, shown) != 0
                 });
                 u32::from(ready)
             }
@@ -65,6 +59,25 @@ impl Tree {
             Some(Body::Epoll(_)) => 0,
             None => POLLNVAL,
         }
+    }
+
+    /// What an epoll has to tell of a member that shows this.
+    fn tells(&self, interests: &Interests, key: Key, member: &Member, shown: u32) -> u32 {
+        let how = interests.how(key);
+        let activity = self.arena.header().activity.load(Relaxed);
+        let counts = match how {
+            Watched::Native => true,
+            Watched::Other => member.events & EDGE != 0 && self.has_ready_natives(key.1 & abi::INODE, 0),
+            Watched::Socket => false,
+        };
+        member.tells(shown, how, counts.then_some(activity))
+    }
+
+    /// Is one of the kernel's descriptors ready that this epoll watches, or one in it?
+    fn has_ready_natives(&self, inode: u64, depth: usize) -> bool {
+        let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return false };
+        let ready = |(key, member): (Key, Member)| self.tells(interests, key, &member, member.native) != 0;
+        interests.natives().any(ready) || depth < NESTS_MAX && interests.others().any(|(_, inner)| self.has_ready_natives(inner, depth + 1))
     }
 
     /// What a wait for an object has to watch.
@@ -80,7 +93,7 @@ impl Tree {
     fn natives_of(&self, inode: u64, depth: usize, into: &mut Vec<Entry>) {
         let Some(Body::Epoll(interests)) = self.objects.body(inode) else { return };
         for ((fd, descriptor), member) in interests.natives().filter(|(_, member)| !member.spent) {
-            into.push(Entry { fd, events: member.events & !PRIVATE_BITS, found: 0, reserved: 0, descriptor });
+            into.push(Entry { fd, events: member.asked(), found: 0, reserved: 0, descriptor });
         }
         for (key, inner) in interests.others() {
             if depth < NESTS_MAX && interests.get(key).is_some_and(|member| !member.spent) {
@@ -97,7 +110,8 @@ impl Tree {
         let natives: Vec<Key> = interests.natives().map(|(key, _)| key).collect();
         for key in natives {
             if let (Some(found), Some(member)) = (found.get(&key), interests.get_mut(key)) {
-                changed |= found & !member.native != 0;
+                // While it is on the list (of the ready ones), more of it is no news to who watches the epoll.
+                changed |= *found != 0 && (member.native == 0 || member.events & EDGE != 0 && found & !member.native != 0);
                 member.native = *found;
             }
         }
@@ -210,8 +224,8 @@ impl Tree {
     }
 
     /// epoll_ctl(2): argument 4 is what the watched descriptor is.
-    pub(super) fn epoll_ctl(&mut self, asked: &Asked<'_>, call: calls::EpollCtl, _: &mut dyn Outside) -> Result<Outcome, Errno> {
-        let Asked { posted, caller, .. } = *asked;
+    pub(super) fn epoll_ctl(&mut self, asked: &Asked<'_>, call: calls::EpollCtl, outside: &mut dyn Outside) -> Result<Outcome, Errno> {
+        let Asked { thread, posted, caller, .. } = *asked;
         let (inode, operation, fd, watched) = (posted.inode(), call.op.get(), call.fd.get(), posted.arguments[4]);
         if watched == posted.descriptor & !abi::NONBLOCKING {
             return Err(Errno(libc::EINVAL));
@@ -236,6 +250,13 @@ impl Tree {
             (kind::VIRTUAL, _) => Watched::Other,
             _ => Watched::Native,
         };
+        let shown =
+            if how == Watched::Native { None } else { Some(self.object_readiness(thread, watched & abi::INODE, outside.stack(), 0)) };
+        let Some(Body::Epoll(interests)) = self.objects.body(inode) else {
+            return Err(Errno(libc::EINVAL));
+        };
+        // ep_modify: "if (ep_item_poll(epi, &pt, 1)) { … if (!ep_is_linked(epi)) { list_add_tail(&epi->rdllink, &ep->rdllist);"
+        let was_told = interests.get(key).is_some_and(|member| self.tells(interests, key, member, shown.unwrap_or(member.native)) != 0);
         let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) else {
             return Err(Errno(libc::EINVAL));
         };
@@ -247,7 +268,9 @@ impl Tree {
         {
             return Err(Errno(libc::EINVAL));
         }
-        let member = Member { events, data, fresh: true, spent: false, turn: interests.turn, native: 0, shown: 0, activity };
+        // What it showed is still known: a change of what is asked for is no news of it.
+        let native = interests.get(key).map_or(0, |member| member.native);
+        let member = Member { events, data, fresh: true, spent: false, turn: interests.turn, native, shown: 0, activity };
         match operation {
             libc::EPOLL_CTL_ADD if interests.get(key).is_some() => return Err(Errno(libc::EEXIST)),
             libc::EPOLL_CTL_ADD if interests.len() >= MEMBERS_MAX => return Err(Errno(libc::ENOSPC)),
@@ -258,6 +281,10 @@ impl Tree {
                     && !object.watchers.contains(&inode)
                 {
                     object.watchers.push(inode);
+                    if let (Body::Socket(socket), [_]) = (&object.body, &object.watchers[..]) {
+                        // What was before does not concern the first one that watches it.
+                        outside.stack().take_wakes(*socket);
+                    }
                 }
             }
             libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL if interests.get(key).is_none() => return Err(Errno(libc::ENOENT)),
@@ -267,8 +294,18 @@ impl Tree {
             }
             _ => return Err(Errno(libc::EINVAL)),
         }
-        // Another thread may be waiting there.
-        self.objects.note_change(inode);
+        if asks_for_room(events)
+            && let Some(Body::Socket(socket)) = self.objects.body(watched & abi::INODE).filter(|_| how == Watched::Socket)
+        {
+            outside.stack().tell_room(*socket);
+        }
+        let is_ready = member.asked() & shown.unwrap_or(0) != 0;
+        if operation != libc::EPOLL_CTL_DEL && is_ready && !was_told {
+            self.objects.note_change(inode);
+        } else {
+            // Another thread may be waiting there, for one of the kernel's.
+            self.objects.note_look(inode);
+        }
         Ok(Outcome::Done(0))
     }
 
@@ -332,7 +369,6 @@ impl Tree {
         let activity = self.arena.header().activity.load(Relaxed);
         let mut ready = Vec::new();
         let mut quiet = Vec::new();
-        let mut resting = Vec::new();
         for (key, member) in members {
             let virtual_one = kind_of(key.1) == kind::VIRTUAL;
             let shown = if virtual_one {
@@ -340,31 +376,23 @@ impl Tree {
             } else {
                 found.get(&key).copied().unwrap_or(0)
             };
-            let wanted = shown & (member.events & !PRIVATE_BITS | POLLERR | POLLHUP);
-            let exclusive = virtual_one && member.events & EXCLUSIVE != 0;
-            if exclusive && member.fresh && wanted == 0 {
-                quiet.push(key);
-            }
-            let stale = exclusive && !member.fresh
-                || member.events & EDGE != 0
-                    && if virtual_one {
-                        !member.fresh
-                    } else {
-                        !member.fresh && wanted & !member.shown == 0 && member.activity == activity
-                    };
             if shown & POLLNVAL != 0 {
                 self.forget_member(inode, key);
-            } else if wanted != 0 && !stale && !member.spent {
-                ready.push((member.turn, key, wanted, shown, member.data));
+                continue;
+            }
+            let Some(Body::Epoll(interests)) = self.objects.body(inode) else { break };
+            let told = self.tells(interests, key, &member, shown);
+            if told != 0 {
+                ready.push((member.turn, key, told, shown, member.data));
             } else if virtual_one {
-                resting.push(key);
+                quiet.push((key, shown));
             }
         }
         if let Some(Body::Epoll(interests)) = self.objects.body_mut(inode) {
-            for key in quiet {
-                interests.get_mut(key).into_iter().for_each(|member| member.fresh = false);
+            for (key, shown) in quiet {
+                interests.get_mut(key).into_iter().for_each(|member| member.was_quiet(shown));
+                interests.rests(key);
             }
-            resting.into_iter().for_each(|key| interests.rests(key));
         }
         debug_assert!(self.rest_is_quiet(thread, inode, outside.stack()));
         ready.sort_unstable();
@@ -394,7 +422,7 @@ impl Tree {
         interests.resting().take(LOOKED_AT_MAX).all(|(key, member)| {
             let told = member.spent || member.events & (EDGE | EXCLUSIVE) != 0;
             let shown = self.object_readiness(thread, key.1 & abi::INODE, stack, 0);
-            told || shown & (member.events & !PRIVATE_BITS | POLLERR | POLLHUP) == 0
+            told || shown & member.asked() == 0
         })
     }
 
@@ -450,23 +478,27 @@ impl Tree {
         channel.result.store(entries.len() as i64, Relaxed);
     }
 
-    /// A socket has changed: edges for the epolls that watch it. Their inodes are added.
-    pub(super) fn note_edges(&mut self, socket: SocketId, objects: &mut BTreeSet<u64>) {
-        if let Some(inode) = self.objects.of_socket(socket) {
-            self.note_object_edges(inode, objects);
-        }
+    /// Is an object in an epoll?
+    pub(super) fn is_watched(&self, inode: u64) -> bool {
+        self.objects.get(inode).is_some_and(|object| !object.watchers.is_empty())
+            || self.real.as_ref().is_some_and(|real| real.watchers.contains_key(&inode))
     }
 
-    /// The same for any object.
-    pub(super) fn note_object_edges(&mut self, inode: u64, objects: &mut BTreeSet<u64>) {
+    /// An object has changed, and Linux would wake with this key who waits for it: edges for the epolls that watch it. Their inodes are added.
+    pub(super) fn note_edges(&mut self, inode: u64, wakes: Poll, objects: &mut BTreeSet<u64>) {
+        self.wake_watchers(inode, wakes, objects, &mut BTreeSet::new());
+    }
+
+    fn wake_watchers(&mut self, inode: u64, wakes: Poll, objects: &mut BTreeSet<u64>, woken: &mut BTreeSet<u64>) {
         let watchers = self.objects.get(inode).map(|object| object.watchers.clone()).unwrap_or_default();
         // __wake_up_common: of those that want it for themselves one is told, the first at which somebody waits; those before it, at which nobody does, as well.
         let mut given = false;
         for watcher in watchers {
             let Some(Body::Epoll(interests)) = self.objects.body_mut(watcher) else { continue };
-            let (mut told, mut exclusively) = (false, false);
+            let (mut any, mut told, mut exclusively) = (false, false, false);
             interests.changed(inode, |member| {
-                if !(given && member.events & EXCLUSIVE != 0) {
+                any = true;
+                if member.hears(wakes.0) && !(given && member.events & EXCLUSIVE != 0) {
                     member.fresh = true;
                     (told, exclusively) = (true, exclusively || member.events & EXCLUSIVE != 0);
                 }
@@ -474,8 +506,12 @@ impl Tree {
             let waits =
                 || self.tasks.threads.values().any(|one| matches!(&one.state, State::Waiting(wait) if wait.objects.contains(&watcher)));
             given |= exclusively && waits();
-            if told && objects.insert(watcher) {
-                self.note_object_edges(watcher, objects);
+            // Who waits there looks again in any case; an epoll wakes others with EPOLLIN (ep_poll_safewake).
+            if any {
+                objects.insert(watcher);
+            }
+            if told && woken.insert(watcher) {
+                self.wake_watchers(watcher, Poll::IN, objects, woken);
             }
         }
     }

@@ -571,14 +571,14 @@ impl Tree {
             let mut objects = std::collections::BTreeSet::new();
             for socket in &changed {
                 self.shows.changed(*socket);
-                self.note_edges(*socket, &mut objects);
-                if self.real.is_some()
-                    && let Some(inode) = self.objects.of_socket(*socket)
-                {
-                    self.raise_pollers(inode, outside);
-                }
-                if self.objects.of_socket(*socket).is_none() {
+                let Some(inode) = self.objects.of_socket(*socket) else {
                     outside.stack().not_a_programs(*socket);
+                    continue;
+                };
+                if self.is_watched(inode) {
+                    let wakes = outside.stack().take_wakes(*socket);
+                    self.note_edges(inode, wakes, &mut objects);
+                    self.raise_pollers(inode, wakes, outside);
                 }
             }
             let looks = |wait: &Wait| wait.sockets.iter().any(|s| changed.contains(s)) || wait.objects.iter().any(|o| objects.contains(o));

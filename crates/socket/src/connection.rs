@@ -9,6 +9,7 @@ use crate::inet6;
 use crate::listener;
 use crate::outgoing;
 use crate::outputs::TCP;
+use crate::poll::Poll;
 use crate::ports::How;
 use crate::registry::Registry;
 use crate::routes;
@@ -156,7 +157,7 @@ pub(crate) fn disconnect(streams: &mut Streams, sockets: &mut Registry, s: Socke
     if let Some(hold) = hold {
         streams.ports.update(hold, |held| (held.address, held.remote) = (address, None));
     }
-    sockets.touch(s);
+    sockets.touch(s, Poll::ALL);
 }
 
 /// connect(2) on a stream socket: `__inet_stream_connect`, in its order.
@@ -198,7 +199,7 @@ pub(crate) fn connect(
             };
             start(streams, sockets, s, to, cx)?;
             set_phase(sockets, s, Phase::Connecting);
-            sockets.touch(s);
+            sockets.touch(s, Poll::NONE);
             // "if (!err && inet_test_bit(DEFER_CONNECT, sk)) goto out;"
             if sockets.get(s)?.stream().is_some_and(|stream| stream.deferred) { Ok(()) } else { Err(Errno::EINPROGRESS) }
         }

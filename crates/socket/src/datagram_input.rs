@@ -10,6 +10,7 @@ use crate::messages::Messages;
 use crate::multicast::Groups;
 use crate::options::Options;
 use crate::outputs::{UNREACHABLE, UNREACHABLE6};
+use crate::poll::Poll;
 use crate::receive_queue;
 use crate::registry::Registry;
 use crate::socket::{Joined, SocketId, Waiting};
@@ -121,7 +122,7 @@ fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, o
         let before = datagram.queued_truesize;
         coalesce::join_last(datagram, frame);
         sockets.waiting_bytes += datagram.queued_truesize.saturating_sub(before);
-        return sockets.touch(s);
+        return sockets.touch(s, Poll::WAKES_READERS);
     }
     let bytes = frame.len();
     let truesize = truesize(bytes);
@@ -154,5 +155,5 @@ fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, o
     datagram.queued_truesize += truesize;
     datagram.queue.push_back(waiting);
     sockets.waiting_bytes += truesize;
-    sockets.touch(s);
+    sockets.touch(s, Poll::WAKES_READERS);
 }

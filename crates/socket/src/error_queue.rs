@@ -8,6 +8,7 @@ use crate::counters;
 use crate::errno::Errno;
 use crate::memory::truesize;
 use crate::options::Options;
+use crate::poll::Poll;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::socket::{QueuedError, SocketId};
@@ -33,7 +34,7 @@ pub(crate) fn queue(sockets: &mut Registry, s: SocketId, entry: QueuedError) {
         errors.push_back(entry);
     }
     sockets.count(if full { counters::ERRORS_LOST } else { counters::ERRORS_QUEUED });
-    sockets.touch(s);
+    sockets.touch(s, Poll::ERR);
 }
 
 /// `ip_local_error`, `ipv6_local_error`: something went wrong here, before the packet left. Nothing becomes pending.
@@ -132,7 +133,7 @@ pub(crate) fn zerocopy_done(sockets: &mut Registry, s: SocketId, now: Instant) {
     let last = socket.errors_mut().back_mut();
     if let Some(last) = last.filter(|last| last.origin == SO_EE_ORIGIN_ZEROCOPY && last.value.wrapping_add(1) == number) {
         last.value = number;
-        return sockets.touch(s);
+        return sockets.touch(s, Poll::ERR);
     }
     let entry = notice(Errno(0), SO_EE_ORIGIN_ZEROCOPY, now);
     queue(sockets, s, QueuedError { code: SO_EE_CODE_ZEROCOPY_COPIED, info: number, value: number, ..entry });
@@ -159,7 +160,7 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize) -> Res
         control: cmsg::of_error(socket, &entry, boot_time),
         datagram_bytes: copied,
     };
-    sockets.touch(s);
+    sockets.touch(s, if next.is_some() { Poll::ERR } else { Poll::NONE });
     Ok(out)
 }
 

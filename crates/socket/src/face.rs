@@ -175,7 +175,7 @@ impl Sockets {
                 socket.shutdown.receive |= receive;
                 socket.shutdown.send |= send;
                 let connected = socket.remote.is_some();
-                self.registry.touch(s);
+                self.registry.touch(s, Poll::ALL);
                 // inet_shutdown: "case TCP_CLOSE: err = -ENOTCONN; /* Hack to wake up other listeners … */ fallthrough;"
                 if connected { Ok(()) } else { Err(Errno::ENOTCONN) }
             }
@@ -331,7 +331,20 @@ impl Sockets {
 
     /// Whoever waits for these looks at them again: they are other than when they looked.
     pub fn tell_changed(&mut self, sockets: impl IntoIterator<Item = SocketId>) {
-        sockets.into_iter().for_each(|s| self.registry.touch(s));
+        sockets.into_iter().for_each(|s| self.registry.touch(s, Poll::ALL));
+    }
+
+    /// Who has been woken at a socket since the last call: the events of the wake-ups. [`Poll::ALL`]: all, also where there is no such socket.
+    pub fn take_wakes(&mut self, s: SocketId) -> Poll {
+        self.registry.store.get_mut(s).map_or(Poll::ALL, |socket| std::mem::replace(&mut socket.wakes, Poll::NONE))
+    }
+
+    /// Somebody waits for edges of EPOLLOUT: a datagram socket then changes with each datagram that has left, as Linux wakes. Without that it changes only
+    /// when it becomes writable.
+    pub fn tell_room(&mut self, s: SocketId) {
+        if let Some(datagram) = self.registry.store.get_mut(s).and_then(|socket| socket.datagram_mut()) {
+            datagram.tells_room = true;
+        }
     }
 
     /// The sockets whose readiness, state or error changed since the last call, each once, in the order of the first change.

@@ -11,6 +11,7 @@ use crate::errno;
 use crate::error_queue::{self, QUOTED_BYTES_MAX};
 use crate::messages::Messages;
 use crate::ping_socket::{Pings, end, supported};
+use crate::poll::Poll;
 use crate::raw_socket::RawSockets;
 use crate::registry::Registry;
 use crate::socket::{QueuedError, Seen, Socket, SocketId};
@@ -219,7 +220,7 @@ fn report(
     if let Some(socket) = sockets.store.get_mut(s) {
         socket.error = Some(number);
     }
-    sockets.touch(s);
+    sockets.touch(s, Poll::ERR);
     true
 }
 

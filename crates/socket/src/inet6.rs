@@ -4,6 +4,7 @@
 use crate::address::{self, AF_INET, AF_INET6, AF_UNSPEC, scoped};
 use crate::errno::Errno;
 use crate::holds;
+use crate::poll::Poll;
 use crate::ports::Ports;
 use crate::registry::Registry;
 use crate::socket::{Socket, SocketId, TcpState};
@@ -42,7 +43,7 @@ pub(crate) fn bind(sockets: &mut Registry, ports: &mut Ports, s: SocketId, bytes
     socket.local.set_port(socket.number);
     socket.address_locked = binding.locks;
     socket.port_locked = address.port() != 0;
-    sockets.touch(s);
+    sockets.touch(s, Poll::NONE);
     Ok(())
 }
 

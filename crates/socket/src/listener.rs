@@ -5,6 +5,7 @@ use crate::errno::Errno;
 use crate::holds;
 use crate::options::Options;
 use crate::outputs::TCP;
+use crate::poll::Poll;
 use crate::ports::How;
 use crate::registry::Registry;
 use crate::socket::{Body, Phase, Socket, SocketId, Stream, TcpState};
@@ -46,7 +47,7 @@ pub(crate) fn listen(streams: &mut Streams, sockets: &mut Registry, s: SocketId,
     if let Some(call) = listen_call(sockets.get(s)?) {
         streams.call(flow, call, cx);
     }
-    sockets.touch(s);
+    sockets.touch(s, Poll::NONE);
     Ok(())
 }
 
@@ -110,8 +111,8 @@ pub(crate) fn accept(streams: &mut Streams, sockets: &mut Registry, s: SocketId,
         streams.call(flow, StreamCall::Took { connections: 1 }, cx);
     }
     sockets.count(counters::ACCEPTS);
-    sockets.touch(s);
-    sockets.touch(child);
+    sockets.touch(s, Poll::NONE);
+    sockets.touch(child, Poll::NONE);
     Ok(child)
 }
 
@@ -182,7 +183,7 @@ pub(crate) fn accepted(
     if shutdown.send {
         streams.shut_down(sockets, id, shutdown, TcpState::Established, cx);
     }
-    sockets.touch(listener);
+    sockets.touch(listener, Poll::WAKES_READERS);
 }
 
 /// The listener's options came with the child; which of the two families' (IP_TTL or IPV6_UNICAST_HOPS …) count, its peer decides.

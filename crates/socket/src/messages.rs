@@ -7,6 +7,7 @@ use crate::datagrams::Datagrams;
 use crate::errno::Errno;
 use crate::inet6;
 use crate::ping_socket::Pings;
+use crate::poll::Poll;
 use crate::raw_socket::RawSockets;
 use crate::registry::Registry;
 use crate::routes;
@@ -73,7 +74,7 @@ impl Messages {
             self.of(sockets, s).ports.update(hold, |held| held.address = address);
         }
         self.of(sockets, s).rehash(sockets, s, own, address);
-        sockets.touch(s);
+        sockets.touch(s, Poll::NONE);
         Ok(())
     }
 
@@ -99,7 +100,7 @@ impl Messages {
             self.of(sockets, s).ports.update(hold, |held| held.address = address);
             self.of(sockets, s).rehash(sockets, s, before, address);
         }
-        sockets.touch(s);
+        sockets.touch(s, Poll::NONE);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use crate::counters;
 use crate::errno::Errno;
 use crate::error_queue;
 use crate::memory::truesize;
+use crate::poll::Poll;
 use crate::registry::Registry;
 use crate::routes;
 use crate::socket::{Body, Socket, SocketId};
@@ -200,7 +201,7 @@ pub(crate) fn confirm(flags: i32, route: &RouteAnswer, cx: &mut Context<'_>) {
 pub(crate) fn admit(sockets: &mut Registry, s: SocketId) -> Result<(), Errno> {
     let socket = sockets.get_mut(s)?;
     if let Some(error) = socket.take_error() {
-        sockets.touch(s);
+        sockets.touch(s, Poll::NONE);
         return Err(error);
     }
     if socket.shutdown.send {
@@ -288,7 +289,8 @@ pub(crate) fn left(sockets: &mut Registry, token: u64, bytes: u32) {
     let Some(datagram) = socket.datagram_mut() else { return };
     let was_writable = datagram.sending < room / 2;
     datagram.sending = datagram.sending.saturating_sub(bytes as usize);
-    if !was_writable && datagram.sending < room / 2 {
-        sockets.touch(s);
+    // sock_wfree: "sk->sk_write_space(sk);", which wakes whenever sock_writeable() says yes. Only those notice it who wait for edges.
+    if datagram.sending < room / 2 && (!was_writable || datagram.tells_room) {
+        sockets.touch(s, Poll::WAKES_WRITERS);
     }
 }

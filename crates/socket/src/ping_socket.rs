@@ -11,6 +11,7 @@ use crate::errno::Errno;
 use crate::inet6;
 use crate::outgoing;
 use crate::outputs::{IP4, IP6};
+use crate::poll::Poll;
 use crate::raw_address;
 use crate::receive_queue;
 use crate::received::Received;
@@ -104,7 +105,7 @@ impl Pings {
         socket.address_locked = !wanted.ip().is_unspecified();
         socket.port_locked = wanted.port() != 0;
         socket.remote = None;
-        sockets.touch(s);
+        sockets.touch(s, Poll::NONE);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
+use weft_core::state::{Damage, Field, Reader, Writer};
 
 /// A set of poll events (linux/include/uapi/asm-generic/poll.h).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -29,6 +30,12 @@ impl Poll {
 
     /// Nothing.
     pub const NONE: Poll = Poll(0);
+    /// Whatever one waits for: a wake-up without a key (sk_state_change).
+    pub const ALL: Poll = Poll(u32::MAX);
+    /// The key with which sock_def_readable wakes: EPOLLIN | EPOLLPRI | EPOLLRDNORM | EPOLLRDBAND.
+    pub(crate) const WAKES_READERS: Poll = Poll(0x001 | 0x002 | 0x040 | 0x080);
+    /// The key with which sock_def_write_space wakes: EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND.
+    pub(crate) const WAKES_WRITERS: Poll = Poll(0x004 | 0x100 | 0x200);
 
     pub(crate) const READABLE: Poll = Poll(Poll::IN.0 | Poll::RDNORM.0);
     pub(crate) const WRITABLE: Poll = Poll(Poll::OUT.0 | Poll::WRNORM.0);
@@ -43,6 +50,15 @@ impl BitOr for Poll {
     type Output = Poll;
     fn bitor(self, other: Poll) -> Poll {
         Poll(self.0 | other.0)
+    }
+}
+
+impl Field for Poll {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.0);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Poll, Damage> {
+        from.take().map(Poll)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::error_queue;
 use crate::inet6;
 use crate::outgoing::{self, HEADER_BYTES_V4, HEADER_BYTES_V6, Outgoing, PACKET_BYTES_MAX};
 use crate::outputs::{IP4, IP6, PACKET, PACKET6};
+use crate::poll::Poll;
 use crate::raw_address;
 use crate::receive_queue;
 use crate::registry::Registry;
@@ -140,7 +141,7 @@ pub(crate) fn bind(sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut
     let socket = sockets.get_mut(s)?;
     let (port, interface) = (socket.local.port(), socket.options.interface);
     socket.local = scoped(address.ip(), port, interface);
-    sockets.touch(s);
+    sockets.touch(s, Poll::NONE);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use crate::error_queue;
 use crate::filter;
 use crate::memory::truesize;
 use crate::options::Options;
+use crate::poll::Poll;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::socket::{Body, Joined, Seen, Socket, SocketId, Waiting};
@@ -117,7 +118,7 @@ pub(crate) fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, own
     queue.queued_truesize += waiting.truesize;
     sockets.waiting_bytes += waiting.truesize;
     queue.queue.push_back(waiting);
-    sockets.touch(s);
+    sockets.touch(s, Poll::WAKES_READERS);
 }
 
 /// recvmsg(2): `udp_recvmsg` and `raw_recvmsg`, or with MSG_ERRQUEUE an entry of the error queue.
@@ -171,7 +172,7 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
     keep_stamp(&mut socket.options, boot_time.saturating_add(waiting.received.as_nanos()));
     move_peek_offset(socket, peek, copied, waiting.bytes);
     if !peek {
-        sockets.touch(s);
+        sockets.touch(s, Poll::NONE);
     }
     Ok(out)
 }

@@ -7,6 +7,7 @@ use crate::counters::{Counters, SOCKETS_CLOSED};
 use crate::errno::Errno;
 use crate::limits::Limits;
 use crate::options::Options;
+use crate::poll::Poll;
 use crate::socket::{Body, Shutdown, Socket, SocketId, Store};
 use weft_core::Rng;
 
@@ -53,11 +54,11 @@ impl Registry {
         self.counters.count(counter);
     }
 
-    /// Readiness, state or error of `s` changed.
-    pub(crate) fn touch(&mut self, s: SocketId) {
-        if let Some(socket) = self.store.get_mut(s)
-            && !socket.changed
-        {
+    /// Readiness, state or error of `s` changed. `wakes`: what Linux wakes waiters with there, which decides who has an edge; `NONE`: it wakes nobody.
+    pub(crate) fn touch(&mut self, s: SocketId, wakes: Poll) {
+        let Some(socket) = self.store.get_mut(s) else { return };
+        socket.wakes |= wakes;
+        if !socket.changed {
             socket.changed = true;
             self.changed.push(s);
         }
@@ -91,6 +92,7 @@ impl Registry {
             address_locked: false,
             port_locked: false,
             changed: false,
+            wakes: Poll::NONE,
             body,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use crate::options::Options;
+use crate::poll::Poll;
 use crate::ports::HoldId;
 use crate::times::Times;
 use crate::unread::Unread;
@@ -340,8 +341,10 @@ pub(crate) struct Datagram {
     pub corked: Option<Corked>,
     /// Datagrams lost to a full receive buffer (SO_RXQ_OVFL).
     pub dropped: u32,
+    /// Somebody wants to be woken by each datagram that has left.
+    pub tells_room: bool,
 }
-weft_core::fields!(struct Datagram { queue, queued_truesize, sending, errors, corked, dropped });
+weft_core::fields!(struct Datagram { queue, queued_truesize, sending, errors, corked, dropped, tells_room });
 
 /// What only a raw socket has (`struct raw_sock`, `struct raw6_sock`).
 #[derive(Debug, Default)]
@@ -427,10 +430,12 @@ pub(crate) struct Socket {
     pub port_locked: bool,
     /// In `Sockets::changed` already.
     pub changed: bool,
+    /// Who has been woken at it since an adapter asked last: the keys of wake-ups (`key_to_poll`).
+    pub wakes: Poll,
     pub body: Body,
 }
 weft_core::fields!(struct Socket {
-    cookie, domain, owner, kind, protocol, options, error, shutdown, local, remote, number, hold, address_locked, port_locked, changed, body,
+    cookie, domain, owner, kind, protocol, options, error, shutdown, local, remote, number, hold, address_locked, port_locked, changed, wakes, body,
 });
 
 impl Socket {
@@ -618,6 +623,7 @@ impl Socket {
             address_locked: false,
             port_locked: false,
             changed: false,
+            wakes: Poll::NONE,
             body,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::error_queue;
 use crate::listener;
+use crate::poll::Poll;
 use crate::readiness;
 use crate::registry::Registry;
 use crate::socket::{Shutdown, SocketId, TcpState};
@@ -51,8 +52,9 @@ fn credit(streams: &Streams, sockets: &mut Registry, flow: FlowId, bytes: u32, e
     stream.credit = stream.credit.saturating_add(bytes as usize);
     stream.capacity = stream.capacity.max(stream.credit);
     stream.enough = enough as usize;
-    if starved || before != readiness::is_writable(stream) {
-        sockets.touch(s);
+    let is_writable = readiness::is_writable(stream);
+    if starved || before != is_writable {
+        sockets.touch(s, if is_writable { Poll::WAKES_WRITERS } else { Poll::NONE });
     }
 }
 
@@ -89,7 +91,7 @@ fn flow_event(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, event
             }
         }
         // tcp_rcv_state_process: "if (!sock_flag(sk, SOCK_DEAD)) { /* Wake up lingering close() */ sk->sk_state_change(sk);"
-        StreamEvent::SendQueueEmpty => sockets.touch(s),
+        StreamEvent::SendQueueEmpty => sockets.touch(s, Poll::ALL),
         StreamEvent::Stamped { at, moment, bytes } => error_queue::stamped(sockets, s, at, moment, bytes, cx),
         StreamEvent::Accepted { .. } | StreamEvent::Released => {}
     }
@@ -108,7 +110,7 @@ fn established(streams: &mut Streams, sockets: &mut Registry, s: SocketId, local
         let write = Shutdown { receive: false, send: true };
         streams.shut_down(sockets, s, write, TcpState::Established, cx);
     }
-    sockets.touch(s);
+    sockets.touch(s, Poll::ALL);
 }
 
 /// `tcp_fin`.
@@ -123,7 +125,7 @@ fn half_closed(sockets: &mut Registry, s: SocketId) {
             other => other,
         };
     }
-    sockets.touch(s);
+    sockets.touch(s, Poll::ALL);
 }
 
 /// `tcp_v4_err`: with IP_RECVERR the program hears of it at once, otherwise if the connection fails later.
@@ -131,7 +133,7 @@ fn soft_error(sockets: &mut Registry, s: SocketId, error: StreamError) {
     let Some(socket) = sockets.store.get_mut(s) else { return };
     if socket.options.wants_errors(socket.remote.is_some_and(|remote| remote.is_ipv6())) {
         socket.error = Some(error.into());
-        sockets.touch(s);
+        sockets.touch(s, Poll::ERR);
     } else if let Some(stream) = socket.stream_mut() {
         stream.soft_error = Some(error.into());
     }

@@ -5,6 +5,7 @@ use crate::cmsg;
 use crate::errno::Errno;
 use crate::error_queue;
 use crate::outputs::TCP;
+use crate::poll::Poll;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::socket::{Socket, SocketId, Stream, TcpState, Urgent, UrgentData};
@@ -134,7 +135,7 @@ pub(crate) fn data(streams: &mut Streams, sockets: &mut Registry, s: SocketId, b
     stream.times.came(stream.arrived, cx.now);
     stream.queue.push(bytes);
     settle_urgent(stream);
-    sockets.touch(s);
+    sockets.touch(s, Poll::WAKES_READERS);
 }
 
 /// `tcp_check_urg`: the peer announced an urgent byte.
@@ -150,7 +151,7 @@ pub(crate) fn urgent(sockets: &mut Registry, s: SocketId, ahead: u32) {
         drop_front(stream, 1);
     }
     announce(stream, at);
-    sockets.touch(s);
+    sockets.touch(s, Poll::WAKES_READERS);
 }
 
 fn announce(stream: &mut Stream, at: u64) {

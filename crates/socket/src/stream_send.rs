@@ -9,6 +9,7 @@ use crate::error_queue;
 use crate::fast_open;
 use crate::inet6;
 use crate::outputs::TCP;
+use crate::poll::Poll;
 use crate::registry::Registry;
 use crate::routes;
 use crate::sending::Sending;
@@ -122,7 +123,7 @@ fn send_fast_open(
     };
     let taken = connection::start_with(streams, sockets, s, to, Some(data.clone()), cx)?;
     set_phase(sockets, s, Phase::Connecting);
-    sockets.touch(s);
+    sockets.touch(s, Poll::NONE);
     if taken == 0 { Err(Errno::EINPROGRESS) } else { Ok(Some(taken)) }
 }
 
@@ -140,6 +141,6 @@ fn send_deferred(streams: &mut Streams, sockets: &mut Registry, s: SocketId, dat
         }
     };
     let taken = connection::begin(streams, sockets, s, Ends { local, remote, mtu: route.mtu }, Some(data.clone()), cx)?;
-    sockets.touch(s);
+    sockets.touch(s, Poll::NONE);
     if taken == 0 { Err(Errno::EINPROGRESS) } else { Ok(taken) }
 }

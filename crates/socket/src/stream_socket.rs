@@ -4,6 +4,7 @@ use crate::abi::{FIONREAD, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD};
 use crate::connection;
 use crate::errno::Errno;
 use crate::listener;
+use crate::poll::Poll;
 use crate::registry::Registry;
 use crate::socket::{Phase, Shutdown, Socket, SocketId, TcpState};
 use crate::stream_receive;
@@ -39,7 +40,7 @@ pub(crate) fn shutdown(
             if state == TcpState::Close { Err(Errno::ENOTCONN) } else { Ok(()) }
         }
     };
-    sockets.touch(s);
+    sockets.touch(s, Poll::ALL);
     result
 }
 

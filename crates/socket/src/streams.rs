@@ -4,6 +4,7 @@
 use crate::counters;
 use crate::errno::Errno;
 use crate::outputs::TCP;
+use crate::poll::Poll;
 use crate::ports::{Hold, HoldId, How, Ports, Rules};
 use crate::registry::Registry;
 use crate::socket::{Phase, Shutdown, Socket, SocketId, TcpState};
@@ -154,7 +155,7 @@ impl Streams {
         if let Some(socket) = sockets.store.get_mut(s) {
             socket.shutdown = Shutdown::BOTH;
         }
-        sockets.touch(s);
+        sockets.touch(s, Poll::ALL);
     }
 
     /// `tcp_reset` and `tcp_write_err`: the error is told once, received data stays to be read.
@@ -228,7 +229,7 @@ impl Streams {
             if let Some(stream) = sockets.store.get_mut(s).and_then(|socket| socket.stream_mut()) {
                 stream.refused = false;
             }
-            sockets.touch(s);
+            sockets.touch(s, Poll::WAKES_WRITERS);
         }
     }
 }

@@ -118,10 +118,15 @@ fn timed(at: usize, unit: u64, limit: Limit, f: impl FnOnce() -> Answer) -> Answ
 pub fn epoll_ctl(t: &mut Thread, call: EpollCtl) -> Option<Answer> {
     let fd = call.epfd.0;
     let watched = descriptor::word(t, call.fd.0);
+    const ADD: usize = 1;
     if descriptor::kind_of(watched) != kind::VIRTUAL {
+        // The controller then tells again what is still to be collected: who watches an epoll may wait for edges.
+        let nested = &header().nested;
+        if call.op.0 == ADD && nested.load(Relaxed) == 0 && descriptor::is_epoll(call.fd.0) {
+            nested.store(1, Relaxed);
+        }
         return None;
     }
-    const ADD: usize = 1;
     const DEL: usize = 2;
     const ENOENT: isize = -2;
     let mut inner = || -> Answer {

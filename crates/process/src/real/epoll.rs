@@ -2,10 +2,14 @@
 
 use super::super::caller::{Caller, Posted};
 use super::super::ids::ThreadId;
+use super::super::interests::{EDGE, EXCLUSIVE, ONE_SHOT, WAKEUP, asks_for_room};
+use super::super::object::Body;
 use super::super::outside::Outside;
 use super::super::tree::Tree;
-use super::poller::{EDGE, EXCLUSIVE, Member, ONE_SHOT, POLLERR, POLLHUP, Poller, WAKEUP, wanted};
+use super::poller::{Member, POLLERR, POLLHUP, Poller, wanted};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+use weft_intercept::face::Poll;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::Errno;
 use weft_loader::abi::{self, kind};
@@ -20,16 +24,17 @@ const ORPHANS_MAX: usize = 256;
 const EVENT_BYTES: usize = 12;
 
 impl Tree {
-    /// An object has changed: the epolls that watch it may have something to tell.
-    pub(in super::super) fn raise_pollers(&mut self, inode: u64, outside: &mut dyn Outside) {
+    /// An object has changed: the epolls that watch it may have something to tell. `wakes`: the key with which Linux would wake them.
+    pub(in super::super) fn raise_pollers(&mut self, inode: u64, wakes: Poll, outside: &mut dyn Outside) {
         let Some(real) = &self.real else { return };
         let Some(watchers) = real.watchers.get(&inode).cloned() else { return };
         let shown = self.object_readiness(0, inode, outside.stack(), 0);
+        let nested = self.arena.header().nested.load(Relaxed) != 0;
         let Some(real) = &mut self.real else { return };
         for number in watchers {
             let Some(poller) = real.pollers.get_mut(&number) else { continue };
             let keys: Vec<_> = poller.members.range((inode, i32::MIN)..=(inode, i32::MAX)).map(|(key, _)| *key).collect();
-            keys.into_iter().for_each(|key| poller.shows(key, shown));
+            keys.into_iter().for_each(|key| poller.woken(key, shown, wakes.0, nested));
         }
     }
 
@@ -135,9 +140,13 @@ impl Tree {
                 if poller.members.len() >= MEMBERS_MAX {
                     return Err(Errno(libc::ENOSPC));
                 }
-                poller.members.insert(key, Member { events, data, queued: false, spent: false });
+                poller.members.insert(key, Member { events, data, queued: false, spent: false, seen: 0 });
                 if let Some(real) = &mut self.real {
                     let watchers = real.watchers.entry(inode).or_default();
+                    if let (true, Some(Body::Socket(socket))) = (watchers.is_empty(), self.objects.body(inode)) {
+                        // What was before does not concern the first one that watches it.
+                        outside.stack().take_wakes(*socket);
+                    }
                     if !watchers.contains(&number) {
                         watchers.push(number);
                     }
@@ -148,7 +157,7 @@ impl Tree {
                 if member.events & EXCLUSIVE != 0 {
                     return Err(Errno(libc::EINVAL));
                 }
-                (member.events, member.data, member.spent) = (events, data, false);
+                (member.events, member.data, member.spent, member.seen) = (events, data, false, 0);
             }
             libc::EPOLL_CTL_DEL => {
                 poller.members.remove(&key).ok_or(Errno(libc::ENOENT))?;
@@ -158,9 +167,13 @@ impl Tree {
             _ => return Err(Errno(libc::EINVAL)),
         }
         if operation != libc::EPOLL_CTL_DEL {
+            if let (true, Some(Body::Socket(socket))) = (asks_for_room(events), self.objects.body(inode)) {
+                outside.stack().tell_room(*socket);
+            }
             let shown = self.object_readiness(thread, inode, outside.stack(), 0);
+            let nested = self.arena.header().nested.load(Relaxed) != 0;
             if let Some(poller) = self.real.as_mut().and_then(|real| real.pollers.get_mut(&number)) {
-                poller.shows(key, shown);
+                poller.shows(key, shown, nested);
             }
         }
         Ok(0)
@@ -191,6 +204,7 @@ impl Tree {
             let Some(member) = poller.members.get_mut(&key) else { continue };
             let found = shown & wanted(member.events);
             member.queued = false;
+            member.seen = shown;
             if found == 0 || member.spent {
                 continue;
             }

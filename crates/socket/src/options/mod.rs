@@ -23,6 +23,7 @@ mod udp;
 
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::poll::Poll;
 use crate::socket::{Body, Socket};
 use row::{Get, Set};
 
@@ -125,8 +126,18 @@ pub(crate) fn set(access: &mut Access<'_, '_>, level: i32, name: i32, value: &[u
         Set::Never(error) => return Err(error),
     }
     access.options()?.set.add(row.label);
-    access.sockets.touch(access.id);
+    let wakes = wakes(access.socket()?, level, name);
+    access.sockets.touch(access.id, wakes);
     Ok(())
+}
+
+/// Whom an option wakes that is set: tcp_set_rcvlowat has "tcp_data_ready(sk);", SO_SNDBUF and TCP_NOTSENT_LOWAT "sk->sk_write_space(sk);".
+fn wakes(socket: &Socket, level: i32, name: i32) -> Poll {
+    match (level, name) {
+        (SOL_SOCKET, SO_RCVLOWAT) if socket.stream().is_some() => Poll::WAKES_READERS,
+        (SOL_SOCKET, SO_SNDBUF | SO_SNDBUFFORCE) | (SOL_TCP, TCP_NOTSENT_LOWAT) => Poll::WAKES_WRITERS,
+        _ => Poll::NONE,
+    }
 }
 
 /// getsockopt(2), of a length below zero, too. `asked`: what the program has in the place for the value, of an option that looks at it.

@@ -5,6 +5,7 @@ use super::kept::{RECEIVE_BUFFER_LOCK, SEND_BUFFER_LOCK};
 use super::row::{Access, Applies::Any, Get, OptionRow, Set, flag, row, seconds, within};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::poll::Poll;
 use crate::socket::Body;
 use std::time::Duration;
 use weft_core::table::Table;
@@ -358,7 +359,7 @@ fn take_error(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     };
     let id = a.id;
     if taken.is_some() {
-        a.sockets.touch(id);
+        a.sockets.touch(id, Poll::NONE);
     }
     Ok(taken.map_or(0, |error| error.0))
 }

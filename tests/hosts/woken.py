@@ -1,0 +1,226 @@
+"""Which wake-ups an epoll hears of: what happens to a descriptor × what the epoll asks for × how (level, edge, one shot), alone and in another epoll.
+
+An edge is a wake-up with a key that concerns the member (ep_poll_callback), whatever the descriptor shows besides: news for readers are none for writers,
+a read or a write of one's own is none, an option that is set is none. The outer epoll hears whenever the inner one does, also where that has not been
+looked at since; a change of the inner one's members is news only where the member was not on its list.
+"""
+
+import itertools
+import resource
+import select
+import socket
+import time
+
+IN, OUT, RDHUP, EDGE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLRDHUP, select.EPOLLET, select.EPOLLONESHOT
+MASKS = {"in": IN, "out": OUT, "in+out": IN | OUT, "rdhup": RDHUP}
+HOW = {"level": 0, "edge": EDGE, "once": ONCE}
+
+
+def tcp(family, host):
+    listener = socket.create_server((host, 0), family=family)
+    client = socket.socket(family)
+    client.connect(listener.getsockname())
+    server = listener.accept()[0]
+    listener.close()
+    return client, server
+
+
+def udp(family, host):
+    one, other = socket.socket(family, socket.SOCK_DGRAM), socket.socket(family, socket.SOCK_DGRAM)
+    one.bind((host, 0)), other.bind((host, 0))
+    one.connect(other.getsockname()), other.connect(one.getsockname())
+    return one, other
+
+
+SOCKETS = {
+    "tcp": lambda: tcp(socket.AF_INET, "127.0.0.1"),
+    "tcp6": lambda: tcp(socket.AF_INET6, "::1"),
+    "udp": lambda: udp(socket.AF_INET, "127.0.0.1"),
+    "udp6": lambda: udp(socket.AF_INET6, "::1"),
+}
+LOCAL = {"unix": socket.socketpair, "unix datagram": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)}
+
+
+def together(cases) -> None:
+    """Goes on with all of them, a moment after their last step: what belongs to one moment may arrive piece by piece."""
+    cases = list(cases)
+    while cases:
+        time.sleep(0.2)
+        cases = [one for one in cases if next(one, "over") != "over"]
+
+
+def told(epoll, names=()) -> str:
+    bits = ("IN", "PRI", "OUT", "ERR", "HUP", "RDHUP")
+    said = lambda events: "+".join(name for name in bits if events & getattr(select, f"EPOLL{name}"))
+    return ",".join(said(events) for _, events in epoll.poll(0)) or "-"
+
+
+def option(s, *what):
+    try:
+        s.setsockopt(*what)
+    except OSError:
+        pass
+
+
+def stays(a, b):
+    """Takes one of two."""
+    b.send(b"abc"), b.send(b"def")
+    yield
+    a.recv(2)
+    yield
+    a.recv(100)
+    yield
+
+
+def comes(a, b):
+    b.send(b"abc")
+    yield
+    b.send(b"def")
+    yield
+    a.recv(100)
+    yield
+    b.send(b"ghi")
+    yield
+
+
+def sends(a, b):
+    a.send(b"abc")
+    yield
+    b.recv(100)
+    yield
+    a.send(b"def")
+    yield
+
+
+def peeks(a, b):
+    b.send(b"abc")
+    yield
+    a.recv(1, socket.MSG_PEEK)
+    yield
+
+
+def closes(a, b):
+    b.close()
+    yield
+    try:
+        a.send(b"abc")
+    except OSError:
+        return
+    yield
+
+
+def ends(a, b):
+    b.send(b"abc")
+    b.shutdown(socket.SHUT_WR)
+    yield
+    a.recv(100)
+    yield
+
+
+def stops(a, b):
+    a.shutdown(socket.SHUT_WR)
+    yield
+    a.shutdown(socket.SHUT_RD)
+    yield
+
+
+def sets(a, b):
+    b.send(b"abc")
+    yield
+    option(a, socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    option(a, socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    yield
+    option(a, socket.SOL_SOCKET, socket.SO_SNDBUF, 100000)
+    yield
+    option(a, socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2)
+    yield
+    option(a, socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+    yield
+
+
+CAUSES = (stays, comes, sends, peeks, closes, ends, stops, sets)
+
+
+def alone(kind, make, cause, mask, how):
+    a, b = make()
+    a.setblocking(False)
+    epoll = select.epoll()
+    epoll.register(a.fileno(), MASKS[mask] | HOW[how])
+    words = [told(epoll)]
+    for _ in cause(a, b):
+        yield
+        words.append(told(epoll))
+    print(kind, cause.__name__, mask, how, *words)
+    for one in (a, b, epoll):
+        one.close()
+
+
+def nested(kind, make, mask, inner_how, outer_how):
+    """What the outer epoll tells at each step, and now and then the inner one."""
+    a, b = make()
+    a.setblocking(False)
+    other, other_end = make()
+    inner, outer = select.epoll(), select.epoll()
+    inner.register(a.fileno(), MASKS[mask] | HOW[inner_how])
+    outer.register(inner.fileno(), IN | HOW[outer_how])
+    steps = {
+        "first": lambda: b.send(b"abc"),
+        "second": lambda: b.send(b"def"),
+        "modified": lambda: inner.modify(a.fileno(), MASKS[mask] | HOW[inner_how]),
+        "both": lambda: inner.modify(a.fileno(), IN | OUT | HOW[inner_how]),
+        "added": lambda: inner.register(other.fileno(), IN | HOW[inner_how]),
+        "ready": lambda: other_end.send(b"x"),
+        "inner": lambda: told(inner),
+        "polled": lambda: str(len(polled(inner))),
+        "read": lambda: (a.recv(3), other.recv(100)),
+        "inner again": lambda: told(inner),
+        "third": lambda: b.send(b"ghi"),
+        "removed": lambda: inner.unregister(a.fileno()),
+    }
+    words = [told(outer)]
+    for name, step in steps.items():
+        said = step()
+        yield
+        words.append(f"{name}{f'={said}' if isinstance(said, str) else ''}:{told(outer)}")
+    print(kind, mask, inner_how, "in", outer_how, *words)
+    for one in (a, b, other, other_end, inner, outer):
+        one.close()
+
+
+def polled(epoll) -> list:
+    poll = select.poll()
+    poll.register(epoll, select.POLLIN)
+    return poll.poll(0)
+
+
+def deep(kind, make):
+    """Four epolls, one in the other, all but the first for edges."""
+    a, b = make()
+    chain = [select.epoll() for _ in range(4)]
+    chain[0].register(a.fileno(), IN)
+    for inner, outer in itertools.pairwise(chain):
+        outer.register(inner.fileno(), IN | EDGE)
+    words = []
+    for _ in range(3):
+        b.send(b"abc")
+        yield
+        words.append("/".join(told(one) for one in reversed(chain)))
+    print(kind, "deep", *words)
+    for one in (a, b, *chain):
+        one.close()
+
+
+def cases(kind, make, inner_hows=HOW, outer_hows=HOW):
+    return (nested(kind, make, *each) for each in itertools.product(("in", "out", "in+out"), inner_hows, outer_hows))
+
+
+# All at once, for each step takes a while: that many descriptors.
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard == resource.RLIM_INFINITY else min(hard, 4096), hard))
+everything = []
+for kind, make in SOCKETS.items():
+    everything += [*(alone(kind, make, *each) for each in itertools.product(CAUSES, MASKS, HOW)), *cases(kind, make), deep(kind, make)]
+for kind, make in LOCAL.items():
+    # For edges of the kernel's descriptors see edge-native.
+    everything += cases(kind, make, ("level", "once"), ("level", "once"))
+together(everything)
