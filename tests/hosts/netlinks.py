@@ -171,11 +171,35 @@ def options():
     s.close()
 
 
+# RTM_GET* with the bytes of what stands in front of the attributes.
+TABLES = {"link": (18, 16), "address": (22, 8), "route": (26, 12), "neighbour": (30, 12), "rule": (34, 12), "queue": (38, 20), "namespace": (90, 4)}
+
+
+def packets(s):
+    """How a dump is cut into packets, by family. Those of multicast routing (128, 129) have something of their own in some tables."""
+    s.settimeout(5)
+    for name, (kind, size) in TABLES.items():
+        for family in (0, 1, 2, 5, 10, 17, 128, 129, 200):
+            if name == "link" and family in (128, 129):
+                continue
+            s.send(request(kind, NLM_F_DUMP, bytes([family]) + bytes(size - 1)))
+            seen = []
+            while not seen or "3" not in seen[-1].split():
+                data, kinds = s.recv(1 << 16), []
+                while len(data) >= 16:
+                    length, one = struct.unpack("=IH", data[:6])
+                    kinds.append(str(one))
+                    data = data[length + 3 & ~3 :]
+                seen.append(" ".join(kinds))
+            print("packets", name, family, seen)
+
+
 def dumps():
     s = opened(bound=(0, 0))
     for kind in (RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE):
         s.send(request(kind, NLM_F_DUMP, b"\0" * (16 if kind == RTM_GETLINK else 12)))
         print("dump", kind, answers(s))
+    packets(s)
     one = request(RTM_GETLINK, NLM_F_ACK, struct.pack("=BBHiII", 0, 0, 0, 1, 0, 0))
     s.send(one)
     s.settimeout(5)

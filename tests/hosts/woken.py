@@ -5,12 +5,17 @@ a read or a write of one's own is none, an option that is set is none. The outer
 looked at since; a change of the inner one's members is news only where the member was not on its list.
 """
 
+import ctypes
 import itertools
+import os
 import resource
 import select
+import signal
 import socket
+import struct
 import time
 
+libc = ctypes.CDLL(None, use_errno=True)
 IN, OUT, RDHUP, EDGE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLRDHUP, select.EPOLLET, select.EPOLLONESHOT
 MASKS = {"in": IN, "out": OUT, "in+out": IN | OUT, "rdhup": RDHUP}
 HOW = {"level": 0, "edge": EDGE, "once": ONCE}
@@ -187,6 +192,90 @@ def nested(kind, make, mask, inner_how, outer_how):
         one.close()
 
 
+def timer(mask, how):
+    """A timerfd: once, then in intervals that nobody reads."""
+    fd = timerfd_create()
+    epoll, outer = select.epoll(), select.epoll()
+    epoll.register(fd, MASKS[mask] | HOW[how])
+    outer.register(epoll.fileno(), IN | EDGE)
+    steps = {
+        "once": lambda: timerfd_settime(fd, 0.05),
+        "read": lambda: os.read(fd, 8),
+        "intervals": lambda: timerfd_settime(fd, 0.05, 0.05),
+        "more": lambda: None,
+        "read again": lambda: os.read(fd, 8),
+        "stopped": lambda: timerfd_settime(fd, 0),
+        "modified": lambda: epoll.modify(fd, MASKS[mask] | HOW[how]),
+    }
+    words = []
+    for name, step in steps.items():
+        step()
+        yield
+        words.append(f"{name}:{told(outer)}/{told(epoll)}")
+    print("timer", mask, how, *words)
+    for one in (epoll, outer):
+        one.close()
+    os.close(fd)
+
+
+def timerfd_create() -> int:
+    return libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK)
+
+
+def timerfd_settime(fd: int, value: float, interval: float = 0.0) -> None:
+    spec = struct.pack("4l", int(interval), round(interval % 1 * 1e9), int(value), round(value % 1 * 1e9))
+    assert libc.timerfd_settime(fd, 0, spec, None) == 0
+
+
+def dump(mask, how):
+    """A netlink socket that gets an answer of one packet, and another one."""
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+    s.bind((0, 0))
+    epoll, outer = select.epoll(), select.epoll()
+    epoll.register(s.fileno(), MASKS[mask] | HOW[how])
+    outer.register(epoll.fileno(), IN | EDGE)
+    rules = struct.pack("=IHHII12x", 28, 34, 0x301, 1, 0)
+    steps = {
+        "asked": lambda: s.send(rules),
+        "read": lambda: s.recv(65536),
+        "asked again": lambda: s.send(rules),
+        "read again": lambda: s.recv(65536),
+    }
+    words = [told(outer)]
+    for name, step in steps.items():
+        step()
+        yield
+        words.append(f"{name}:{told(outer)}/{told(epoll)}")
+    print("dump", mask, how, *words)
+    for one in (s, epoll, outer):
+        one.close()
+
+
+def signals(mask, how) -> None:
+    """A signalfd: a signal of another kind, of its own, once more, and after a read."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGUSR2})
+    fd = libc.signalfd(-1, struct.pack("16Q", 1 << signal.SIGUSR1 - 1, *[0] * 15), os.O_NONBLOCK)
+    epoll, outer = select.epoll(), select.epoll()
+    epoll.register(fd, MASKS[mask] | HOW[how])
+    outer.register(epoll.fileno(), IN | EDGE)
+    steps = {
+        "other": lambda: os.kill(os.getpid(), signal.SIGUSR2),
+        "own": lambda: os.kill(os.getpid(), signal.SIGUSR1),
+        "read": lambda: os.read(fd, 128),
+        "another": lambda: os.kill(os.getpid(), signal.SIGUSR1),
+        "waited for": lambda: signal.sigwait({signal.SIGUSR1}),
+    }
+    words = []
+    for name, step in steps.items():
+        step()
+        words.append(f"{name}:{told(outer)}/{told(epoll)}")
+    print("signals", mask, how, *words)
+    signal.sigwait({signal.SIGUSR2})
+    for one in (epoll, outer):
+        one.close()
+    os.close(fd)
+
+
 def polled(epoll) -> list:
     poll = select.poll()
     poll.register(epoll, select.POLLIN)
@@ -223,4 +312,8 @@ for kind, make in SOCKETS.items():
 for kind, make in LOCAL.items():
     # For edges of the kernel's descriptors see edge-native.
     everything += cases(kind, make, ("level", "once"), ("level", "once"))
+for mask, how in itertools.product(("in", "out", "in+out"), HOW):
+    everything += [timer(mask, how), dump(mask, how)]
 together(everything)
+for mask, how in itertools.product(("in", "out"), HOW):
+    signals(mask, how)

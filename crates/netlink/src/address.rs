@@ -1,7 +1,7 @@
 //! RTM_*ADDR: addresses of interfaces.
 
 use crate::errno::{EACCES, EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, Refusal, number_of};
-use crate::message::{Attributes, INET, INET6, Message, byte, families, word};
+use crate::message::{Attributes, INET, INET6, Message, byte, families_or_all, word};
 use crate::packet::{NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
 use crate::session::Options;
 use crate::{Tables, interfaces};
@@ -61,7 +61,7 @@ fn dump(request: &Request<'_>, options: &Options, tables: &mut dyn Tables) -> Re
     }
     let now = tables.now();
     let mut messages = Vec::new();
-    for family in families(byte(request.body, 0)) {
+    for family in families_or_all(byte(request.body, 0)) {
         let mut by_interface: BTreeMap<InterfaceIndex, Vec<Address>> = BTreeMap::new();
         for address in all(*family, tables).into_iter().filter(|address| names.contains_key(&address.interface)) {
             by_interface.entry(address.interface).or_default().push(address);

@@ -17,7 +17,7 @@ use weft_core::tcp_info::{self, TCP_INFO_BYTES};
 use weft_core::{FlowId, StreamInfo};
 
 /// SOCK_DIAG_BY_FAMILY, request and answer.
-const BY_FAMILY: u16 = 20;
+pub(crate) const BY_FAMILY: u16 = 20;
 /// Bytes of `struct inet_diag_req_v2`.
 const REQUEST_BYTES: usize = 56;
 /// INET_DIAG_*.

@@ -13,6 +13,8 @@ use weft_core::table::{InterfaceRow, LinkType, Which};
 pub(crate) const NEWLINK: u16 = 16;
 pub(crate) const DELLINK: u16 = 17;
 const GETLINK: u16 = 18;
+/// AF_BRIDGE
+const BRIDGE: u8 = 7;
 /// Bytes of `struct ifinfomsg`.
 const FIXED_BYTES: usize = 16;
 
@@ -77,6 +79,8 @@ pub(crate) fn answer(request: &Request<'_>, options: &Options, tables: &mut dyn 
     let attributes = Attributes::of(request.body, FIXED_BYTES);
     match request.kind {
         GETLINK if request.is_dump() && byte(request.body, 0) == INET6 => Ok(dump_v6(tables)),
+        // AF_BRIDGE: ports of bridges.
+        GETLINK if request.is_dump() && byte(request.body, 0) == BRIDGE => Ok(Reply::Dump(Vec::new(), false)),
         GETLINK if request.is_dump() => Ok(dump(&attributes, options, tables)),
         GETLINK => {
             let row = find(request.body, &attributes, tables)?;

@@ -123,6 +123,9 @@ pub(crate) fn byte(body: &[u8], at: usize) -> u8 {
 pub(crate) const UNSPEC: u8 = 0;
 pub(crate) const INET: u8 = 2;
 pub(crate) const INET6: u8 = 10;
+/// RTNL_FAMILY_IPMR and RTNL_FAMILY_IP6MR.
+pub(crate) const IPMR: u8 = 128;
+pub(crate) const IP6MR: u8 = 129;
 
 /// Which families a dump is about, by its first byte.
 pub(crate) fn families(family: u8) -> &'static [weft_core::table::Family] {
@@ -133,6 +136,11 @@ pub(crate) fn families(family: u8) -> &'static [weft_core::table::Family] {
         INET6 => &[V6],
         _ => &[],
     }
+}
+
+/// The same for what another family has not at all: rtnetlink_rcv_msg then asks all ("if (!link || !link->dumpit) { family = PF_UNSPEC; …").
+pub(crate) fn families_or_all(family: u8) -> &'static [weft_core::table::Family] {
+    families(if matches!(family, INET | INET6) { family } else { UNSPEC })
 }
 
 /// A MAC address as blocks read it.

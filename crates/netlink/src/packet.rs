@@ -1,7 +1,7 @@
 //! `struct nlmsghdr`: packets taken apart into requests, and answers put into packets.
 
 use crate::errno::Refusal;
-use crate::message::{Message, put, word};
+use crate::message::{INET6, Message, byte, put, word};
 use crate::session::Options;
 
 /// Most bytes of answer in one packet: Go and old libcs read into one page.
@@ -92,6 +92,20 @@ pub(crate) fn append(into: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, p
     into.resize(into.len().next_multiple_of(4), 0);
 }
 
+/// Does the end of a dump that has something come in a packet of its own? netlink_dump: "if (nlk->dump_done_errno > 0 || …) { … return 0; }": where the
+/// dump came to a length and not to 0. Asked of Linux 6.18.
+fn ends_apart(request: &Request<'_>) -> bool {
+    const GETLINK: u16 = 18;
+    const GETADDR: u16 = 22;
+    const GETROUTE: u16 = 26;
+    const GETQDISC: u16 = 38;
+    match request.kind {
+        GETLINK | GETADDR => byte(request.body, 0) != INET6,
+        GETROUTE | GETQDISC | crate::diag::BY_FAMILY => true,
+        _ => false,
+    }
+}
+
 /// Puts what becomes of a request into packets, with what belongs at the end.
 pub(crate) fn pack(reply: Result<Reply, Refusal>, request: &Request<'_>, port: u32, options: &Options) -> Vec<Vec<u8>> {
     let mut packets: Vec<Vec<u8>> = Vec::new();
@@ -108,7 +122,13 @@ pub(crate) fn pack(reply: Result<Reply, Refusal>, request: &Request<'_>, port: u
         Ok(Reply::Dump(messages, filtered)) => {
             let flags = NLM_F_MULTI | if filtered { NLM_F_DUMP_FILTERED } else { 0 };
             messages.iter().for_each(|message| add(message.kind, flags, &message.body));
-            add(NLMSG_DONE, flags, &0_i32.to_ne_bytes());
+            if messages.is_empty() || !ends_apart(request) {
+                add(NLMSG_DONE, flags, &0_i32.to_ne_bytes());
+            } else {
+                let mut own = Vec::new();
+                append(&mut own, NLMSG_DONE, flags, request.sequence, port, &0_i32.to_ne_bytes());
+                packets.push(own);
+            }
         }
         Ok(Reply::DumpFailed(refusal)) => {
             let mut body = (-refusal.errno).to_ne_bytes().to_vec();

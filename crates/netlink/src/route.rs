@@ -3,7 +3,7 @@
 use crate::errno::{EACCES, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENOENT, Refusal, number_of};
 use crate::hops::{self, RTA_MULTIPATH};
 use crate::local::{self, dump_order, network, width};
-use crate::message::{Attributes, INET, INET6, Message, byte, families, put, word};
+use crate::message::{Attributes, INET, INET6, IP6MR, IPMR, Message, byte, families_or_all, put, word};
 use crate::packet::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
 use crate::session::Options;
 use crate::{Tables, interfaces};
@@ -134,7 +134,8 @@ fn dump(request: &Request<'_>, attributes: &Attributes<'_>, options: &Options, t
         return Reply::Dump(Vec::new(), strict);
     }
     let mut messages = Vec::new();
-    let asked = families(byte(body, 0));
+    // There are no multicast routes.
+    let asked = if matches!(byte(body, 0), IPMR | IP6MR) { &[] } else { families_or_all(byte(body, 0)) };
     for family in asked {
         let routes = all(*family, tables);
         // fib_get_table, inet6_dump_fib: a table is there from its first route on, and stays.

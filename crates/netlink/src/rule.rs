@@ -2,7 +2,7 @@
 
 use crate::Tables;
 use crate::errno::{EAFNOSUPPORT, EEXIST, EINVAL, ENOENT, Refusal, number_of};
-use crate::message::{Attributes, INET, INET6, Message, byte, families, word};
+use crate::message::{Attributes, INET, INET6, IP6MR, IPMR, Message, UNSPEC, byte, word};
 use crate::packet::{NLM_F_EXCL, Reply, Request};
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -58,12 +58,14 @@ const ACTIONS: [(u8, &str); 6] = [(1, "table"), (2, "goto"), (3, "nop"), (6, "bl
 pub(crate) fn answer(request: &Request<'_>, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
     let family = byte(request.body, 0);
     if request.kind == GETRULE {
-        let asked = families(family);
-        if asked.is_empty() {
-            return Ok(Reply::DumpFailed(Refusal::plain(EAFNOSUPPORT)));
-        }
-        let rows = asked.iter().flat_map(|family| all(*family, tables).into_iter().map(|row| message(&row, *family, NEWRULE)));
-        return Ok(Reply::Dump(rows.collect(), false));
+        let mut of = |family| -> Vec<Message> { all(family, tables).iter().map(|row| message(row, family, NEWRULE)).collect() };
+        return Ok(match family {
+            UNSPEC => Reply::Dump([of(Family::V4), vec![of_multicast(IPMR), of_multicast(IP6MR)], of(Family::V6)].concat(), false),
+            INET => Reply::Dump(of(Family::V4), false),
+            INET6 => Reply::Dump(of(Family::V6), false),
+            IPMR | IP6MR => Reply::Dump(vec![of_multicast(family)], false),
+            _ => Reply::DumpFailed(Refusal::plain(EAFNOSUPPORT)),
+        });
     }
     let family = match family {
         INET => Family::V4,
@@ -80,6 +82,20 @@ pub(crate) fn answer(request: &Request<'_>, tables: &mut dyn Tables) -> Result<R
     let procedure = if adds { "rule_add" } else { "rule_delete" };
     tables.exec(block, procedure, arguments).map_err(|error| refusal(&number_of(&error)))?;
     Ok(Reply::Done)
+}
+
+/// ipmr_rules_init, ip6mr_rules_init: the one rule of multicast routing, which everybody has.
+fn of_multicast(family: u8) -> Message {
+    const TABLE_DEFAULT: u8 = 253;
+    const TABLE_MAIN: u8 = 254;
+    const TO_TABLE: u8 = 1;
+    let table = if family == IPMR { TABLE_DEFAULT } else { TABLE_MAIN };
+    let mut message = Message::new(NEWRULE, &[family, 0, 0, 0, table, 0, 0, TO_TABLE, 0, 0, 0, 0]);
+    message.u32(FRA_TABLE, table.into());
+    message.u32(FRA_SUPPRESS_PREFIXLEN, u32::MAX);
+    message.u8(FRA_PROTOCOL, PROTOCOL_KERNEL);
+    message.u32(FRA_PRIORITY, 0x7fff);
+    message
 }
 
 fn refusal((errno, why): &(i32, String)) -> Refusal {

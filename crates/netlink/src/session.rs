@@ -413,6 +413,7 @@ fn answer(request: &Request<'_>, options: &Options, manages: bool, tables: &mut 
         42 | 46 | 102 if request.is_dump() => Ok(Reply::Dump(Vec::new(), false)),
         40..=42 => Err(Refusal::lacking("has queues without classes: each interface has one, at its root")),
         44..=46 | 100..=102 => Err(Refusal::lacking("has no filters of queues: see the blocks `filter` and `classify`")),
+        GETNSID if request.is_dump() => Ok(Reply::Dump(Vec::new(), false)),
         GETNSID => Ok(Reply::One(no_number())),
         kind => Err(Refusal::lacking(&format!("knows no rtnetlink message {kind}"))),
     };

@@ -11,6 +11,7 @@ use super::pending;
 use super::state::{State, Wait};
 use super::timers::Timer;
 use super::tree::Tree;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -241,7 +242,7 @@ impl Tree {
 
     /// A timer or a set of signals may be readable now.
     pub(super) fn object_changed(&mut self, inode: u64, _: &mut dyn Outside) {
-        self.objects.note_change(inode);
+        self.objects.note_change(inode, Poll::ALL);
     }
 
     /// Those who wait for them look again.
@@ -250,11 +251,10 @@ impl Tree {
         if !roomier.is_empty() {
             self.again_where(&|wait| wait.room_at().is_some_and(|inode| roomier.contains(&inode)), outside);
         }
-        let mut all = changed.union(&looked_for).copied().collect();
-        for inode in &changed {
-            // Timers, signals, netlink and epolls wake readers, or everybody.
-            self.note_edges(*inode, Poll::ALL, &mut all);
-            self.raise_pollers(*inode, Poll::ALL, outside);
+        let mut all: BTreeSet<u64> = changed.keys().chain(&looked_for).copied().collect();
+        for (inode, wakes) in changed {
+            self.note_edges(inode, wakes, &mut all);
+            self.raise_pollers(inode, wakes, outside);
         }
         if !all.is_empty() {
             self.again_where(&|wait| wait.objects.iter().any(|inode| all.contains(inode)), outside);

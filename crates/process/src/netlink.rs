@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_core::engine::Alert;
-use weft_intercept::face::SocketId;
+use weft_intercept::face::{Poll, SocketId};
 use weft_intercept::memory::Memory;
 use weft_intercept::netlink::{Node, PACKETS_BYTES_MAX, Sender, Session, Socket};
 use weft_intercept::socket_calls::{Carrier, Limit, Message, Taken};
@@ -97,7 +97,7 @@ impl PostedLink<'_> {
             self.full = Some(inode);
             return Err(Errno(libc::EAGAIN));
         }
-        self.tree.objects.note_change(inode);
+        self.tree.objects.note_change(inode, Poll::WAKES_READERS);
         Ok(data.len())
     }
 
@@ -113,7 +113,7 @@ impl PostedLink<'_> {
         let Some(Body::Link(link)) = objects.body_mut(inode) else { return Err(Errno(libc::EBADF)) };
         let packets = link.socket.session.answers(data, pid, manages, &mut Node { stack: self.outside.stack(), calls });
         link.queue(Sender::default(), packets);
-        self.tree.objects.note_change(inode);
+        self.tree.objects.note_change(inode, Poll::WAKES_READERS);
         let alerts = self.outside.stack().take_alerts();
         self.tree.tell_alerts(&alerts, self.outside);
         Ok(data.len())

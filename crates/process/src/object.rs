@@ -10,7 +10,7 @@ use super::own_files::OwnFile;
 use super::timers::Timer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, OwnedFd};
-use weft_intercept::face::SocketId;
+use weft_intercept::face::{Poll, SocketId};
 use weft_intercept::netlink::Ports;
 use weft_intercept::sys;
 
@@ -45,7 +45,7 @@ pub(super) struct Objects {
     /// The netlink sockets.
     links: BTreeSet<u64>,
     /// Who waits for these looks again.
-    changed: BTreeSet<u64>,
+    changed: BTreeMap<u64, Poll>,
     /// Netlink sockets that have room again, or are gone: who waits to send there looks again.
     roomier: BTreeSet<u64>,
     /// Epolls in which there is another thing to look at for who waits there.
@@ -131,14 +131,16 @@ impl Objects {
             if let Some(Object { body: Body::Link(link), .. }) = self.all.get_mut(inode)
                 && change(link)
             {
-                self.changed.insert(*inode);
+                // netlink_overrun: "sk_error_report(sk);"
+                let error = if link.readiness() & Poll::ERR.0 != 0 { Poll::ERR } else { Poll::NONE };
+                *self.changed.entry(*inode).or_default() |= Poll::WAKES_READERS | error;
             }
         }
     }
 
-    /// Something has happened to an object.
-    pub fn note_change(&mut self, inode: u64) {
-        self.changed.insert(inode);
+    /// Something has happened to an object. `wakes`: the key with which Linux wakes who waits for it.
+    pub fn note_change(&mut self, inode: u64, wakes: Poll) {
+        *self.changed.entry(inode).or_default() |= wakes;
     }
     /// Nothing has happened to an epoll, but who waits there has another thing to look at.
     pub fn note_look(&mut self, inode: u64) {
@@ -152,7 +154,7 @@ impl Objects {
         !(self.changed.is_empty() && self.roomier.is_empty() && self.looked_for.is_empty())
     }
     /// Those that have changed since the last call, those that have room, and those at which one has to look again.
-    pub fn take_changes(&mut self) -> (BTreeSet<u64>, BTreeSet<u64>, BTreeSet<u64>) {
+    pub fn take_changes(&mut self) -> (BTreeMap<u64, Poll>, BTreeSet<u64>, BTreeSet<u64>) {
         (std::mem::take(&mut self.changed), std::mem::take(&mut self.roomier), std::mem::take(&mut self.looked_for))
     }
 

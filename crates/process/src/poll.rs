@@ -301,7 +301,7 @@ impl Tree {
         }
         let is_ready = member.asked() & shown.unwrap_or(0) != 0;
         if operation != libc::EPOLL_CTL_DEL && is_ready && !was_told {
-            self.objects.note_change(inode);
+            self.objects.note_change(inode, Poll::IN);
         } else {
             // Another thread may be waiting there, for one of the kernel's.
             self.objects.note_look(inode);

@@ -14,6 +14,7 @@ use super::timers::{Due, Key, Posix, Timer};
 use super::tree::Tree;
 use std::time::Duration;
 use weft_core::Instant;
+use weft_intercept::face::Poll;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::Errno;
 use weft_loader::abi;
@@ -137,6 +138,8 @@ impl Tree {
                 }
                 Due::Posix(process, id) => self.fire_posix(process, id),
                 Due::File(inode) => {
+                    // timerfd_tmrproc does not start the timer again: what comes before a read is counted there, and wakes nobody.
+                    let first = matches!(self.objects.body(inode), Some(Body::Timer(file)) if file.expirations == 0);
                     if let Some(Body::Timer(file)) = self.objects.body_mut(inode) {
                         file.expirations += 1;
                         file.timer.key = None;
@@ -144,7 +147,9 @@ impl Tree {
                             file.timer.key = Some(self.timers.add(self.clock + file.timer.interval, due));
                         }
                     }
-                    self.object_changed(inode, outside);
+                    if first {
+                        self.objects.note_change(inode, Poll::IN);
+                    }
                 }
             }
         }

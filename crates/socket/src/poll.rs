@@ -33,7 +33,7 @@ impl Poll {
     /// Whatever one waits for: a wake-up without a key (sk_state_change).
     pub const ALL: Poll = Poll(u32::MAX);
     /// The key with which sock_def_readable wakes: EPOLLIN | EPOLLPRI | EPOLLRDNORM | EPOLLRDBAND.
-    pub(crate) const WAKES_READERS: Poll = Poll(0x001 | 0x002 | 0x040 | 0x080);
+    pub const WAKES_READERS: Poll = Poll(0x001 | 0x002 | 0x040 | 0x080);
     /// The key with which sock_def_write_space wakes: EPOLLOUT | EPOLLWRNORM | EPOLLWRBAND.
     pub(crate) const WAKES_WRITERS: Poll = Poll(0x004 | 0x100 | 0x200);
 
