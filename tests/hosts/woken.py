@@ -261,6 +261,7 @@ def signals(mask, how) -> None:
     steps = {
         "other": lambda: os.kill(os.getpid(), signal.SIGUSR2),
         "own": lambda: os.kill(os.getpid(), signal.SIGUSR1),
+        "again": lambda: os.kill(os.getpid(), signal.SIGUSR1),
         "read": lambda: os.read(fd, 128),
         "another": lambda: os.kill(os.getpid(), signal.SIGUSR1),
         "waited for": lambda: signal.sigwait({signal.SIGUSR1}),
