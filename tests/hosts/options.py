@@ -55,6 +55,7 @@ SCRIPTS = (
     "written.py",
     "deaths.py",
     "resident.py",
+    "restarts.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

@@ -203,8 +203,9 @@ fn wait_for_all(
     if here == 0 || here >= count || *wants_room || time_is_up || call.expired {
         return Ok(None);
     }
-    let limits = [timeout.map(|timeout| timeout.saturating_sub(call.since.elapsed())), sys::timeout_option(end.as_fd(), libc::SO_RCVTIMEO)];
-    Ok(Some(Outcome::Hold { stand_in: key, limit: limits.into_iter().flatten().min() }))
+    let option = sys::timeout_option(end.as_fd(), libc::SO_RCVTIMEO);
+    let limits = [timeout.map(|timeout| timeout.saturating_sub(call.since.elapsed())), option];
+    Ok(Some(Outcome::Hold { stand_in: key, limit: limits.into_iter().flatten().min(), restarts: option.is_none() }))
 }
 
 /// Is there an error that the next receive would be told?
