@@ -56,6 +56,7 @@ SCRIPTS = (
     "deaths.py",
     "resident.py",
     "restarts.py",
+    "shuts.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20
