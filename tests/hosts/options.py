@@ -57,6 +57,7 @@ SCRIPTS = (
     "resident.py",
     "restarts.py",
     "shuts.py",
+    "nothings.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20
