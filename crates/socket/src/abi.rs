@@ -31,6 +31,8 @@ pub const MSG_NOSIGNAL: i32 = 0x4000;
 pub const MSG_MORE: i32 = 0x8000;
 /// Of a call that goes on until everything is sent: this is not the last piece. Nobody's but the adapters' (the kernel's MSG_SENDPAGE_NOTLAST).
 pub const MSG_NOT_LAST: i32 = 0x20000;
+/// A datagram whose bytes cannot be read, and are zeros here: EFAULT, unless something before it is wrong. Nobody's but the adapters'.
+pub const MSG_UNREADABLE: i32 = 0x80000;
 pub const MSG_ZEROCOPY: i32 = 0x400_0000;
 pub const MSG_FASTOPEN: i32 = 0x2000_0000;
 
