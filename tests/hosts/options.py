@@ -58,6 +58,7 @@ SCRIPTS = (
     "restarts.py",
     "shuts.py",
     "nothings.py",
+    "states.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

@@ -36,6 +36,9 @@ pub const MSG_UNREADABLE: i32 = 0x80000;
 pub const MSG_ZEROCOPY: i32 = 0x400_0000;
 pub const MSG_FASTOPEN: i32 = 0x2000_0000;
 
+/// What handles all packets of a stack: there is one, whatever runs the stack.
+pub const THE_PROCESSOR: i32 = 0;
+
 pub const FIONREAD: u64 = 0x541B;
 pub const FIOSETOWN: u64 = 0x8901;
 pub const SIOCSPGRP: u64 = 0x8902;
@@ -138,6 +141,7 @@ pub const SCM_DEVMEM_DMABUF: i32 = 79;
 pub const SCM_TS_OPT_ID: i32 = 81;
 
 pub const TCP_NODELAY: i32 = 1;
+pub const TCP_AO_REPAIR: i32 = 42;
 pub const TCP_MAXSEG: i32 = 2;
 pub const TCP_CORK: i32 = 3;
 pub const TCP_KEEPIDLE: i32 = 4;
