@@ -333,8 +333,44 @@ def names_of_nothing(family, host):
             print(kind, "connected" if connected else "not connected", "name of nothing", *answers)
 
 
+def wrong_in_two_ways(family, host):
+    """Datagrams that cannot be read, and are too long, or go nowhere, or may not be sent: which of these is told?"""
+    quiet = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+    kinds = {"udp": (socket.SOCK_DGRAM, 0), "raw": (socket.SOCK_RAW, 253), "icmp": (socket.SOCK_RAW, 1 if family == socket.AF_INET else 58)}
+    for kind, (what, protocol) in kinds.items():
+        peer = socket.socket(family, what, protocol)
+        peer.bind((host, 0))
+        peer.connect((host, 9))
+
+        def made(state):
+            s = socket.socket(family, what, protocol)
+            if state != "not connected":
+                s.connect(peer.getsockname())
+            if state == "shut":
+                s.shutdown(socket.SHUT_WR)
+            if state == "corked":
+                s.send(b"before", socket.MSG_MORE)
+            return s
+
+        for state in ("not connected", "connected", "shut", "corked"):
+            for flags in (0, socket.MSG_OOB, socket.MSG_MORE):
+                sizes = (1, 2, 100, 60_000, 65_507, 65_508, 65_536, 70_000, 1 << 20)
+                each = [(size, made(state)) for size in sizes]
+                answers = runs((size, call(SENDTO, s.fileno(), NOWHERE, size, flags | quiet, 0, 0)) for size, s in each)
+                print(kind, state, "flags", flags, "unreadable", answers)
+            s = made(state)
+            bad = call(SENDTO, s.fileno(), NOWHERE, 10, quiet, 0, 0)
+            print(kind, state, "unreadable", bad, "and then", call(SENDTO, s.fileno(), AT, 10, quiet, 0, 0))
+        name = ctypes.create_string_buffer(raw((host, 9)), len(raw((host, 9))))
+        at = ctypes.addressof(name)
+        for bytes in (0, 4, len(name) - 1):
+            s = socket.socket(family, what, protocol)
+            print(kind, "a name of", bytes, "bytes, unreadable", call(SENDTO, s.fileno(), NOWHERE, 10, quiet, at, bytes))
+
+
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
     names_of_nothing(family, host)
+    wrong_in_two_ways(family, host)
     for kind in PAIRS:
         memory_of_data(kind, family, host)
         room_for_data(kind, family, host)

@@ -6,6 +6,7 @@ It has to be root, as it becomes somebody else.
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from saying import call, folder, libc, said, works
 SOMEBODY = 65534
 UTS, PID, USERS, NETWORK, MOUNTS = 0x04000000, 0x20000000, 0x10000000, 0x40000000, 0x00020000
 FILES = 0x400
+AT_RANDOM = 25
 
 
 def copy(program: str, mode: int, name: str) -> str:
@@ -216,6 +218,15 @@ def addresses() -> None:
     program = "import ctypes; print(ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p).value)"
     found = {subprocess.run([sys.executable, "-ISc", program], capture_output=True, text=True).stdout for _ in range(4)}
     said("addresses", "where four processes have libc", lambda: "the same place" if len(found) == 1 else "several places")
+    libc.getauxval.restype = ctypes.c_ulong
+    page = mmap.mmap(-1, mmap.PAGESIZE)
+    lies = {"on the stack": (libc.getauxval(ctypes.c_ulong(AT_RANDOM)), 1 << 20), "in a mapping": (ctypes.addressof(ctypes.c_char.from_buffer(page)), 1 << 28)}
+    for where, (at, most) in lies.items():
+        def taken() -> str:
+            out, into = os.pipe()
+            os.write(into, b"abc")
+            return "is read" if libc.read(out, ctypes.c_void_p(at), ctypes.c_size_t(most)) == 3 else errno.errorcode[ctypes.get_errno()]
+        said("addresses", f"a pipe, with room for {most >> 20} MiB {where}", taken)
 
 
 def objects() -> None:

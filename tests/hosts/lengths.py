@@ -19,7 +19,7 @@ HELD = (ctypes.c_ubyte * ROOM)()
 # Numbers that programs know, and some that nobody has.
 LEVELS = {
     "socket": (1, [*range(1, 64), *range(65, 84), 90]),
-    "ip": (0, [*range(0, 53), 60]),
+    "ip": (0, range(0, 70)),
     "ipv6": (41, [*range(0, 79), 90]),
     # But for TCP_CC_INFO, which is another congestion control's on each machine.
     "tcp": (6, [*range(0, 26), *range(27, 47), 60]),

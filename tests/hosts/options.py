@@ -56,6 +56,10 @@ SCRIPTS = (
     "written.py",
     "deaths.py",
     "resident.py",
+    "restarts.py",
+    "shuts.py",
+    "nothings.py",
+    "states.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20

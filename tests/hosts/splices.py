@@ -68,6 +68,40 @@ def both(splices, drains, feed):
     return found, others
 
 
+def sources(pair):
+    """sendfile(2) to a socket from all that is no plain file, and where that leaves the place."""
+    made = {
+        "file": lambda: os.open(os.sys.executable, os.O_RDONLY),
+        "memory": lambda: os.memfd_create("nothing"),
+        "folder": lambda: os.open("/", os.O_RDONLY),
+        "null": lambda: os.open("/dev/null", os.O_RDWR),
+        "zero": lambda: os.open("/dev/zero", os.O_RDONLY),
+        "random": lambda: os.open("/dev/urandom", os.O_RDONLY),
+        "event": lambda: os.eventfd(3),
+        "write-only": lambda: os.open("/dev/null", os.O_WRONLY),
+    }
+    for name, opens in made.items():
+        answers = []
+        for began in (None, 0, 2, -1):
+            for count in (0, 4, 1 << 63):
+                a, b = pair()
+                fd = opens()
+                place = ctypes.c_longlong(0 if began is None else began)
+                answers.append(csendfile(a.fileno(), fd, None if began is None else ctypes.byref(place), count))
+                answers.append(f"at {os.lseek(fd, 0, os.SEEK_CUR) if began is None else place.value}")
+                os.close(fd)
+        print("sendfile from", name, *answers)
+    for state in ("new", "listening"):
+        s = socket.socket(pair()[0].family)
+        s.listen() if state == "listening" else None
+        r, w = os.pipe()
+        os.write(w, b"one")
+        fd = made["file"]()
+        print("into a stream that is", state, csplice(r, None, s.fileno(), None, 3, 2), csendfile(s.fileno(), fd, None, 3))
+        for one in (r, w, fd):
+            os.close(one)
+
+
 def threads(pair):
     data = os.urandom(400_000)
     r, w = os.pipe()
@@ -239,6 +273,7 @@ for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
     e.setblocking(False)
     fcntl.fcntl(f, fcntl.F_SETFL, fcntl.fcntl(f, fcntl.F_GETFL) | os.O_APPEND)
     refusals(e, f)
+    sources(pair)
     threads(pair)
     beside(pair)
     full_table(pair)

@@ -7,6 +7,7 @@ use crate::arena::touched;
 use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::channel::post;
+use crate::channel::real::PollFd;
 use crate::descriptor;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
@@ -18,6 +19,7 @@ const SO_RCVTIMEO: usize = 20;
 const SO_SNDTIMEO: usize = 21;
 const POLLIN: u64 = 1;
 const POLLOUT: u64 = 4;
+const POLLRDHUP: u16 = 0x2000;
 
 /// An option of a socket: its first eight bytes. None: it has none, or is no socket.
 pub fn option(fd: usize, name: usize) -> Option<[u64; 2]> {
@@ -60,6 +62,13 @@ impl Patience {
     }
 }
 
+/// Is a socket shut for reading, so that a call that receives there does not wait? Only one that may wait is told so: __unix_dgram_recvmsg leaves EAGAIN as it
+/// is where it does not call __skb_wait_for_more_packets ("Socket shut down? if (sk->sk_shutdown & RCV_SHUTDOWN) goto out_noerr;"), and so does unix_accept.
+pub fn is_shut(fd: usize) -> bool {
+    let mut one = [PollFd { fd: fd as i32, events: POLLRDHUP, found: 0 }];
+    sys::call(nr::POLL, &[one.as_mut_ptr() as usize, 1, 0]) > 0 && one[0].found & POLLRDHUP != 0
+}
+
 /// A call that blocks in the kernel, as attempts that do not. `writes`: it writes.
 pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> isize {
     let fd = a[0];
@@ -82,8 +91,11 @@ pub fn blocking(t: &mut Thread, number: usize, a: &[usize; 6], writes: bool) -> 
     loop {
         look(t);
         descriptor::set_flags(fd, flags | descriptor::NONBLOCK);
-        let result = sys::call(number, &arguments);
+        let mut result = sys::call(number, &arguments);
         descriptor::set_flags(fd, flags);
+        if result == sys::EAGAIN && !writes && is_shut(fd) {
+            result = sys::call(number, &arguments);
+        }
         if result != sys::EAGAIN {
             touched();
         }

@@ -2,10 +2,8 @@
 
 use crate::block::Thread;
 use crate::forward::Answer;
-use crate::sys;
+use crate::sys::{self, VECTORS_MAX};
 use core::sync::atomic::Ordering::Relaxed;
-
-const VECTORS_MAX: usize = 1024;
 
 /// Random bytes into the program's memory.
 pub fn give(t: &mut Thread, at: usize, bytes: usize) -> Answer {

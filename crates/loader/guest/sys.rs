@@ -31,6 +31,9 @@ pub const ESRCH: isize = -3;
 /// The working directory, in place of a folder's descriptor.
 pub const AT_FDCWD: usize = -100_isize as usize;
 
+/// Most buffers of one call: UIO_MAXIOV.
+pub const VECTORS_MAX: usize = 1024;
+
 /// A call with up to six arguments.
 #[inline(always)]
 pub fn call(number: usize, arguments: &[usize]) -> isize {

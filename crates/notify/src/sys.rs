@@ -243,6 +243,27 @@ pub fn move_in_epoll(
     }
 }
 
+/// Where the stack of a thread ends that waits in a call (proc_pid_syscall(5)), as long as `still_waits` says that it does; none: nobody may know. A thread that
+/// is on its way into the wait says "running", and is asked again.
+pub fn stack_of(tid: u32, still_waits: impl Fn() -> bool) -> Option<u64> {
+    let path = format!("/proc/{tid}/syscall");
+    for _ in 0..STACK_LOOKS_MAX {
+        let line = std::fs::read_to_string(&path).ok()?;
+        if !line.starts_with("running") {
+            let word = line.split_whitespace().nth(7)?;
+            return u64::from_str_radix(word.trim_start_matches("0x"), 16).ok().filter(|_| still_waits());
+        }
+        if !still_waits() {
+            return None;
+        }
+        std::thread::yield_now();
+    }
+    None
+}
+
+/// Looks at a thread that begins to sleep, each of some microseconds.
+const STACK_LOOKS_MAX: usize = 10_000;
+
 /// The number of a thread's process, as that process sees it: in a PID namespace of its own it has another (/proc/TID/status, `NStgid:`).
 pub fn process_number(tid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;

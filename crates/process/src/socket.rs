@@ -13,7 +13,7 @@ use super::state::Wait;
 use super::tree::Tree;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use weft_intercept::face::abi::MSG_NOT_LAST;
+use weft_intercept::face::abi::{MSG_NOT_LAST, MSG_UNREADABLE};
 use weft_intercept::face::{Poll, SocketId, SocketState};
 use weft_intercept::memory::Memory;
 use weft_intercept::socket_calls::{self, Carrier, Kind, Limit, Message, Taken, interface};
@@ -267,7 +267,7 @@ impl Carrier for PostedSocket<'_> {
 
     fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {
         // A blocking caller that waited for a connection which this call began sends what it has now.
-        let flags = if self.has_waited() { flags & !libc::MSG_FASTOPEN } else { flags } & !MSG_NOT_LAST;
+        let flags = if self.has_waited() { flags & !libc::MSG_FASTOPEN } else { flags } & !(MSG_NOT_LAST | MSG_UNREADABLE);
         let sends_all = self.sends_all(flags);
         let stack = self.outside.stack();
         let stream_room = stack.is_stream(self.s).then(|| match stack.send_room(self.s) {
@@ -276,8 +276,13 @@ impl Carrier for PostedSocket<'_> {
             room if message.total <= room as u64 => room.max(1),
             _ => stack.write_room(self.s).clamp(1, STREAM_BYTES_MAX),
         });
-        let data = socket_calls::data::gather(self.caller, message, stream_room)?;
-        let flags = if (data.len() as u64) < message.total { socket_calls::data::flags_of_piece(flags, sends_all) } else { flags };
+        let (data, readable) = socket_calls::data::gather(self.caller, message, stream_room)?;
+        let flags = flags | readable;
+        let flags = if stream_room.is_some() && (data.len() as u64) < message.total {
+            socket_calls::data::flags_of_piece(flags, sends_all)
+        } else {
+            flags
+        };
         let sent = stack.send(self.s, data, flags | libc::MSG_DONTWAIT, name, control)?;
         self.tree.count_sent(self.thread, sent);
         Ok(sent)

@@ -31,8 +31,13 @@ pub const MSG_NOSIGNAL: i32 = 0x4000;
 pub const MSG_MORE: i32 = 0x8000;
 /// Of a call that goes on until everything is sent: this is not the last piece. Nobody's but the adapters' (the kernel's MSG_SENDPAGE_NOTLAST).
 pub const MSG_NOT_LAST: i32 = 0x20000;
+/// A datagram whose bytes cannot be read, and are zeros here: EFAULT, unless something before it is wrong. Nobody's but the adapters'.
+pub const MSG_UNREADABLE: i32 = 0x80000;
 pub const MSG_ZEROCOPY: i32 = 0x400_0000;
 pub const MSG_FASTOPEN: i32 = 0x2000_0000;
+
+/// What handles all packets of a stack: there is one, whatever runs the stack.
+pub const THE_PROCESSOR: i32 = 0;
 
 pub const FIONREAD: u64 = 0x541B;
 pub const FIOSETOWN: u64 = 0x8901;
@@ -136,6 +141,7 @@ pub const SCM_DEVMEM_DMABUF: i32 = 79;
 pub const SCM_TS_OPT_ID: i32 = 81;
 
 pub const TCP_NODELAY: i32 = 1;
+pub const TCP_AO_REPAIR: i32 = 42;
 pub const TCP_MAXSEG: i32 = 2;
 pub const TCP_CORK: i32 = 3;
 pub const TCP_KEEPIDLE: i32 = 4;

@@ -1,5 +1,6 @@
 //! Datagrams that come in from the transport, on their way into the receive queues of sockets.
 
+use crate::abi::THE_PROCESSOR;
 use crate::address::scoped;
 use crate::coalesce;
 use crate::counters;
@@ -155,5 +156,9 @@ fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, o
     datagram.queued_truesize += truesize;
     datagram.queue.push_back(waiting);
     sockets.waiting_bytes += truesize;
+    if let Some(socket) = sockets.store.get_mut(s).filter(|socket| socket.remote.is_some()) {
+        // __udp_queue_rcv_skb: "if (inet_sk(sk)->inet_daddr) { …; sk_incoming_cpu_update(sk);"
+        socket.options.incoming_cpu = THE_PROCESSOR;
+    }
     sockets.touch(s, Poll::WAKES_READERS);
 }

@@ -38,6 +38,16 @@ pub(crate) fn send(
     // inet_send_prepare
     datagrams.autobind(sockets, s, cx)?;
     let socket = sockets.get(s)?;
+    // udp_sendmsg: "if (len > 0xFFFF) return -EMSGSIZE; … if (msg->msg_flags & MSG_OOB) return -EOPNOTSUPP;" and only then where it goes. udpv6_sendmsg asks
+    // neither, and hands IPv4's on when it knows that.
+    let of_ipv4 = |data: &Bytes| match () {
+        () if data.len() > 0xffff => Err(Errno::EMSGSIZE),
+        () if flags & MSG_OOB != 0 => Err(Errno::EOPNOTSUPP),
+        () => Ok(()),
+    };
+    if !socket.is_v6() {
+        of_ipv4(&data)?;
+    }
     let corked = socket.datagram().and_then(|datagram| datagram.corked.as_ref().map(|corked| (corked.to, corked.source)));
     let to = match to {
         Some(bytes) if socket.is_v6() => inet6::send_to_v6(socket, bytes)?,
@@ -52,12 +62,8 @@ pub(crate) fn send(
     if socket.is_v6() && to.is_ipv4() && to.port() == 0 {
         return Err(Errno::EINVAL);
     }
-    // udp_sendmsg: "if (len > 0xFFFF) return -EMSGSIZE; … if (msg->msg_flags & MSG_OOB) return -EOPNOTSUPP;" udpv6_sendmsg asks neither.
-    if to.is_ipv4() && data.len() > 0xffff {
-        return Err(Errno::EMSGSIZE);
-    }
-    if to.is_ipv4() && flags & MSG_OOB != 0 {
-        return Err(Errno::EOPNOTSUPP);
+    if to.is_ipv4() {
+        of_ipv4(&data)?;
     }
     if let Some((to, source)) = corked {
         return send_routed(sockets, s, data, flags, to, source, Ancillary::default(), cx);
@@ -142,6 +148,11 @@ fn send_routed(
     }
     let sent = data.len();
     let Some(datagram) = socket.datagram_mut() else { return Err(Errno::EINVAL) };
+    if flags & MSG_UNREADABLE != 0 {
+        // Only now the bytes are copied (ip_generic_getfrag). udp_sendmsg: "err = ip_append_data(…); if (err) udp_flush_pending_frames(sk);"
+        datagram.corked = None;
+        return Err(Errno::EFAULT);
+    }
     if more || already > 0 {
         let corked = datagram.corked.get_or_insert_with(|| Corked { to, source, data: Vec::new() });
         corked.data.extend_from_slice(&data);

@@ -1,5 +1,6 @@
 //! Listening sockets: listen(2), accept(2), connections that become ready for it, and the end of listening.
 
+use crate::abi::THE_PROCESSOR;
 use crate::counters;
 use crate::errno::Errno;
 use crate::holds;
@@ -152,8 +153,9 @@ pub(crate) fn accepted(
     let (domain, kind, protocol, options) = (parent.domain, parent.kind, parent.protocol, parent.options.clone());
     let address_locked = parent.address_locked;
     let shutdown = parent.shutdown;
-    // sk_clone: "newsk->sk_priority = 0;"
-    let options = Options { priority: 0, zerocopy_key: 0, memberships: Vec::new(), ip_options: None, ..options };
+    // sk_clone: "newsk->sk_priority = 0; newsk->sk_incoming_cpu = raw_smp_processor_id();"
+    let options =
+        Options { priority: 0, incoming_cpu: THE_PROCESSOR, zerocopy_key: 0, memberships: Vec::new(), ip_options: None, ..options };
     let owner = parent.owner;
     let mut socket = sockets.fresh(domain, kind, protocol, options, Body::Stream(stream));
     socket.owner = owner;

@@ -172,6 +172,10 @@ impl Pings {
         if flags & MSG_OOB != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
+        // "if (memcpy_from_msg(user_icmph, msg, icmph_len)) return -EFAULT;"
+        if flags & MSG_UNREADABLE != 0 {
+            return Err(Errno::EFAULT);
+        }
         if !supported(family, kind, code) {
             return Err(Errno::EINVAL);
         }

@@ -185,7 +185,7 @@ pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx
     }
     let icmp = matches!((family, protocol), (Family::V4, IPPROTO_ICMP) | (Family::V6, IPPROTO_ICMPV6));
     // raw_probe_proto_opt: "rfv->hlen = 2; err = memcpy_from_msg(rfv->hdr.c, rfv->msg, rfv->hlen);", which fails as EFAULT.
-    if !header_included && icmp && data.len() < 2 {
+    if !header_included && icmp && (data.len() < 2 || flags & MSG_UNREADABLE != 0) {
         return Err(Errno::EFAULT);
     }
     let protocol = Protocol(u8::try_from(protocol).unwrap_or(IPPROTO_RAW as u8));
@@ -196,13 +196,14 @@ pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx
         if outgoing::ip_options(sockets.get(s)?, &out.ancillary, out.to).is_some() {
             return Err(Errno::EINVAL);
         }
-        return send_header_included(sockets, s, data, &out, cx);
+        return send_header_included(sockets, s, data, flags, &out, cx);
     }
-    append(sockets, s, data, flags & MSG_MORE != 0, out, cx)
+    append(sockets, s, data, flags, out, cx)
 }
 
 /// `ip_append_data`: with MSG_MORE, pieces become one packet.
-fn append(sockets: &mut Registry, s: SocketId, data: Bytes, more: bool, out: Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
+fn append(sockets: &mut Registry, s: SocketId, data: Bytes, flags: i32, out: Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
+    let more = flags & MSG_MORE != 0;
     let corked = sockets.get(s)?.datagram().and_then(|queue| queue.corked.as_ref()).map_or(0, |corked| corked.data.len());
     outgoing::check_length(sockets, s, corked + data.len(), &out, cx)?;
     // __ip_append_data, without a transport header of the kernel's: "if (refcount_read(&sk->sk_wmem_alloc) + wmem_alloc_delta <=
@@ -214,6 +215,11 @@ fn append(sockets: &mut Registry, s: SocketId, data: Bytes, more: bool, out: Out
     }
     let sent = data.len();
     let Some(queue) = sockets.get_mut(s)?.datagram_mut() else { return Err(Errno::EINVAL) };
+    if flags & MSG_UNREADABLE != 0 {
+        // "err = ip_append_data(…); if (err) ip_flush_pending_frames(sk);"
+        queue.corked = None;
+        return Err(Errno::EFAULT);
+    }
     let (data, out) = if more || queue.corked.is_some() {
         let first = queue.corked.get_or_insert_with(|| Corked { to: SocketAddr::new(out.to, 0), source: out.source, data: Vec::new() });
         first.data.extend_from_slice(&data);
@@ -267,7 +273,14 @@ fn push(sockets: &mut Registry, s: SocketId, data: Bytes, out: &Outgoing, cx: &m
 }
 
 /// `raw_send_hdrinc`, `rawv6_send_hdrinc`: the program's own IP header; length, checksum, identification and source are filled in.
-fn send_header_included(sockets: &mut Registry, s: SocketId, data: Bytes, out: &Outgoing, cx: &mut Context<'_>) -> Result<usize, Errno> {
+fn send_header_included(
+    sockets: &mut Registry,
+    s: SocketId,
+    data: Bytes,
+    flags: i32,
+    out: &Outgoing,
+    cx: &mut Context<'_>,
+) -> Result<usize, Errno> {
     let port = sockets.get(s)?.remote.map_or(0, |remote| remote.port());
     // "if (length > rt->dst.dev->mtu) { ip_local_error(sk, EMSGSIZE, fl4->daddr, inet->inet_dport, rt->dst.dev->mtu); return -EMSGSIZE; }"
     let too_long = data.len() > (out.route.mtu as usize).min(PACKET_BYTES_MAX + 1);
@@ -280,6 +293,9 @@ fn send_header_included(sockets: &mut Registry, s: SocketId, data: Bytes, out: &
         return Err(Errno::EINVAL);
     }
     outgoing::admit(sockets, s)?;
+    if flags & MSG_UNREADABLE != 0 {
+        return Err(Errno::EFAULT);
+    }
     let length = data.len();
     let mut frame = Frame::egress();
     if out.to.is_ipv6() {

@@ -1,5 +1,6 @@
 //! What comes in from the stream transport: data, room to send, and events.
 
+use crate::abi::THE_PROCESSOR;
 use crate::error_queue;
 use crate::listener;
 use crate::poll::Poll;
@@ -74,6 +75,14 @@ fn flow_event(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, event
         _ => {}
     }
     let Some(s) = streams.owner(flow) else { return };
+    let came = matches!(
+        event,
+        StreamEvent::Established { .. } | StreamEvent::HalfClosed | StreamEvent::Failed(StreamError::Reset | StreamError::Refused)
+    );
+    if came && let Some(socket) = sockets.store.get_mut(s) {
+        // tcp_v4_rcv: "sk_incoming_cpu_update(sk);", of whatever came in.
+        socket.options.incoming_cpu = THE_PROCESSOR;
+    }
     match event {
         StreamEvent::Established { local, remote } => established(streams, sockets, s, local, remote, cx),
         StreamEvent::HalfClosed => half_closed(sockets, s),

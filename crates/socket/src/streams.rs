@@ -247,7 +247,18 @@ pub(crate) fn info(socket: &Socket, cx: &Context<'_>) -> StreamInfo {
     if stream.state == TcpState::Listen {
         // tcp_get_info: "tcpi_unacked = sk_ack_backlog; tcpi_sacked = sk_max_ack_backlog" for listeners.
         let (waiting, backlog) = (stream.accept_queue.len() as u32, stream.backlog);
-        return StreamInfo { state: 10, unacked: waiting, sacked: backlog, pacing_rate: 0, ..StreamInfo::default() };
+        let (pacing_rate, max_pacing_rate) = (stream.transport.pacing_rate_max, stream.transport.pacing_rate_max);
+        let (snd_cwnd, reordering) = (INITIAL_WINDOW, REORDERING);
+        return StreamInfo {
+            state: 10,
+            unacked: waiting,
+            sacked: backlog,
+            pacing_rate,
+            max_pacing_rate,
+            snd_cwnd,
+            reordering,
+            ..StreamInfo::default()
+        };
     }
     let answer = match stream.flow {
         Some(flow) if stream.state != TcpState::Close => cx.ask(Table::Flows, &Query::FlowInfo(flow)),
@@ -255,7 +266,36 @@ pub(crate) fn info(socket: &Socket, cx: &Context<'_>) -> StreamInfo {
     };
     match answer {
         Answer::FlowInfo(info) => *info,
-        // TCP_CLOSE is 7 (linux/include/net/tcp_states.h).
-        _ => StreamInfo { state: 7, snd_cwnd: 10, ..StreamInfo::default() },
+        _ => unopened(stream.transport.pacing_rate_max, cx.now),
     }
 }
+
+/// What tcp_init_sock leaves: "icsk->icsk_rto = TCP_TIMEOUT_INIT; …; tp->mdev_us = jiffies_to_usecs(TCP_TIMEOUT_INIT); minmax_reset(&tp->rtt_min,
+/// tcp_jiffies32, ~0U); … tp->app_limited = ~0U; tp->rate_app_limited = 1; … tp->snd_ssthresh = TCP_INFINITE_SSTHRESH; tp->mss_cache = TCP_MSS_DEFAULT; tp->reordering
+/// = …". Nothing was ever sent or received: those times began with the clock.
+fn unopened(pacing_rate_max: u64, now: Instant) -> StreamInfo {
+    let since_ever = u32::try_from((now - Instant::ZERO).as_millis()).unwrap_or(u32::MAX);
+    StreamInfo {
+        // TCP_CLOSE (linux/include/net/tcp_states.h).
+        state: 7,
+        delivery_rate_app_limited: true,
+        rto_us: 1_000_000,
+        rttvar_us: 250_000,
+        snd_mss: 536,
+        snd_ssthresh: 0x7fff_ffff,
+        snd_cwnd: INITIAL_WINDOW,
+        reordering: REORDERING,
+        last_data_sent_ms: since_ever,
+        last_data_recv_ms: since_ever,
+        last_ack_recv_ms: since_ever,
+        // SO_MAX_PACING_RATE: "sk->sk_pacing_rate = min(sk->sk_pacing_rate, ulval);", which begins without a limit.
+        pacing_rate: pacing_rate_max,
+        max_pacing_rate: pacing_rate_max,
+        min_rtt_us: u32::MAX,
+        ..StreamInfo::default()
+    }
+}
+
+/// TCP_INIT_CWND and net.ipv4.tcp_reordering.
+const INITIAL_WINDOW: u32 = 10;
+const REORDERING: u32 = 3;

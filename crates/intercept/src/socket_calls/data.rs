@@ -3,7 +3,7 @@
 use super::carrier::{Carrier, Limit};
 use super::message::{MESSAGES_MAX, Message, Taken, joined};
 use crate::arch;
-use crate::face::abi::MSG_NOT_LAST;
+use crate::face::abi::{MSG_NOT_LAST, MSG_UNREADABLE};
 use crate::face::{SocketId, Stack};
 use crate::memory::{LATER, Memory};
 use crate::sys::Errno;
@@ -41,7 +41,9 @@ pub fn write<C: Carrier>(c: &mut C, asked: calls::Write) -> Result<C::Outcome, E
 /// writev(2)
 pub fn writev<C: Carrier>(c: &mut C, asked: calls::Writev) -> Result<C::Outcome, Errno> {
     let message = Message::vectors(c.memory(), asked.vec.0 as u64, asked.vlen.get() as u64)?;
-    send(c, &message, None, &[], 0)
+    // vfs_writev: "tot_len = iov_iter_count(&iter); if (!tot_len) goto out;" before the socket is asked. vfs_write has no such line: write(2) of nothing
+    // sends a datagram of nothing.
+    if message.total == 0 { Ok(c.told(0)) } else { send(c, &message, None, &[], 0) }
 }
 
 /// sendto(2)
@@ -333,18 +335,27 @@ fn receive_one<C: Carrier>(c: &mut C, at: u64, flags: i32) -> Result<i64, Errno>
     receive_on(c, &message, flags, None)
 }
 
-/// Reads from a program what is sent next: a datagram whole or not at all, of a stream at most as much as there is room for.
+/// Reads from a program what is sent next: a datagram whole or not at all, of a stream at most as much as there is room for. And a flag for the socket
+/// model, [`MSG_UNREADABLE`]: what else is wrong with a datagram comes before its bytes are looked at.
 ///
 /// # Errors
-/// EFAULT: a part of a datagram cannot be read, or of the first piece of a stream. [`LATER`].
-pub fn gather(memory: &impl Memory, message: &Message, stream_room: Option<usize>) -> Result<Bytes, Errno> {
-    let Some(most) = stream_room else { return gather_whole(memory, message, DATAGRAM_BYTES_MAX) };
+/// EFAULT: the first piece of a stream cannot be read. [`LATER`].
+pub fn gather(memory: &impl Memory, message: &Message, stream_room: Option<usize>) -> Result<(Bytes, i32), Errno> {
+    let Some(most) = stream_room else {
+        return match gather_whole(memory, message, DATAGRAM_BYTES_MAX) {
+            Err(Errno(libc::EFAULT)) => {
+                let bytes = usize::try_from(message.total).unwrap_or(usize::MAX).min(DATAGRAM_BYTES_MAX);
+                Ok((Bytes::from(vec![0; bytes]), MSG_UNREADABLE))
+            }
+            data => Ok((data?, 0)),
+        };
+    };
     let data = message.gather(memory, most)?;
     // tcp_sendmsg_locked copies pieces of pages (skb_page_frag_refill: 32 KiB) whole or not at all, and sends those before the one that fails.
     if (data.len() as u64) < message.total.min(most as u64) && data.len() < STREAM_PIECE_BYTES {
         return Err(Errno(libc::EFAULT));
     }
-    Ok(data.freeze())
+    Ok((data.freeze(), 0))
 }
 
 /// Reads from a program all that it sends, which is no more than so many bytes.

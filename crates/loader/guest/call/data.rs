@@ -119,16 +119,11 @@ pub fn sendfile(t: &mut Thread, call: Sendfile) -> Answer {
 pub fn send_file(t: &mut Thread, call: Sendfile) -> Answer {
     use crate::calls::number as nr;
     const SEEK_SET: usize = 0;
-    const SEEK_CUR: usize = 1;
     let (from, offset, count) = (call.in_fd.0, call.offset.0, call.count.0);
     let word = descriptor::word(t, call.out_fd.0);
-    let stands = sys::call(nr::LSEEK, &[from, 0, SEEK_CUR]);
-    let began = if offset != 0 { sys::read_u64(offset)? as usize } else { stands as usize };
-    // A descriptor that leads to a path alone; rw_verify_area: "if (unlikely((ssize_t) count < 0)) return -EINVAL;"
-    if stands < 0 {
-        return Err(stands);
-    }
-    if (count as isize) < 0 {
+    let began = super::splice::ends_of_sendfile(&call)?.began;
+    let gives = gives(from);
+    if count > 0 && gives == Gives::Nothing {
         return Err(sys::EINVAL);
     }
     let piece = t.piece();
@@ -154,6 +149,9 @@ pub fn send_file(t: &mut Thread, call: Sendfile) -> Answer {
     if done == 0 {
         return Ok(last);
     }
+    if gives == Gives::WithoutPlaces {
+        return Ok(done as isize);
+    }
     if offset != 0 {
         sys::write_u64(offset, (began + done) as u64)?;
     } else {
@@ -162,14 +160,39 @@ pub fn send_file(t: &mut Thread, call: Sendfile) -> Answer {
     Ok(done as isize)
 }
 
+/// What sendfile(2) gets of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    Bytes,
+    /// A device has no places: those that are asked for are left as they are.
+    WithoutPlaces,
+    /// do_splice_read: "if (unlikely(!in->f_op->splice_read)) return warn_unsupported(in, "read");", which is EINVAL, of folders and /dev/null.
+    Nothing,
+}
+
+fn gives(fd: usize) -> Gives {
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFDIR: u32 = 0o040_000;
+    const S_IFCHR: u32 = 0o020_000;
+    /// Major 1, minor 3.
+    const NULL: u64 = 0x103;
+    let mut stat = [0_u64; 18];
+    let found = sys::call(crate::calls::number::FSTAT, &[fd, stat.as_mut_ptr() as usize]);
+    // struct stat: st_mode at 24, st_rdev at 40.
+    match (stat[3] as u32 & S_IFMT, stat[5]) {
+        _ if found != 0 => Gives::Bytes,
+        (S_IFDIR, _) | (S_IFCHR, NULL) => Gives::Nothing,
+        (S_IFCHR, _) => Gives::WithoutPlaces,
+        _ => Gives::Bytes,
+    }
+}
+
 /// sendfile(2) from /dev/random and /dev/urandom.
 fn send_random(t: &mut Thread, call: Sendfile) -> Answer {
     /// MAX_RW_COUNT
     const BYTES_MAX: usize = 0x7fff_f000;
     const PIECE_BYTES: usize = 4096;
-    if descriptor::word(t, call.out_fd.0) == 0 {
-        return Err(sys::EBADF);
-    }
+    super::splice::ends_of_sendfile(&call)?;
     let mut done = 0;
     while done < call.count.0.min(BYTES_MAX) {
         let mut piece = [0_u8; PIECE_BYTES];
@@ -183,10 +206,6 @@ fn send_random(t: &mut Thread, call: Sendfile) -> Answer {
         if (wrote as usize) < count {
             break;
         }
-    }
-    let at = call.offset.0;
-    if at != 0 {
-        sys::write_u64(at, sys::read_u64(at)?.wrapping_add(done as u64))?;
     }
     Ok(done as isize)
 }

@@ -13,7 +13,7 @@ use crate::forward::{Answer, forward, kernel};
 use crate::native;
 use crate::output_file;
 use crate::random;
-use crate::sys;
+use crate::sys::{self, VECTORS_MAX};
 use crate::trace;
 
 pub const ESPIPE: isize = -29;
@@ -90,7 +90,7 @@ pub fn preadv2(t: &mut Thread, call: Preadv2) -> Answer {
     if call.flags.0 & !RWF_SUPPORTED != 0 {
         return Err(sys::EOPNOTSUPP);
     }
-    if call.flags.0 & RWF_NOWAIT == 0 {
+    if call.flags.0 & RWF_NOWAIT == 0 || moves_nothing(call.vec, call.vlen) {
         return data::readv(t, Readv { fd: call.fd, vec: call.vec, vlen: call.vlen });
     }
     match descriptor::kind_of(word) {
@@ -125,7 +125,7 @@ pub fn pwritev2(t: &mut Thread, call: Pwritev2) -> Answer {
     if call.flags.0 & !RWF_SUPPORTED != 0 {
         return Err(sys::EOPNOTSUPP);
     }
-    if call.flags.0 & RWF_NOWAIT == 0 {
+    if call.flags.0 & RWF_NOWAIT == 0 || moves_nothing(call.vec, call.vlen) {
         return data::writev(t, Writev { fd: call.fd, vec: call.vec, vlen: call.vlen });
     }
     if what == kind::VIRTUAL {
@@ -136,6 +136,12 @@ pub fn pwritev2(t: &mut Thread, call: Pwritev2) -> Answer {
     let result = kernel(&call);
     touched();
     Ok(native::after(t, result, true))
+}
+
+/// Is there nothing to read or write, or are there too many buffers? Then the file is not asked (vfs_readv, vfs_writev: "if (!tot_len) goto out;"), while a
+/// message of nothing is one, and of too many has another errno.
+pub fn moves_nothing(vec: In<IoVecs>, vlen: Size) -> bool {
+    vlen.0 > VECTORS_MAX || (0..vlen.0).all(|index| sys::read_u64(vec.0.wrapping_add(16 * index + 8)) == Ok(0))
 }
 
 /// preadv2 of a socket that is not to wait, as a call on sockets. `message` is room for its struct msghdr.

@@ -86,32 +86,50 @@ pub fn with_socket(t: &mut Thread, call: Splice) -> Answer {
     if into_pipe { from_socket(t, from, to, length, at_once) } else { to_socket(t, from, to, length, flags, at_once) }
 }
 
-/// sendfile(2) of which one side is a socket of the node's, and the other no file that has places.
-pub fn sendfile(t: &mut Thread, call: Sendfile) -> Answer {
-    let (from, to, count) = (call.in_fd.0, call.out_fd.0, call.count.0);
-    if call.offset.0 != 0 {
-        sys::read_u64(call.offset.0)?;
-    }
-    // do_sendfile: "if (!(fd_file(in)->f_mode & FMODE_READ)) return -EBADF; … if (!(fd_file(in)->f_mode & FMODE_PREAD)) return -ESPIPE;"
+/// The two files of a sendfile(2): their flags, and where the first is read.
+pub(super) struct Ends {
+    of_from: usize,
+    of_to: usize,
+    pub began: usize,
+}
+
+/// do_sendfile, as far as it looks at what it is given.
+pub(super) fn ends_of_sendfile(call: &Sendfile) -> Result<Ends, isize> {
+    const SEEK_CUR: usize = 1;
+    let (from, to, offset) = (call.in_fd.0, call.out_fd.0, call.offset.0);
+    let place = if offset == 0 { None } else { Some(sys::read_u64(offset)? as usize) };
+    // "if (!(fd_file(in)->f_mode & FMODE_READ)) return -EBADF; … if (!(fd_file(in)->f_mode & FMODE_PREAD)) return -ESPIPE;" An eventfd has no places,
+    // though lseek(2) gives one (noop_llseek).
     let of_from = file_flags(from)?;
     if !can_be_read(of_from) {
         return Err(sys::EBADF);
     }
-    let places = sys::call(nr::LSEEK, &[from, 0, 1]);
-    if call.offset.0 != 0 && places == ESPIPE {
+    let stands = sys::call(nr::LSEEK, &[from, 0, SEEK_CUR]);
+    let mut nothing = [0_u8];
+    if place.is_some() && (stands == ESPIPE || sys::call(nr::PREAD64, &[from, nothing.as_mut_ptr() as usize, 0, 0]) == ESPIPE) {
         return Err(ESPIPE);
     }
-    if (count as isize) < 0 {
+    let began = place.unwrap_or(stands.max(0) as usize);
+    // rw_verify_area: "if (unlikely((ssize_t) count < 0)) return -EINVAL; … if (unlikely(pos < 0)) { if (!unsigned_offsets(file)) return -EINVAL;"
+    if (call.count.0 as isize) < 0 || (began as isize) < 0 {
         return Err(sys::EINVAL);
     }
     let of_to = file_flags(to)?;
     if !can_be_written(of_to) {
         return Err(sys::EBADF);
     }
+    Ok(Ends { of_from, of_to, began })
+}
+
+/// sendfile(2) of which one side is a socket of the node's, and the other no file that has places.
+pub fn sendfile(t: &mut Thread, call: Sendfile) -> Answer {
+    let (from, to, count) = (call.in_fd.0, call.out_fd.0, call.count.0);
+    let Ends { of_from, of_to, .. } = ends_of_sendfile(&call)?;
     // "if (!opipe) { … } else { if (fd_file(out)->f_flags & O_NONBLOCK) fl |= SPLICE_F_NONBLOCK; retval = splice_file_to_pipe(…); }";
     // splice_direct_to_actor: "if (unlikely(!(in->f_mode & FMODE_LSEEK))) return -EINVAL;"
     if !descriptor::is_pipe(to) {
-        return Err(sys::EINVAL);
+        // Of nothing there is nothing to do, for files that can give nothing, too.
+        return if count == 0 && !descriptor::is_socket(from) && !descriptor::is_pipe(from) { Ok(0) } else { Err(sys::EINVAL) };
     }
     from_socket(t, from, to, count, (of_from | of_to) & descriptor::NONBLOCK as usize != 0)
 }

@@ -5,7 +5,7 @@ use super::thread as strict_thread;
 use crate::abi::kind;
 use crate::block::Thread;
 use crate::call::descriptors::{copied, is_of_descriptor};
-use crate::call::positions::{RWF_NOWAIT, RWF_SUPPORTED, WHERE_IT_STANDS, as_recvmsg, as_sendmsg};
+use crate::call::positions::{RWF_NOWAIT, RWF_SUPPORTED, WHERE_IT_STANDS, as_recvmsg, as_sendmsg, moves_nothing};
 use crate::call::{data, files};
 use crate::calls::*;
 use crate::descriptor;
@@ -128,7 +128,7 @@ pub fn preadv2(t: &mut Thread, call: Preadv2) -> Option<Answer> {
     if call.pos_l.get() != WHERE_IT_STANDS || call.flags.0 & !RWF_SUPPORTED != 0 {
         return None;
     }
-    if call.flags.0 & RWF_NOWAIT == 0 {
+    if call.flags.0 & RWF_NOWAIT == 0 || moves_nothing(call.vec, call.vlen) {
         return on(t, &Readv { fd: call.fd, vec: call.vec, vlen: call.vlen }, call.fd);
     }
     let mut message = [0; 7];
@@ -140,7 +140,7 @@ pub fn pwritev2(t: &mut Thread, call: Pwritev2) -> Option<Answer> {
     if call.pos_l.get() != WHERE_IT_STANDS || call.flags.0 & !RWF_SUPPORTED != 0 {
         return None;
     }
-    if call.flags.0 & RWF_NOWAIT == 0 {
+    if call.flags.0 & RWF_NOWAIT == 0 || moves_nothing(call.vec, call.vlen) {
         return on(t, &Writev { fd: call.fd, vec: call.vec, vlen: call.vlen }, call.fd);
     }
     let mut message = [0; 7];

@@ -12,7 +12,7 @@ use crate::identity;
 use crate::limits;
 use crate::native::{self, Patience, SOL_SOCKET, option};
 use crate::scrub;
-use crate::sys;
+use crate::sys::{self, VECTORS_MAX};
 use core::sync::atomic::Ordering::Relaxed;
 
 const SO_TYPE: usize = 3;
@@ -29,8 +29,6 @@ const MSG_WAITALL: usize = 0x100;
 const MSG_NOSIGNAL: usize = 0x4000;
 const MSG_WAITFORONE: usize = 0x1_0000;
 const ERANGE: isize = -34;
-/// UIO_MAXIOV
-const VECTORS_MAX: usize = 1024;
 
 /// Calls on a socket of the kernel's.
 pub fn call(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
@@ -166,12 +164,15 @@ fn receive(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
     arguments[flags] |= MSG_DONTWAIT;
     let mut patience = Patience::default();
     loop {
-        let result = sys::call(number, &arguments);
+        let mut result = sys::call(number, &arguments);
         if result == sys::EAGAIN && may_wait(number, a) {
-            if let Err(errno) = patience.wait(t, a[0], number, false) {
-                return errno;
+            if !native::is_shut(a[0]) {
+                if let Err(errno) = patience.wait(t, a[0], number, false) {
+                    return errno;
+                }
+                continue;
             }
-            continue;
+            result = sys::call(number, a);
         }
         if result != sys::EAGAIN {
             touched();

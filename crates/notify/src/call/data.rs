@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use weft_intercept::face::SocketId;
-use weft_intercept::face::abi::MSG_NOT_LAST;
+use weft_intercept::face::abi::{MSG_NOT_LAST, MSG_UNREADABLE};
 use weft_intercept::memory::Memory as _;
 use weft_intercept::socket_calls;
 use weft_intercept::socket_calls::Carrier;
@@ -88,9 +88,10 @@ pub(super) fn send(
         Body::Stream(_) => Some(turn.stack.send_room(socket).clamp(1, STREAM_BYTES_MAX)),
         _ => None,
     };
-    let data = gather(*call, message, stream_room)?;
-    let flags = flags & !MSG_NOT_LAST;
-    let flags = if (data.len() as u64) < message.total { socket_calls::data::flags_of_piece(flags, false) } else { flags };
+    let (data, readable) = gather(*call, message, stream_room)?;
+    let flags = flags & !(MSG_NOT_LAST | MSG_UNREADABLE) | readable;
+    let flags =
+        if stream_room.is_some() && (data.len() as u64) < message.total { socket_calls::data::flags_of_piece(flags, false) } else { flags };
     let sent = turn.stack.send(socket, data, flags | libc::MSG_DONTWAIT, name, control);
     if flags & libc::MSG_FASTOPEN != 0 && matches!(sent, Ok(_) | Err(Errno(libc::EINPROGRESS))) {
         open_for_data(s, turn, key, socket)?;
@@ -101,7 +102,7 @@ pub(super) fn send(
 /// Sends on a connection what names an address (which a stream ignores) as the program would without: into the stand-in, behind what it has written, with
 /// the room that poll shows.
 fn send_as_the_program(s: &mut Supervisor, turn: &mut Turn<'_>, call: &Call, key: usize, message: &Message) -> Result<usize, Errno> {
-    let data = gather(call, message, Some(STREAM_BYTES_MAX))?;
+    let (data, _) = gather(call, message, Some(STREAM_BYTES_MAX))?;
     let end = s.borrow(key)?;
     let sent = sys::send_vectors(end.as_fd(), &[&data[..]], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)?;
     s.refresh(key);
@@ -203,8 +204,9 @@ fn wait_for_all(
     if here == 0 || here >= count || *wants_room || time_is_up || call.expired {
         return Ok(None);
     }
-    let limits = [timeout.map(|timeout| timeout.saturating_sub(call.since.elapsed())), sys::timeout_option(end.as_fd(), libc::SO_RCVTIMEO)];
-    Ok(Some(Outcome::Hold { stand_in: key, limit: limits.into_iter().flatten().min() }))
+    let option = sys::timeout_option(end.as_fd(), libc::SO_RCVTIMEO);
+    let limits = [timeout.map(|timeout| timeout.saturating_sub(call.since.elapsed())), option];
+    Ok(Some(Outcome::Hold { stand_in: key, limit: limits.into_iter().flatten().min(), restarts: option.is_none() }))
 }
 
 /// Is there an error that the next receive would be told?

@@ -66,8 +66,8 @@ pub(crate) enum Outcome {
     Cancelled,
     /// The kernel does it.
     Continue,
-    /// Waits until its socket changes, at most so long.
-    Hold { stand_in: usize, limit: Option<Duration> },
+    /// Waits until its socket changes, at most so long. A signal's handler may ask for it to be made again, or not: the socket has a limit (SO_RCVTIMEO).
+    Hold { stand_in: usize, limit: Option<Duration>, restarts: bool },
 }
 
 impl Call {
@@ -191,5 +191,6 @@ pub(super) fn wait(call: &Call, stand_in: usize, end: &OwnedFd, flags: i32, limi
     if nonblocking || call.expired {
         return Err(Errno(otherwise));
     }
-    Ok(Outcome::Hold { stand_in, limit: sys::timeout_option(end.as_fd(), limit_option) })
+    let limit = sys::timeout_option(end.as_fd(), limit_option);
+    Ok(Outcome::Hold { stand_in, limit, restarts: limit.is_none() })
 }

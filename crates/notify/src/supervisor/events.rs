@@ -131,6 +131,7 @@ impl Supervisor {
             self.pidfds.clear();
             self.windows.clear();
             self.replays.clear();
+            self.limited.clear();
             self.foreign = Foreign::default();
         }
         self.look_for_closed(turn);

@@ -2,7 +2,7 @@
 //!
 //! From the bottom up:
 //!
-//! - parts, which know nothing of the supervisor: [`held`], [`parked`], [`replay`], [`door`], [`pidfds`], [`foreign`],
+//! - parts, which know nothing of the supervisor: [`held`], [`parked`], [`replay`], [`limited`], [`door`], [`pidfds`], [`foreign`],
 //!   [`search`], [`waiting`];
 //! - the supervisor, which has them: [`state`];
 //! - what is done with stand-ins and with those that wait there: [`stand_ins`], [`exchange`], [`pump`], [`links`], [`listeners`],
@@ -19,6 +19,7 @@ mod exchange;
 mod foreign;
 mod held;
 mod let_go;
+mod limited;
 mod links;
 mod listeners;
 mod memory;

@@ -49,6 +49,11 @@ impl Supervisor {
                 Ok(None) => {}
                 Err(_) => return self.park(call, Stage::Answer(Err(LATER)), turn),
             }
+            match self.limited.comes_again(&call, || self.still_waits(&call)) {
+                Ok(true) => return self.settle_call(call, Err(Errno(libc::EINTR)), turn),
+                Ok(false) => {}
+                Err(_) => return self.park(call, Stage::Answer(Err(LATER)), turn),
+            }
         }
         let outcome = self.answer(&call, turn);
         if !matches!(outcome, Ok(Outcome::Hold { .. } | Outcome::Continue) | Err(LATER)) {
@@ -133,12 +138,13 @@ impl Supervisor {
                 counts.continued += 1;
                 listener.proceed(call.id)
             }
-            Ok(Outcome::Hold { stand_in, limit }) => {
+            Ok(Outcome::Hold { stand_in, limit, restarts }) => {
                 if self.held.len() >= HELD_MAX {
                     let _ = listener.refuse(call.id, Errno(libc::ENOBUFS));
                     return;
                 }
                 counts.held += 1;
+                self.limited.begin(&call, !restarts, || listener.is_valid(call.id));
                 self.hold(call, stand_in, limit);
                 return;
             }
@@ -152,6 +158,8 @@ impl Supervisor {
         if sent.is_err() {
             counts.cancelled += 1;
             self.replays.cancelled(call.tid);
+        } else {
+            self.limited.answered(&call);
         }
         let answer = match outcome {
             Ok(Outcome::DoneWithEffect(value)) => Ok(value),
@@ -188,7 +196,10 @@ impl Supervisor {
             }
         };
         match sent {
-            Ok(()) => self.replays.sent_again(call, replay),
+            Ok(()) => {
+                self.limited.answered(call);
+                self.replays.sent_again(call, replay);
+            }
             Err(_) => {
                 counts.cancelled += 1;
                 self.replays.cancelled(call.tid);

@@ -3,6 +3,7 @@
 use super::door::Door;
 use super::foreign::Foreign;
 use super::held::HeldCalls;
+use super::limited::LimitedWaits;
 use super::parked::ParkedCalls;
 use super::pidfds::Pidfds;
 use super::replay::Replays;
@@ -50,6 +51,7 @@ pub struct Supervisor {
     pub(super) by_socket: HashMap<SocketId, usize>,
     pub(crate) held: HeldCalls,
     pub(super) replays: Replays,
+    pub(super) limited: LimitedWaits,
     pub(super) foreign: Foreign,
     pub(super) search: Search,
     /// Errors of datagram sockets that wait to be shown, since when; and when they are looked at.
@@ -102,6 +104,7 @@ impl Supervisor {
             by_socket: HashMap::new(),
             held: HeldCalls::default(),
             replays: Replays::default(),
+            limited: LimitedWaits::default(),
             foreign: Foreign::default(),
             search: Search::default(),
             errors_waiting: BTreeMap::new(),
@@ -175,6 +178,7 @@ impl Supervisor {
         self.pidfds.give_back_memory();
         self.windows.shrink_to_fit();
         self.replays.give_back_memory();
+        self.limited.give_back_memory();
         sys::trim_memory();
     }
 }

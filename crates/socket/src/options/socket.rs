@@ -328,9 +328,19 @@ pub(super) const ROWS: &[OptionRow] = &[
         SO_ZEROCOPY,
         "SO_ZEROCOPY",
         Any,
-        Set::Int(|a, v| match a.socket()?.body {
-            Body::Datagram(_) | Body::Stream(_) => Ok(a.options()?.zerocopy = within(v, 0, 1)? == 1),
-            _ => Err(Errno::EOPNOTSUPP),
+        // "if (!(sk_is_tcp(sk) || (sk->sk_type == SOCK_DGRAM && sk->sk_protocol == IPPROTO_UDP))) ret = -EOPNOTSUPP;"
+        Set::Int(|a, v| {
+            let socket = a.socket()?;
+            let copies = match socket.body {
+                Body::Stream(_) => true,
+                Body::Datagram(_) => socket.protocol == IPPROTO_UDP,
+                _ => false,
+            };
+            if !copies {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            a.options()?.zerocopy = within(v, 0, 1)? == 1;
+            Ok(())
         }),
         Get::Int(|a| flag(a.options()?.zerocopy)),
     ),

@@ -145,6 +145,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row(SOL_TCP, TCP_CONGESTION, "TCP_CONGESTION", Stream, Set::Bytes(set_congestion), Get::Bytes(congestion)),
     // Keyed segments (RFC 2385, RFC 5925) are not made: refused as by a kernel built without them.
     refused(TCP_MD5SIG, "TCP_MD5SIG", Errno::ENOPROTOOPT),
+    row(SOL_TCP, TCP_AO_REPAIR, "TCP_AO_REPAIR", Stream, Set::Int(|a, _| Err(repair_of_keys(a)?)), Get::Int(|a| Err(repair_of_keys(a)?))),
     row(
         SOL_TCP,
         TCP_USER_TIMEOUT,
@@ -202,6 +203,11 @@ pub(super) const ROWS: &[OptionRow] = &[
 ];
 
 /// "val = tp->mss_cache; if (tp->rx_opt.user_mss && ((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN))) val = tp->rx_opt.user_mss;"
+/// tcp_can_repair_sock: "… && (sk->sk_state != TCP_LISTEN)", which comes before whether there are keyed segments at all.
+fn repair_of_keys(a: &mut Access<'_, '_>) -> Result<Errno, Errno> {
+    Ok(if a.stream()?.state == TcpState::Listen { Errno::EPERM } else { Errno::ENOPROTOOPT })
+}
+
 fn maxseg(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let stream = a.stream()?;
     let (user, idle) = (stream.transport.mss_max, matches!(stream.state, TcpState::Close | TcpState::Listen));

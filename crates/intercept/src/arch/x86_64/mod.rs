@@ -1,10 +1,12 @@
 //! x86-64: call numbers, the audit architecture, foreign call tables that the processor can also enter, and struct layouts.
 
 mod cpuid;
+mod frame;
 mod layout;
 mod numbers;
 
 pub use cpuid::{ask_processor, tell_processor};
+pub use frame::{frame_range, makes_again};
 pub use layout::*;
 pub use numbers::*;
 
