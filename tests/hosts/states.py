@@ -1,4 +1,4 @@
-"""What a stream tells in each of its states: TCP_INFO before there is a connection, the processor that its packets come to, and repair of keyed segments."""
+"""What a stream tells in each of its states: TCP_INFO before there is a connection, its figures when it has ended, the processor that its packets come to, and repair of keyed segments."""
 
 import ctypes
 import socket
@@ -11,6 +11,7 @@ FAMILIES = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
 SO_INCOMING_CPU, SO_ZEROCOPY, TCP_AO_REPAIR = 49, 60, 42
 SO_MAX_PACING_RATE, TCP_INFO = 47, 11
 UDPLITE = 136
+SIOCINQ, SIOCOUTQ = 0x541B, 0x5411
 # struct tcp_info: eight bytes, 24 words, four of 64 bits, and what came later. Times since something was sent or received are the machine's.
 WORDS = ("rto ato snd_mss rcv_mss unacked sacked lost retrans fackets - - - - pmtu rcv_ssthresh rtt rttvar snd_ssthresh snd_cwnd advmss "
          "reordering rcv_rtt rcv_space total_retrans").split()
@@ -72,6 +73,46 @@ def repaired(s):
     return got, *(coded(libc.setsockopt(s.fileno(), socket.IPPROTO_TCP, TCP_AO_REPAIR, value, size)) for size in (0, 4, 64))
 
 
+def reset(kind, host):
+    listener = listening(kind, host)
+    s = socket.create_connection(listener.getsockname()[:2])
+    peer = listener.accept()[0]
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    said(lambda: s.recv(1))
+    return s
+
+
+def finished(kind, host):
+    """The peer ends first, so nothing is left of this end."""
+    listener = listening(kind, host)
+    s = socket.create_connection(listener.getsockname()[:2])
+    peer = listener.accept()[0]
+    peer.shutdown(socket.SHUT_WR)
+    s.recv(1)
+    s.shutdown(socket.SHUT_WR)
+    peer.recv(1)
+    peer.close()
+    return s
+
+
+def dissolved(kind, host):
+    s = connected(kind, host)
+    libc.connect(s.fileno(), bytes(16), 16)
+    return s
+
+
+def stopped(kind, host):
+    s = listening(kind, host)
+    s.shutdown(socket.SHUT_RD)
+    return s
+
+
+def queued(s, request):
+    value = ctypes.c_int(-1)
+    return coded(libc.ioctl(s.fileno(), request, ctypes.byref(value))), value.value
+
+
 def is_told(s):
     return s.getsockopt(socket.SOL_SOCKET, SO_INCOMING_CPU) >= 0
 
@@ -86,6 +127,10 @@ for name, (kind, host) in FAMILIES.items():
     for state in (new, bound, listening, connected, accepted, refused):
         s = state(kind, host)
         print(f"tcp{name}", state.__name__, "| processor", is_told(s), "keys", *repaired(s), "copies", *copies(s))
+    for state in (refused, reset, finished, dissolved, stopped):
+        s = state(kind, host)
+        mss = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        print(f"tcp{name} ended, {state.__name__}: mss {mss} unsent {queued(s, SIOCOUTQ)} unread {queued(s, SIOCINQ)}")
     a, b = socket.socket(kind, socket.SOCK_DGRAM), socket.socket(kind, socket.SOCK_DGRAM)
     a.bind((host, 0)), b.bind((host, 0))
     b.sendto(b"one", a.getsockname())

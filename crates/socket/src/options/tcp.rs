@@ -202,12 +202,12 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
 ];
 
-/// "val = tp->mss_cache; if (tp->rx_opt.user_mss && ((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN))) val = tp->rx_opt.user_mss;"
 /// tcp_can_repair_sock: "… && (sk->sk_state != TCP_LISTEN)", which comes before whether there are keyed segments at all.
 fn repair_of_keys(a: &mut Access<'_, '_>) -> Result<Errno, Errno> {
     Ok(if a.stream()?.state == TcpState::Listen { Errno::EPERM } else { Errno::ENOPROTOOPT })
 }
 
+/// "val = tp->mss_cache; if (tp->rx_opt.user_mss && ((1 << sk->sk_state) & (TCPF_CLOSE | TCPF_LISTEN))) val = tp->rx_opt.user_mss;"
 fn maxseg(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let stream = a.stream()?;
     let (user, idle) = (stream.transport.mss_max, matches!(stream.state, TcpState::Close | TcpState::Listen));
