@@ -4,6 +4,7 @@ import ctypes
 import errno
 import mmap
 import os
+import select
 import socket
 import struct
 
@@ -368,6 +369,53 @@ def wrong_in_two_ways(family, host):
             print(kind, "a name of", bytes, "bytes, unreadable", call(SENDTO, s.fileno(), NOWHERE, 10, quiet, at, bytes))
 
 
+# Addresses that no program has, and of which one has the first byte.
+PLACES = {"the kernel's": -(1 << 47), "nobody's": 1 << 62, "a page": AT}
+SIZES = {"0": 0, "1": 1, "2^31": 1 << 31, "2^47": 1 << 47, "2^63-1": (1 << 63) - 1, "-1": -1}
+
+
+def places(kind, make) -> None:
+    """Buffers that lie where no program has memory, or reach there: whether anything waits, and for each way to pass one."""
+
+    def vectors(fd, at, size, count):
+        array = struct.pack("=QQ", at & (1 << 64) - 1, size & (1 << 64) - 1)
+        ctypes.memmove(AT + 1024, array * count, 16 * count)
+        return fd, AT + 1024, count
+
+    reads = {
+        "read": lambda fd, at, size: call(READ, fd, at, size),
+        "recvfrom": lambda fd, at, size: call(RECVFROM, fd, at, size, socket.MSG_DONTWAIT, 0, 0),
+        "recvfrom, cut": lambda fd, at, size: call(RECVFROM, fd, at, size, socket.MSG_DONTWAIT | socket.MSG_TRUNC, 0, 0),
+        "readv of one": lambda fd, at, size: call(READV, *vectors(fd, at, size, 1)),
+        "readv of two": lambda fd, at, size: call(READV, *vectors(fd, at, size, 2)),
+    }
+    writes = {
+        "write": lambda fd, at, size: call(WRITE, fd, at, size),
+        "sendto": lambda fd, at, size: call(SENDTO, fd, at, size, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT, 0, 0),
+        "writev of two": lambda fd, at, size: call(WRITEV, *vectors(fd, at, size, 2)),
+    }
+    for waits in (0, 1):
+        for name, one in (reads | writes).items():
+            answers = []
+            for place, at in PLACES.items():
+                for size, bytes in SIZES.items():
+                    # How much of a stream fits is its host's.
+                    if name in writes and place == "a page" and bytes not in (0, 1):
+                        continue
+                    a, b = make()
+                    a.setblocking(False)
+                    if waits:
+                        b.send(b"abc")
+                        a.recv(1, socket.MSG_PEEK) if select.select([a], [], [], 5)[0] else None
+                    answers.append(f"{size}: {one(a.fileno(), at, bytes)}")
+                    a.close(), b.close()
+            print(kind, "waits" if waits else "empty", name, *answers)
+
+
+for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    for kind in PAIRS:
+        places(f"{kind} {host}", lambda kind=kind, family=family, host=host: PAIRS[kind](family, host)[:2])
+places("unix", socket.socketpair)
 for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
     names_of_nothing(family, host)
     wrong_in_two_ways(family, host)

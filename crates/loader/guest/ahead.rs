@@ -92,6 +92,9 @@ fn log(t: &Thread, call: &Call<'_>) -> bool {
     true
 }
 
+/// The end of all addresses that programs have.
+const PLACES_MAX: usize = (1 << 47) - 4096;
+
 fn now() -> u64 {
     header().now.load(Relaxed)
 }
@@ -156,7 +159,8 @@ fn send(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -> O
 fn receive(t: &Thread, number: usize, a: &[usize; 6], word: u64, flags: usize) -> Option<isize> {
     let m = of(word)?;
     let (shown, bytes) = (m.flags.load(Relaxed), a[2]);
-    if shown & abi::MIRROR_RECEIVE == 0 || flags & !(MSG_DONTWAIT | MSG_NOSIGNAL) != 0 || bytes == 0 {
+    // Of lengths that no buffer has the controller says what they come to (access_ok).
+    if shown & abi::MIRROR_RECEIVE == 0 || flags & !(MSG_DONTWAIT | MSG_NOSIGNAL) != 0 || bytes == 0 || a[1].max(bytes) > PLACES_MAX {
         return None;
     }
     let named = number == nr::RECVFROM && a[4] != 0;

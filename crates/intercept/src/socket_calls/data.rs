@@ -19,7 +19,7 @@ const STREAM_PIECE_BYTES: usize = 32_768;
 
 /// read(2)
 pub fn read<C: Carrier>(c: &mut C, asked: calls::Read) -> Result<C::Outcome, Errno> {
-    read_into(c, &Message::flat(asked.buf.0 as u64, asked.count.get() as u64))
+    read_into(c, &Message::of_file(asked.buf.0 as u64, asked.count.get() as u64)?)
 }
 
 /// readv(2)
@@ -35,7 +35,7 @@ fn read_into<C: Carrier>(c: &mut C, message: &Message) -> Result<C::Outcome, Err
 
 /// write(2)
 pub fn write<C: Carrier>(c: &mut C, asked: calls::Write) -> Result<C::Outcome, Errno> {
-    send(c, &Message::flat(asked.buf.0 as u64, asked.count.get() as u64), None, &[], 0)
+    send(c, &Message::of_file(asked.buf.0 as u64, asked.count.get() as u64)?, None, &[], 0)
 }
 
 /// writev(2)
@@ -48,7 +48,7 @@ pub fn writev<C: Carrier>(c: &mut C, asked: calls::Writev) -> Result<C::Outcome,
 
 /// sendto(2)
 pub fn sendto<C: Carrier>(c: &mut C, asked: calls::Sendto) -> Result<C::Outcome, Errno> {
-    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
+    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64)?;
     let name = if asked.addr.0 == 0 { None } else { Some(c.memory().read_address(asked.addr.0 as u64, asked.addrlen.get())?) };
     send(c, &message, name.as_deref(), &[], asked.flags.get() as i32)
 }
@@ -192,7 +192,7 @@ fn tell_length<C: Carrier>(c: &C, at: u64, bytes: u32) -> Result<(), Errno> {
 
 /// recvfrom(2)
 pub fn recvfrom<C: Carrier>(c: &mut C, asked: calls::Recvfrom) -> Result<C::Outcome, Errno> {
-    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64);
+    let message = Message::flat(asked.buf.0 as u64, asked.len.get() as u64)?;
     let from = (asked.addr.0 != 0).then_some((asked.addr.0 as u64, asked.addrlen.0 as u64));
     receive(c, &message, asked.flags.get() as i32, from)
 }

@@ -35,11 +35,25 @@ pub struct Message {
 }
 
 impl Message {
-    /// A single buffer.
-    pub fn flat(address: u64, bytes: u64) -> Message {
-        // import_ubuf: "if (len > MAX_RW_COUNT) len = MAX_RW_COUNT"
+    /// A single buffer of a call on sockets.
+    ///
+    /// # Errors
+    /// EFAULT: no program has such addresses.
+    pub fn flat(address: u64, bytes: u64) -> Result<Message, Errno> {
+        // import_ubuf: "if (len > MAX_RW_COUNT) len = MAX_RW_COUNT; if (unlikely(!access_ok(buf, len))) return -EFAULT;"
         let bytes = bytes.min(BYTES_MAX);
-        Message { vectors: vec![(address, bytes)], total: bytes, ..Message::default() }
+        if !arch::may_be_a_programs(address, bytes) {
+            return Err(Errno(libc::EFAULT));
+        }
+        Ok(Message { vectors: vec![(address, bytes)], total: bytes, ..Message::default() })
+    }
+
+    /// The buffer of read(2) and write(2), whose whole length counts. vfs_read: "if (unlikely(!access_ok(buf, count))) return -EFAULT;"
+    ///
+    /// # Errors
+    /// EFAULT: as above.
+    pub fn of_file(address: u64, bytes: u64) -> Result<Message, Errno> {
+        if arch::may_be_a_programs(address, bytes) { Message::flat(address, bytes) } else { Err(Errno(libc::EFAULT)) }
     }
 
     /// The `struct msghdr` at an address, with its iovecs.
@@ -148,6 +162,13 @@ fn vectors_at(memory: &impl Memory, at: u64, count: u64, too_many: i32) -> Resul
     // copy_iovec_from_user: "if (len < 0) { ret = -EINVAL; goto uaccess_end; }"
     if vectors.iter().any(|(_, bytes)| i64::try_from(*bytes).is_err()) {
         return Err(Errno(libc::EINVAL));
+    }
+    // __import_iovec: "if (nr_segs == 1) return __import_iovec_ubuf(…); … if (!access_ok(iov[seg].iov_base, len)) { … return -EFAULT; }", of what is
+    // not yet cut, but for a single one.
+    let of_one = vectors.len() == 1;
+    let reaches = |bytes: u64| if of_one { bytes.min(BYTES_MAX) } else { bytes };
+    if !vectors.iter().all(|(address, bytes)| arch::may_be_a_programs(*address, reaches(*bytes))) {
+        return Err(Errno(libc::EFAULT));
     }
     // __import_iovec: "if (len > MAX_RW_COUNT - total_len) { len = MAX_RW_COUNT - total_len; iov[seg].iov_len = len; }"
     let mut total = 0;

@@ -100,12 +100,12 @@ impl Call {
             }
             libc::SYS_sendto => {
                 let asked = calls::Sendto::of(&words);
-                self.flat(Message::flat(asked.buf.0 as u64, asked.len.get() as u64), asked.addr.0, asked.addrlen.get())
+                self.flat(Message::flat(asked.buf.0 as u64, asked.len.get() as u64)?, asked.addr.0, asked.addrlen.get())
             }
             libc::SYS_recvfrom => {
                 let asked = calls::Recvfrom::of(&words);
                 // The word is a pointer here, whose lower half is seldom a length.
-                self.flat(Message::flat(asked.buf.0 as u64, asked.len.get() as u64), asked.addr.0, asked.addrlen.0 as i32)
+                self.flat(Message::flat(asked.buf.0 as u64, asked.len.get() as u64)?, asked.addr.0, asked.addrlen.0 as i32)
             }
             libc::SYS_connect => {
                 let asked = calls::Connect::of(&words);

@@ -4,11 +4,13 @@ mod cpuid;
 mod frame;
 mod layout;
 mod numbers;
+mod range;
 
 pub use cpuid::{ask_processor, tell_processor};
 pub use frame::{frame_range, makes_again};
 pub use layout::*;
 pub use numbers::*;
+pub use range::may_be_a_programs;
 
 /// An instruction that a thread can be forbidden: it faults then. Each is a bit of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
