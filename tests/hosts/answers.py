@@ -21,6 +21,17 @@ def coded(result):
     return errno.errorcode[ctypes.get_errno()] if result < 0 else result
 
 
+def full(s, piece=10_000):
+    """Sends pieces of so many bytes until nothing more is taken, and says how many bytes that were. The socket does not wait from then on."""
+    s.setblocking(False)
+    count = 0
+    try:
+        while True:
+            count += s.send(b"x" * piece)
+    except BlockingIOError:
+        return count
+
+
 def runs(pairs):
     """The same answer of neighbours once: `0..3: EINVAL, 4..5000: 0`."""
     out = []

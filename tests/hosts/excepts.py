@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 
-from answers import side_by_side
+from answers import full, side_by_side
 
 SOCKETS = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
 LONG, SHORT = 30, 0.2
@@ -45,12 +45,7 @@ def a_unix_socket():
 def a_full_unix_socket():
     """Which its own process has shut down: what was sent is still read, and then there is room."""
     one, other = socket.socketpair()
-    one.setblocking(False)
-    try:
-        while True:
-            one.send(b"x" * 1000)
-    except BlockingIOError:
-        pass
+    full(one, 1000)
     one.shutdown(socket.SHUT_RDWR)
     others.append(other)
     return one.detach()

@@ -8,6 +8,8 @@ import struct
 import threading
 import time
 
+from answers import full
+
 # Much longer than anything that should end a wait.
 LONG = 20
 SHORT = 2
@@ -28,17 +30,6 @@ def pair(address):
 
 def linger(s, seconds, on=1):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", on, seconds))
-
-
-def full(s):
-    """Writes until nothing more is taken: how many bytes that were."""
-    s.setblocking(False)
-    count = 0
-    try:
-        while True:
-            count += s.send(b"x" * 10_000)
-    except BlockingIOError:
-        return count
 
 
 def rest(peer):

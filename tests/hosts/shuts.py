@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 
-from answers import coded, said, side_by_side
+from answers import coded, full, said, side_by_side
 
 libc = ctypes.CDLL(None, use_errno=True)
 PAUSE_S = 0.2
@@ -19,16 +19,6 @@ LIMIT_S = 1
 KINDS = {"stream": socket.SOCK_STREAM, "datagram": socket.SOCK_DGRAM, "packet": socket.SOCK_SEQPACKET}
 HOWS = {"reading": socket.SHUT_RD, "writing": socket.SHUT_WR, "both": socket.SHUT_RDWR}
 buffer = ctypes.create_string_buffer(64)
-
-
-def filled(a):
-    """What one end has room for is full."""
-    a.setblocking(False)
-    try:
-        while True:
-            a.send(b"x" * 1000)
-    except BlockingIOError:
-        a.setblocking(True)
 
 
 def polled(a):
@@ -61,7 +51,8 @@ def alone(kind, call, how, who, when):
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         a.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", LIMIT_S, 0))
     if call == "send":
-        filled(a)
+        full(a, 1000)
+        a.setblocking(True)
     ends = a if who == "itself" else b
 
     def shuts():

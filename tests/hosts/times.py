@@ -6,6 +6,8 @@ import struct
 import threading
 import time
 
+from answers import full
+
 LIMIT = 0.033
 # Limits of sockets count in ticks, of which the first may be a part (sock_sndtimeo, schedule_timeout): a kernel has 100 to 1000 in a second.
 TICK = 0.01
@@ -47,12 +49,8 @@ def calls(family, address):
     yield "recv", lambda: client.recv(1)
     yield "recvmsg", lambda: client.recvmsg(1)
     writer, reader = pair(family, address)
-    writer.setblocking(False)
-    try:
-        while True:
-            writer.send(b"x" * 100_000)
-    except BlockingIOError:
-        writer.setblocking(True)
+    full(writer, 100_000)
+    writer.setblocking(True)
     timeout(writer, socket.SO_SNDTIMEO)
     yield "send", lambda: writer.send(b"x" * 1_000_000)
     listener = socket.create_server((address, 0), family=family)
