@@ -76,15 +76,9 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
     if t.strict.joined {
         return Ok(());
     }
-    let index = (0..abi::CHANNELS_MAX)
-        .find(|index| {
-            let alive = &arena::channel(*index).alive;
-            alive.load(Relaxed) == 0 && alive.compare_exchange(0, 1, SeqCst, Relaxed).is_ok()
-        })
-        .ok_or(EAGAIN)?;
+    // Whoever is killed between taking a channel and telling of it keeps it for good: nothing that can be done before stands between.
     let low = sys::call(nr::EVENTFD2, &[0, 0x8_0800]);
     if low < 0 {
-        arena::channel(index).alive.store(0, Release);
         return Err(low);
     }
     let high = sys::call(nr::FCNTL, &[low as usize, F_DUPFD_CLOEXEC, WAKE_FROM]);
@@ -92,6 +86,14 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
     if high >= 0 {
         sys::call(nr::CLOSE, &[low as usize]);
     }
+    let free = (0..abi::CHANNELS_MAX).find(|index| {
+        let alive = &arena::channel(*index).alive;
+        alive.load(Relaxed) == 0 && alive.compare_exchange(0, 1, SeqCst, Relaxed).is_ok()
+    });
+    let Some(index) = free else {
+        sys::call(nr::CLOSE, &[wake as usize]);
+        return Err(EAGAIN);
+    };
     let c = arena::channel(index);
     for copy in &c.copies {
         copy.address.store(0, Relaxed);
@@ -114,9 +116,10 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
 /// Gives the channel back: the thread ends.
 pub fn leave(t: &mut Thread) {
     if t.strict.joined {
-        exchange(t, strict::LEAVE, &[]);
+        // It is the controller that frees the channel: this thread can be killed at any instant. Afterwards it may be another's.
+        post(t, strict::LEAVE, &[]);
+        wait_briefly(t, abi::POSTED);
         t.strict.joined = false;
-        t.channel.alive.store(0, Release);
         unhide(t.strict.wake);
         sys::call(nr::CLOSE, &[t.strict.wake as usize]);
     }

@@ -379,6 +379,7 @@ impl Tree {
             strict::LEAVE => {
                 self.remove_thread(thread, false, outside);
                 self.arena.say(thread, abi::ANSWERED);
+                self.arena.channel(thread).alive.store(0, Release);
                 return;
             }
             strict::DROPPED => {
