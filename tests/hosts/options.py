@@ -58,6 +58,7 @@ SCRIPTS = (
     "resident.py",
     "restarts.py",
     "shuts.py",
+    "dissolved.py",
     "nothings.py",
     "states.py",
 )

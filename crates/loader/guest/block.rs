@@ -36,8 +36,6 @@ pub struct Thread {
     pub saved_mask: Option<u64>,
     /// A call that came through a gate and is answered, with its number and where the program goes on; see `gate::FINISH`.
     pub finishing: Option<(usize, u64, i64)>,
-    /// The call is to be made again.
-    pub restart: bool,
     pub index: usize,
     /// Of the process of its maker.
     pub is_thread: bool,
@@ -101,6 +99,11 @@ impl Thread {
     pub fn is_signalled(&self) -> bool {
         let channel = self.channel;
         channel.signal.load(Relaxed) != 0 || channel.pending.load(Relaxed) & !channel.mask.load(Relaxed) != 0
+    }
+
+    /// Does a handler of the program's run before the program goes on?
+    pub fn goes_to_a_handler(&self) -> bool {
+        if self.strict.on { self.strict.deferred != 0 } else { self.is_signalled() }
     }
 
     /// Which channel is its.
@@ -168,7 +171,6 @@ pub unsafe fn put(index: usize, channel: &'static Channel, process: &'static Pro
             set_tid: 0,
             saved_mask: None,
             finishing: None,
-            restart: false,
             index,
             is_thread: false,
             strict: RealTime::default(),

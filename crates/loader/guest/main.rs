@@ -116,7 +116,6 @@ unsafe fn program(from_kernel: &stack::Kernel) -> ! {
         gate::prepare();
         let begin = stack::build(t, from_kernel, &image, vdso);
         start::install_handlers();
-        t.restart = false;
         if arena::header().flags.load(Relaxed) & abi::DEBUGGED != 0 {
             // PR_SET_PTRACER, PR_SET_PTRACER_ANY (Yama); without Yama it fails and is not needed.
             sys::call(nr::PRCTL, &[0x5961_6d61, usize::MAX]);

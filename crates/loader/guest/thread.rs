@@ -188,7 +188,6 @@ unsafe fn share(t: &mut Thread, context: &Context, child: &'static Channel, a: [
 /// The first thing that a new thread tells.
 pub fn started(t: &mut Thread) {
     t.saved_mask = None;
-    t.restart = false;
     if !t.is_thread {
         crate::channel::announce();
     }

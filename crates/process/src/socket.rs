@@ -269,7 +269,12 @@ impl Carrier for PostedSocket<'_> {
         // A blocking caller that waited for a connection which this call began sends what it has now.
         let flags = if self.has_waited() { flags & !libc::MSG_FASTOPEN } else { flags } & !(MSG_NOT_LAST | MSG_UNREADABLE);
         let sends_all = self.sends_all(flags);
+        let goes_on = self.moved_before() > 0 && self.is_stream();
         let stack = self.outside.stack();
+        // tcp_sendmsg_locked: "do_error: … if (copied) goto out;": the error is the next call's.
+        if let (true, Some(errno)) = (goes_on, stack.pending_error(self.s)) {
+            return Err(errno);
+        }
         let stream_room = stack.is_stream(self.s).then(|| match stack.send_room(self.s) {
             // What a SYN carries is decided when it is made.
             _ if flags & libc::MSG_FASTOPEN != 0 => STREAM_BYTES_MAX,

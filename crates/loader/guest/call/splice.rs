@@ -295,7 +295,8 @@ fn to_socket(t: &mut Thread, pipe: usize, socket: usize, length: usize, flags: u
             });
         }
         done += sent as usize;
-        if sent < there {
+        // splice_to_socket asks the socket until all is sent, or it fails.
+        if sent < there && t.goes_to_a_handler() {
             break;
         }
     }
