@@ -322,6 +322,22 @@ fn a_signal_ends_a_stack_that_only_lives_on_for_those_left_behind() {
 }
 
 #[test]
+fn a_signal_that_ends_the_program_ends_the_stack_of_those_left_behind() {
+    let place = Place::new("once");
+    let script = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.closerange(0, 3)\n    time.sleep(3)\n    os._exit(0)\nprint('there', flush=True)\ntime.sleep(60)\n";
+    for strict in [&[][..], &["--strict"]] {
+        let mut command = place.weft(&[&["run", "--stack", "stack.toml"], strict, &["--", "python3", "-c", script]].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "there\n");
+        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(notice(&mut child), "weft: python3 has left processes behind, whose stack ends with it (use weft up for servers)\n");
+        assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+    }
+}
+
+#[test]
 fn what_is_the_users_stays_where_a_control_socket_was_asked_for() {
     let place = Place::new("place");
     std::fs::write(place.0.join("notes.txt"), "mine").unwrap();

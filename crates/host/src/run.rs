@@ -6,6 +6,7 @@ use crate::protocol::Ask;
 use crate::world::{World, WorldError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
+use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -221,6 +222,7 @@ pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u
     world.wake_on(program.pidfd()).map_err(io_error("epoll"))?;
     world.wake_on(&signals).map_err(io_error("epoll"))?;
     let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut is_to_end = false;
     let status = loop {
         if world.is_stopping() {
             drop(world);
@@ -230,6 +232,7 @@ pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u
         }
         if world.turn(Duration::from_secs(3600)).map_err(io_error("waiting"))? {
             while let Some(signal) = signals.next() {
+                is_to_end |= matches!(signal, SIGTERM | SIGHUP);
                 program.signal(signal);
             }
             if let Some(status) = program.try_wait().map_err(system(WAITING))? {
@@ -238,7 +241,17 @@ pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u
         }
     };
     world.unwake(program.pidfd());
-    if outlive_descendants(&mut world, &signals, &name).map_err(io_error("waiting"))? {
+    // Whoever is told to end ends once: timeout(1) and those who run tests send no second signal.
+    if is_to_end {
+        world.turn(Duration::ZERO).map_err(io_error("waiting"))?;
+        if world.programs.trees() > 0 {
+            let _ = writeln!(
+                std::io::stderr(),
+                "weft: {} has left processes behind, whose stack ends with it (use weft up for servers)",
+                base(&name)
+            );
+        }
+    } else if outlive_descendants(&mut world, &signals, &name).map_err(io_error("waiting"))? {
         deliver_rest(&mut world, &signals).map_err(io_error("waiting"))?;
     }
     Ok(spawn::exit_code(status) as u8)
