@@ -19,7 +19,7 @@ libc.bind.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
 libc.connect.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
 ROUTE, DIAG = 0, 4
 SOL_NETLINK = 270
-RTM_GETLINK, RTM_GETADDR, RTM_NEWLINK, RTM_GETROUTE = 18, 22, 16, 26
+RTM_GETLINK, RTM_GETADDR, RTM_NEWLINK, RTM_GETROUTE, RTM_GETRULE = 18, 22, 16, 26, 34
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_ROOT, NLM_F_DUMP = 1, 4, 0x100, 0x300
 ADD, DROP, PKTINFO, BROADCAST_ERROR, NO_ENOBUFS, LISTEN_ALL, LIST, CAP_ACK, EXT_ACK, STRICT = 1, 2, 3, 4, 5, 8, 9, 10, 11, 12
 ME = os.getpid()
@@ -215,6 +215,41 @@ def dumps():
     s.send(request(RTM_GETLINK, NLM_F_ACK, struct.pack("=BBHiII", 0, 0, 0, 99, 0, 0)))
     print("none such", answers(s))
     s.close()
+
+
+def running():
+    """What is asked while a dump is under way, and in which order the answers come."""
+    link, address, route, rule = (
+        (kind, bytes(size)) for kind, size in ((RTM_GETLINK, 16), (RTM_GETADDR, 12), (RTM_GETROUTE, 12), (RTM_GETRULE, 12))
+    )
+    for first, second in ((link, link), (address, address), (route, route), (rule, rule), (link, rule), (rule, link), (address, link)):
+        s = opened(bound=(0, 0))
+        for sequence, (kind, body) in enumerate((first, second), 1):
+            s.send(request(kind, NLM_F_DUMP, body, sequence))
+        print("running", first[0], second[0], everything(s))
+        s.close()
+    s = opened(bound=(0, 0))
+    s.send(request(RTM_GETLINK, NLM_F_DUMP, link[1], 1) + request(RTM_GETADDR, NLM_F_DUMP, address[1], 2))
+    print("running in one packet", everything(s))
+    s.send(request(RTM_GETLINK, NLM_F_DUMP, link[1], 3))
+    s.send(request(RTM_GETLINK, NLM_F_ACK, struct.pack("=BBHiII", 0, 0, 0, 99, 0, 0), 4))
+    print("running and none such", everything(s))
+    s.send(request(RTM_GETLINK, NLM_F_DUMP, link[1], 5))
+    s.settimeout(5)
+    looks = [messages(s.recv(1 << 16, socket.MSG_PEEK))[0] for _ in range(3)]
+    print("running and looked at", looks, everything(s))
+    s.close()
+
+
+def everything(s):
+    """All messages, until nothing comes any more."""
+    out = []
+    s.settimeout(0.3)
+    while True:
+        try:
+            out += messages(s.recv(1 << 16))
+        except TimeoutError:
+            return out
 
 
 def wrong():
@@ -431,6 +466,6 @@ def limits():
     s.close()
 
 
-for part in (sockets, names, groups, options, dumps, wrong, acknowledgments, to_users, beside, news, claimed, stranger, limits):
+for part in (sockets, names, groups, options, dumps, running, wrong, acknowledgments, to_users, beside, news, claimed, stranger, limits):
     print("--", part.__name__)
     part()

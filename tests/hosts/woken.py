@@ -227,26 +227,24 @@ def timerfd_settime(fd: int, value: float, interval: float = 0.0) -> None:
     assert libc.timerfd_settime(fd, 0, spec, None) == 0
 
 
-def dump(mask, how):
-    """A netlink socket that gets an answer of one packet, and another one."""
+def dump(what, mask, how):
+    """A netlink socket that gets an answer of one packet (or of two, of which the second is made when the first is read), and another one."""
     s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
     s.bind((0, 0))
     epoll, outer = select.epoll(), select.epoll()
     epoll.register(s.fileno(), MASKS[mask] | HOW[how])
     outer.register(epoll.fileno(), IN | EDGE)
-    rules = struct.pack("=IHHII12x", 28, 34, 0x301, 1, 0)
-    steps = {
-        "asked": lambda: s.send(rules),
-        "read": lambda: s.recv(65536),
-        "asked again": lambda: s.send(rules),
-        "read again": lambda: s.recv(65536),
-    }
+    asked = {"rules": struct.pack("=IHHII12x", 28, 34, 0x301, 1, 0), "links": struct.pack("=IHHII16x", 32, 18, 0x301, 1, 0)}[what]
+    ask, read = lambda: s.send(asked), lambda: s.recv(65536)
+    steps = {"asked": ask, "read": read, "asked again": ask, "read again": read}
+    if what == "links":
+        steps = {"asked": ask, "looked at": lambda: s.recv(65536, socket.MSG_PEEK), "read": read, "read to the end": read}
     words = [told(outer)]
     for name, step in steps.items():
         step()
         yield
         words.append(f"{name}:{told(outer)}/{told(epoll)}")
-    print("dump", mask, how, *words)
+    print("dump" if what == "rules" else f"dump of {what}", mask, how, *words)
     for one in (s, epoll, outer):
         one.close()
 
@@ -314,7 +312,7 @@ for kind, make in LOCAL.items():
     # For edges of the kernel's descriptors see edge-native.
     everything += cases(kind, make, ("level", "once"), ("level", "once"))
 for mask, how in itertools.product(("in", "out", "in+out"), HOW):
-    everything += [timer(mask, how), dump(mask, how)]
+    everything += [timer(mask, how), dump("rules", mask, how), dump("links", mask, how)]
 together(everything)
 for mask, how in itertools.product(("in", "out"), HOW):
     signals(mask, how)

@@ -15,6 +15,7 @@ pub(crate) const ENETUNREACH: i32 = ErrorKind::NetworkUnreachable.errno();
 pub(crate) const EHOSTUNREACH: i32 = ErrorKind::HostUnreachable.errno();
 // The kernel alone.
 pub(crate) const EACCES: i32 = 13;
+pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EAFNOSUPPORT: i32 = 97;
 pub(crate) const ENETDOWN: i32 = 100;
 

@@ -1,12 +1,12 @@
 //! A netlink socket: what a program has set of it, and who answers what it sends.
 
-use crate::errno::{EINVAL, EPERM, Refusal};
+use crate::errno::{EBUSY, EINVAL, EPERM, Refusal};
 use crate::message::{Message, word};
 use crate::packet::{NLM_F_REQUEST, NLMSG_CONTROL_MAX, Reply, Request, append, pack, requests};
 use crate::ports::Ports;
 use crate::sender::{AF_NETLINK, KERNEL_NAME, Sender, named};
 use crate::{Tables, address, diag, link, neighbour, notify, qdisc, route, rule};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use weft_core::control::Value;
 
 /// Protocol of rtnetlink.
@@ -76,6 +76,8 @@ pub struct Session {
     /// Numbers of multicast groups (RTNLGRP_*), from 1.
     groups: BTreeSet<u32>,
     options: Options,
+    /// What has not come yet of the dump that is under way (`cb_running`).
+    running: VecDeque<Vec<u8>>,
 }
 
 impl Session {
@@ -101,6 +103,7 @@ impl Session {
             had_groups: false,
             groups: BTreeSet::new(),
             options: Options::default(),
+            running: VecDeque::new(),
         })
     }
 
@@ -310,7 +313,8 @@ impl Session {
         self.protocol == NETLINK_ROUTE && !self.groups.is_empty()
     }
 
-    /// The packets that answer the requests of one packet. `manages`: the program has CAP_NET_ADMIN.
+    /// The packets that answer the requests of one packet. `manages`: the program has CAP_NET_ADMIN. Of a dump it is the first one: see
+    /// [`Session::next_part`].
     pub fn answers(&mut self, packet: &[u8], pid: u32, manages: bool, tables: &mut dyn Tables) -> Vec<Vec<u8>> {
         let port = self.port(pid);
         let mut packets = Vec::new();
@@ -323,12 +327,28 @@ impl Session {
             } else {
                 answer(&request, &self.options, manages, tables)
             };
+            // __netlink_dump_start: "if (nlk->cb_running) { ret = -EBUSY; goto error_unlock; }"
+            let dumps = matches!(reply, Ok(Reply::Dump(..) | Reply::DumpFailed(_)));
+            let (reply, dumps) = if dumps && !self.running.is_empty() { (Err(Refusal::plain(EBUSY)), false) } else { (reply, dumps) };
             // nlmsg_unicast goes by netlink_getsockbyportid, as a program's packet does; netlink_dump does not.
-            if self.hears(0) || matches!(reply, Ok(Reply::Dump(..) | Reply::DumpFailed(_))) {
-                packets.extend(pack(reply, &request, port, &self.options));
+            if !dumps && !self.hears(0) {
+                continue;
+            }
+            let mut answer = pack(reply, &request, port, &self.options).into_iter();
+            if dumps {
+                packets.extend(answer.next());
+                self.running = answer.collect();
+            } else {
+                packets.extend(answer);
             }
         }
         packets
+    }
+
+    /// The next packet of the dump that is under way; None: there is none. It comes when one before it was received or looked at, if what waits then takes no
+    /// more than half of SO_RCVBUF (netlink_recvmsg).
+    pub fn next_part(&mut self) -> Option<Vec<u8>> {
+        self.running.pop_front()
     }
 
     /// What an alert of a block (`subscribe`) means to this socket: one packet with all the messages that one of its groups gets of it (an alert is for

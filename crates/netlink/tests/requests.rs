@@ -199,10 +199,29 @@ fn refusal(packets: &[Vec<u8>]) -> (i32, Option<String>) {
     (errno, text)
 }
 
+/// All packets of an answer, as a program reads them.
+fn whole(mut one: Session, packet: &[u8], pid: u32, node: &mut Still) -> Vec<Vec<u8>> {
+    let mut packets = one.answers(packet, pid, false, node);
+    packets.extend(std::iter::from_fn(|| one.next_part()));
+    packets
+}
+
+#[test]
+fn a_dump_comes_part_by_part_and_another_one_waits_for_its_end() {
+    let mut node = Still { more: 100, ..Still::default() };
+    let mut one = session(&[]);
+    let dump = request(18, DUMP, &[0; 16]);
+    assert_eq!(one.answers(&dump, 99, false, &mut node).len(), 1);
+    assert_eq!(refusal(&one.answers(&dump, 99, false, &mut node)), (16, None), "EBUSY");
+    let rest = std::iter::from_fn(|| one.next_part()).count();
+    assert!(rest > 1);
+    assert_eq!(messages(&one.answers(&dump, 99, false, &mut node))[0].0, 16);
+}
+
 #[test]
 fn a_dump_is_multi_part_ends_with_done_and_fits_pages() {
     let mut node = Still { more: 100, ..Still::default() };
-    let packets = session(&[]).answers(&request(18, DUMP, &[0; 16]), 99, false, &mut node);
+    let packets = whole(session(&[]), &request(18, DUMP, &[0; 16]), 99, &mut node);
     assert!(packets.len() > 1 && packets.iter().all(|packet| packet.len() <= 3800));
     let found = messages(&packets);
     assert_eq!(found.len(), 103);
@@ -221,7 +240,7 @@ fn a_dump_is_multi_part_ends_with_done_and_fits_pages() {
 #[test]
 fn addresses_routes_and_neighbours_are_what_others_read() {
     let mut node = Still::default();
-    let mut ask = |kind: u16, body: &[u8]| read(&session(&[]).answers(&request(kind, DUMP, body), 1, false, &mut node));
+    let mut ask = |kind: u16, body: &[u8]| read(&whole(session(&[]), &request(kind, DUMP, body), 1, &mut node));
     let addresses = ask(22, &[2, 0, 0, 0, 0, 0, 0, 0]);
     let RouteNetlinkMessage::NewAddress(second) = &addresses[1] else { panic!("not an address") };
     assert!(second.header.flags.contains(AddressHeaderFlags::Secondary | AddressHeaderFlags::Permanent));
@@ -243,11 +262,11 @@ fn addresses_routes_and_neighbours_are_what_others_read() {
 fn strict_dumps_are_filtered_and_a_table_that_is_not_there_ends_the_dump() {
     let mut node = Still::default();
     let body = [&[2_u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &attribute(15, &100_u32.to_ne_bytes())].concat();
-    let found = messages(&session(&[STRICT]).answers(&request(26, DUMP, &body), 1, false, &mut node));
+    let found = messages(&whole(session(&[STRICT]), &request(26, DUMP, &body), 1, &mut node));
     assert_eq!(found.len(), 2);
     assert!(found.iter().all(|(_, flags, _)| flags & 0x20 != 0), "NLM_F_DUMP_FILTERED");
     let body = [&[2_u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &attribute(15, &101_u32.to_ne_bytes())].concat();
-    let found = messages(&session(&[STRICT, EXT_ACK]).answers(&request(26, DUMP, &body), 1, false, &mut node));
+    let found = messages(&whole(session(&[STRICT, EXT_ACK]), &request(26, DUMP, &body), 1, &mut node));
     let (kind, flags, body) = &found[0];
     assert_eq!((*kind, flags & 0x200), (3, 0x200), "NLMSG_DONE with NLM_F_ACK_TLVS");
     assert_eq!(i32::from_ne_bytes(body[..4].try_into().unwrap()), -2);
@@ -317,7 +336,7 @@ fn several_next_hops_are_what_others_read_and_what_is_asked_is_told() {
     let mut node = Still::default();
     for (family, addresses) in [(2, ["10.0.0.2", "10.0.0.3"]), (10, ["fd00::2", "fd00::3"])] {
         let body = [family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let routes = read(&session(&[]).answers(&request(26, DUMP, &body), 1, false, &mut node));
+        let routes = read(&whole(session(&[]), &request(26, DUMP, &body), 1, &mut node));
         let hops = routes.iter().find_map(|message| match message {
             RouteNetlinkMessage::NewRoute(route) => route.attributes.iter().find_map(|one| match one {
                 RouteAttribute::MultiPath(hops) => Some(hops.clone()),

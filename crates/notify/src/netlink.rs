@@ -60,7 +60,10 @@ pub fn take_written(one: &mut StandIn) -> Written {
 /// Answers the requests of one packet, over the stand-in. The socket has its number.
 pub fn request(one: &mut StandIn, packet: &[u8], stack: &mut dyn Stack, calls: &mut Calls) {
     let Body::Netlink(link) = &mut one.body else { return };
-    let packets = link.socket.session.answers(packet, 0, true, &mut Node { stack, calls });
+    let session = &mut link.socket.session;
+    let mut packets = session.answers(packet, 0, true, &mut Node { stack, calls });
+    // A stand-in is read natively, so nobody knows when the next one would come.
+    packets.extend(std::iter::from_fn(|| session.next_part()));
     say(one, Sender::default(), packets);
 }
 

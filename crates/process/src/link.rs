@@ -22,13 +22,22 @@ impl Link {
         Ok(Link { socket: Socket::new(kind, protocol, ports, stack)?, packets: VecDeque::new(), queued: 0, lost: false })
     }
 
-    /// What the kernel says, all of it or nothing: the packets of a dump are one answer.
+    /// What the kernel says, all of it or nothing.
     pub fn queue(&mut self, sender: Sender, packets: Vec<Vec<u8>>) {
         if self.packets.len() + packets.len() > PACKETS_MAX || self.queued > PACKETS_BYTES_MAX {
             self.lost = true;
             return;
         }
         packets.into_iter().for_each(|packet| self.put(sender, packet));
+    }
+
+    /// The next part of a dump comes, if one is under way and what waits takes no more than half of the buffer. True: it has.
+    pub fn goes_on(&mut self) -> bool {
+        let has_room = self.queued <= self.socket.options.receive_buffer() / 2;
+        let part = if has_room { self.socket.session.next_part() } else { None };
+        let came = part.is_some();
+        part.into_iter().for_each(|part| self.put(Sender::default(), part));
+        came
     }
 
     /// A program's packet. False: there is no room, and the sender waits; the receiver hears nothing of that.

@@ -296,6 +296,10 @@ impl Carrier for PostedLink<'_> {
             // netlink_rcv_wake: "if (!test_bit(NETLINK_S_CONGESTED, &nlk->state)) wake_up_interruptible(&nlk->wait);"
             self.tree.objects.note_room(self.posted.inode());
         }
+        // netlink_recvmsg: "if (READ_ONCE(nlk->cb_running) && atomic_read(&sk->sk_rmem_alloc) <= sk->sk_rcvbuf / 2) { ret = netlink_dump(sk, false); …"
+        if self.link()?.goes_on() {
+            self.tree.objects.note_change(self.posted.inode(), Poll::WAKES_READERS);
+        }
         Ok(Taken { data, length, from, control, ..Taken::default() })
     }
     fn is_stream(&mut self) -> bool {
