@@ -298,6 +298,58 @@ def deep(kind, make):
         one.close()
 
 
+def filling(family, host):
+    """A stream with small buffers at both ends."""
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4000)
+    listener.bind((host, 0))
+    listener.listen()
+    client = socket.socket(family)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
+    client.connect(listener.getsockname())
+    server = listener.accept()[0]
+    listener.close()
+    client.setblocking(False), server.setblocking(False)
+    return client, server
+
+
+def drained(kind, family, host, refused, mask):
+    """A stream that loses its room and gets it back: by writes that are taken whole, or until one is refused. Nobody polls it meanwhile."""
+    client, server = filling(family, host)
+    poll = select.poll()
+    poll.register(client, select.POLLOUT)
+    pieces = 1
+    while poll.poll(0):
+        client.send(bytes(10_000))
+        pieces += 1
+    for one in (client, server):
+        one.close()
+    client, server = filling(family, host)
+    epoll = select.epoll()
+    epoll.register(client, MASKS[mask] | EDGE)
+    words = [told(epoll)]
+    for _ in range(pieces):
+        assert client.send(bytes(10_000)) == 10_000
+    try:
+        while refused:
+            client.send(bytes(10_000))
+    except BlockingIOError:
+        pass
+    yield
+    # What has arrived is acknowledged.
+    told(epoll)
+    for _ in range(300):
+        try:
+            server.recv(1 << 20)
+        except BlockingIOError:
+            time.sleep(0.001)
+    yield
+    words.append(told(epoll))
+    print(kind, "drained", "behind a refusal" if refused else "and never refused", mask, *words)
+    for one in (client, server, epoll):
+        one.close()
+
+
 def cases(kind, make, inner_hows=HOW, outer_hows=HOW):
     return (nested(kind, make, *each) for each in itertools.product(("in", "out", "in+out"), inner_hows, outer_hows))
 
@@ -313,6 +365,10 @@ for kind, make in LOCAL.items():
     everything += cases(kind, make, ("level", "once"), ("level", "once"))
 for mask, how in itertools.product(("in", "out", "in+out"), HOW):
     everything += [timer(mask, how), dump("rules", mask, how), dump("links", mask, how)]
+for (kind, *where), refused, mask in itertools.product(
+    (("tcp", socket.AF_INET, "127.0.0.1"), ("tcp6", socket.AF_INET6, "::1")), (False, True), ("out", "in+out")
+):
+    everything.append(drained(kind, *where, refused, mask))
 together(everything)
 for mask, how in itertools.product(("in", "out"), HOW):
     signals(mask, how)
