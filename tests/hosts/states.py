@@ -3,6 +3,7 @@
 import ctypes
 import socket
 import struct
+import time
 
 from answers import coded, said
 
@@ -121,7 +122,27 @@ def copies(s):
     return said(lambda: s.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)), s.getsockopt(socket.SOL_SOCKET, SO_ZEROCOPY)
 
 
+def keeps(kind, host, happens):
+    """Is the processor that a program has set still the one, when something came in?"""
+    listener = listening(kind, host)
+    a = socket.socket(kind)
+    a.connect(listener.getsockname())
+    b, _ = listener.accept()
+    a.setsockopt(socket.SOL_SOCKET, SO_INCOMING_CPU, 77)
+    happens(a, b)
+    time.sleep(0.1)
+    return a.getsockopt(socket.SOL_SOCKET, SO_INCOMING_CPU) == 77
+
+
+HAPPENS = {
+    "nothing": lambda a, b: None,
+    "data": lambda a, b: b.send(b"x"),
+    "an acknowledgment": lambda a, b: a.send(b"x"),
+    "the end": lambda a, b: b.close(),
+}
 for name, (kind, host) in FAMILIES.items():
+    for what, happens in HAPPENS.items():
+        print(f"tcp{name} behind {what}: keeps its processor", keeps(kind, host, happens))
     for state in (new, paced, bound, listening):
         print(f"tcp{name}", state.__name__, "|", *info(state(kind, host)))
     for state in (new, bound, listening, connected, accepted, refused):

@@ -18,6 +18,7 @@ pub(crate) fn message(streams: &mut Streams, sockets: &mut Registry, message: St
     match message {
         StreamMessage::Data { flow, bytes, flags } => {
             if let Some(s) = streams.owner(flow) {
+                comes_in(sockets, s);
                 stream_receive::data(streams, sockets, s, bytes, flags, cx);
             } else if !streams.flows.contains_key(&flow) {
                 // A connection of the block whose place this one has taken.
@@ -44,9 +45,17 @@ fn refused(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, error: S
     }
 }
 
+/// tcp_v4_rcv: "sk_incoming_cpu_update(sk);", of whatever came in.
+fn comes_in(sockets: &mut Registry, s: SocketId) {
+    if let Some(socket) = sockets.store.get_mut(s) {
+        socket.options.incoming_cpu = THE_PROCESSOR;
+    }
+}
+
 /// There is room to send again.
 fn credit(streams: &Streams, sockets: &mut Registry, flow: FlowId, bytes: u32, enough: u32) {
     let Some(s) = streams.owner(flow) else { return };
+    comes_in(sockets, s);
     let Some(stream) = sockets.store.get_mut(s).and_then(|socket| socket.stream_mut()) else { return };
     let before = readiness::is_writable(stream);
     let starved = stream.credit == 0 || std::mem::take(&mut stream.refused);
@@ -79,9 +88,8 @@ fn flow_event(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, event
         event,
         StreamEvent::Established { .. } | StreamEvent::HalfClosed | StreamEvent::Failed(StreamError::Reset | StreamError::Refused)
     );
-    if came && let Some(socket) = sockets.store.get_mut(s) {
-        // tcp_v4_rcv: "sk_incoming_cpu_update(sk);", of whatever came in.
-        socket.options.incoming_cpu = THE_PROCESSOR;
+    if came {
+        comes_in(sockets, s);
     }
     match event {
         StreamEvent::Established { local, remote } => established(streams, sockets, s, local, remote, cx),
