@@ -2,8 +2,10 @@
 
 import os
 import resource
+import signal
 import socket
 import threading
+import time
 
 from saying import said
 
@@ -90,10 +92,23 @@ def ended(processes: int, count: int) -> None:
         os.waitpid(pid, 0)
 
 
+def killed(processes: int, count: int) -> None:
+    """Processes that are killed while their threads begin to use the socket, each a little later."""
+    for number in range(processes):
+        pid = os.fork()
+        if not pid:
+            while True:
+                started(count)
+        time.sleep(number * 0.0003)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 # Below --strict each thread that uses a socket has a descriptor.
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 if __name__ == "__main__":
     ended(processes=100, count=20)
+    killed(processes=100, count=4)
     for count in (2100, 8192):
         said("threads", f"{count} beside the first of a process", lambda: alone(count))

@@ -230,9 +230,13 @@ pub fn event(value: u32) -> Result<OwnedFd, Errno> {
 
 /// Makes an eventfd readable.
 pub fn raise_event(fd: BorrowedFd<'_>) {
-    let one = 1_u64;
+    add_to_event(fd, 1);
+}
+
+/// Adds a number to an eventfd.
+pub fn add_to_event(fd: BorrowedFd<'_>, count: u64) {
     // SAFETY: eight bytes of ours.
-    unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
+    unsafe { libc::write(fd.as_raw_fd(), (&raw const count).cast(), 8) };
 }
 
 /// Makes an eventfd unreadable.

@@ -34,7 +34,7 @@ struct Places {
 }
 
 /// The lowest number that is not among these, which come in their order; none: there are `most`.
-fn first_free<'a>(taken: impl Iterator<Item = &'a usize>, most: usize) -> Option<usize> {
+pub(super) fn first_free<'a>(taken: impl Iterator<Item = &'a usize>, most: usize) -> Option<usize> {
     let free = taken.zip(0..).take_while(|(one, index)| *one == index).count();
     (free < most).then_some(free)
 }

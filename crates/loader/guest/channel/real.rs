@@ -76,7 +76,6 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
     if t.strict.joined {
         return Ok(());
     }
-    // Whoever is killed between taking a channel and telling of it keeps it for good: nothing that can be done before stands between.
     let low = sys::call(nr::EVENTFD2, &[0, 0x8_0800]);
     if low < 0 {
         return Err(low);
@@ -86,13 +85,13 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
     if high >= 0 {
         sys::call(nr::CLOSE, &[low as usize]);
     }
-    let free = (0..abi::CHANNELS_MAX).find(|index| {
-        let alive = &arena::channel(*index).alive;
-        alive.load(Relaxed) == 0 && alive.compare_exchange(0, 1, SeqCst, Relaxed).is_ok()
-    });
-    let Some(index) = free else {
-        sys::call(nr::CLOSE, &[wake as usize]);
-        return Err(EAGAIN);
+    let told = tell(t, strict::JOIN, u64::from(new), wake as usize);
+    let index = match if told < 0 { Err(ENETDOWN as isize) } else { given(wake) } {
+        Ok(index) => index,
+        Err(errno) => {
+            sys::call(nr::CLOSE, &[wake as usize]);
+            return Err(errno);
+        }
     };
     let c = arena::channel(index);
     for copy in &c.copies {
@@ -109,14 +108,29 @@ pub fn join(t: &mut Thread, new: bool) -> Result<(), isize> {
     }
     t.strict.wake = wake as i32;
     t.strict.joined = true;
-    let told = tell(t, strict::JOIN, u64::from(new), wake as usize);
-    if told < 0 { Err(ENETDOWN as isize) } else { Ok(()) }
+    Ok(())
+}
+
+/// The channel that the controller gives to whoever joins. It is the controller that gives and takes them, as a thread can be killed at any instant.
+fn given(wake: isize) -> Result<usize, isize> {
+    loop {
+        let mut set = [PollFd { fd: wake as i32, events: POLLIN, found: 0 }, PollFd { fd: abi::DESCRIPTOR_CONTROL, events: 0, found: 0 }];
+        sys::call(nr::POLL, &[set.as_mut_ptr() as usize, set.len(), usize::MAX]);
+        let mut answer = 0_u64;
+        if sys::call(nr::READ, &[wake as usize, &raw mut answer as usize, 8]) == 8 {
+            return if answer == strict::NO_CHANNEL { Err(EAGAIN) } else { Ok(answer as usize - 1) };
+        }
+        if set[1].found & POLLHUP != 0 {
+            GONE.store(true, Relaxed);
+            return Err(ENETDOWN as isize);
+        }
+    }
 }
 
 /// Gives the channel back: the thread ends.
 pub fn leave(t: &mut Thread) {
     if t.strict.joined {
-        // It is the controller that frees the channel: this thread can be killed at any instant. Afterwards it may be another's.
+        // Afterwards it may be another's.
         post(t, strict::LEAVE, &[]);
         wait_briefly(t, abi::POSTED);
         t.strict.joined = false;
@@ -138,7 +152,8 @@ pub fn start_anew(t: &mut Thread, shares_files: bool) {
 /// Sends a descriptor to the controller. Returns what sendmsg(2) does, or that there is no controller.
 pub fn tell(t: &Thread, what: u32, number: u64, fd: usize) -> isize {
     const MSG_NOSIGNAL: usize = 0x4000;
-    let told = strict::Told { what, channel: t.channel_index() as u32, number, tid: sys::call(nr::GETTID, &[]) as u64 };
+    let channel = if t.strict.joined { t.channel_index() as u32 } else { 0 };
+    let told = strict::Told { what, channel, number, tid: sys::call(nr::GETTID, &[]) as u64 };
     let vector = [&raw const told as usize, size_of::<strict::Told>()];
     // cmsghdr of 16 bytes: length, SOL_SOCKET, SCM_RIGHTS; a descriptor, padding.
     let control = [20_u32, 0, 1, 1, fd as u32, 0];

@@ -8,15 +8,18 @@ use super::PATH_BYTES;
 pub struct Told {
     /// [`JOIN`] and others.
     pub what: u32,
-    /// The channel of the thread that tells.
+    /// The channel of the thread that tells, where it has one.
     pub channel: u32,
     /// What the descriptor is.
     pub number: u64,
     /// The thread's number, for [`JOIN`].
     pub tid: u64,
 }
-/// A thread has taken a channel; the descriptor is the eventfd that wakes it. `number`: 1 when this is a new image of its process.
+/// A thread wants a channel; the descriptor is the eventfd that wakes it, and gets the answer: the channel and one, or [`NO_CHANNEL`]. `number`: 1 when
+/// this is a new image of its process.
 pub const JOIN: u32 = 1;
+/// The answer to [`JOIN`] when there is none.
+pub const NO_CHANNEL: u64 = 1 << 32;
 /// A socket that was made or accepted has a descriptor: the controller's end of the pair comes along; `number` is the other's inode.
 pub const OBJECT: u32 = 2;
 /// An epoll of the kernel's is to watch sockets of the node; the descriptor is the eventfd by which it learns that one is ready.

@@ -13,6 +13,7 @@ mod told;
 
 use super::brought::Brought;
 use super::caller::{self, Caller, Posted};
+use super::child::first_free;
 use super::config::Config;
 use super::error::StartError;
 use super::ids::{ProcessId, ThreadId};
@@ -107,7 +108,7 @@ impl Tree {
     /// Closes what programs have left behind: nobody of the tree is there any more.
     pub fn close_all(&mut self, outside: &mut dyn Outside) {
         let threads: Vec<ThreadId> = self.tasks.threads.keys().copied().collect();
-        threads.into_iter().for_each(|thread| self.remove_thread(thread, true, outside));
+        threads.into_iter().for_each(|thread| self.remove_thread(thread, outside));
         let objects: Vec<u64> = self.objects.inodes();
         objects.into_iter().for_each(|inode| self.drop_object(inode, outside));
     }
@@ -249,10 +250,18 @@ impl Tree {
                     return;
                 }
             };
+            let Some(fd) = fd else { continue };
             let thread = told.channel as ThreadId;
-            let (Some(fd), true) = (fd, thread < abi::CHANNELS_MAX) else { continue };
             match told.what {
-                strict::JOIN => self.joins(thread, told.tid as u32, pid, told.number != 0, fd, outside),
+                strict::JOIN => {
+                    let given = self.joins(told.tid as u32, pid, told.number != 0, outside);
+                    let answer = given.map_or(strict::NO_CHANNEL, |thread| thread as u64 + 1);
+                    sys::add_to_event(fd.as_fd(), answer);
+                    if let (Some(thread), Some(real)) = (given, &mut self.real) {
+                        real.wakes.insert(thread, fd);
+                    }
+                }
+                _ if thread >= abi::CHANNELS_MAX => {}
                 strict::OBJECT => self.has_descriptor(thread, told.number & abi::INODE, fd, outside),
                 strict::EPOLL => {
                     if let Some(real) = &mut self.real {
@@ -264,28 +273,26 @@ impl Tree {
         }
     }
 
-    fn joins(&mut self, thread: ThreadId, tid: u32, pid: u32, new: bool, wake: OwnedFd, outside: &mut dyn Outside) {
-        self.remove_thread(thread, false, outside);
+    /// Gives a thread a channel. None: there is none, or its process is gone.
+    fn joins(&mut self, tid: u32, pid: u32, new: bool, outside: &mut dyn Outside) -> Option<ThreadId> {
         let known = self.tasks.processes.iter().find(|(_, process)| process.outer == pid).map(|(id, _)| *id);
         let process = match known {
             Some(process) => process,
-            None => match self.meet_process(pid) {
-                Some(process) => process,
-                None => return,
-            },
+            None => self.meet_process(pid)?,
         };
         if new {
             // Who waited in the old image is gone.
             let old = self.tasks.processes.get(&process).map(|one| one.threads.clone()).unwrap_or_default();
-            old.into_iter().for_each(|old| self.remove_thread(old, true, outside));
+            old.into_iter().for_each(|old| self.remove_thread(old, outside));
         }
+        let thread = first_free(self.tasks.threads.keys(), abi::CHANNELS_MAX)?;
+        // Who had it before may have been killed with a call posted.
+        self.arena.channel(thread).word.store(abi::RUNNING, Release);
         self.tasks.threads.insert(thread, Thread::new(process, tid, State::Runnable));
         if let Some(one) = self.tasks.processes.get_mut(&process) {
             one.threads.push(thread);
         }
-        if let Some(real) = &mut self.real {
-            real.wakes.insert(thread, wake);
-        }
+        Some(thread)
     }
 
     fn meet_process(&mut self, pid: u32) -> Option<ProcessId> {
@@ -303,12 +310,12 @@ impl Tree {
         let Some(one) = self.tasks.processes.remove(&process) else { return };
         self.forget_pollers_of(one.outer);
         for thread in one.threads {
-            self.remove_thread(thread, true, outside);
+            self.remove_thread(thread, outside);
         }
     }
 
-    /// Forgets a thread. `free`: nobody is there to give its channel back.
-    fn remove_thread(&mut self, thread: ThreadId, free: bool, outside: &mut dyn Outside) {
+    /// Forgets a thread: its channel is free.
+    fn remove_thread(&mut self, thread: ThreadId, outside: &mut dyn Outside) {
         self.objects.thread_is_gone(thread);
         self.leave_wait(thread);
         let Some(one) = self.tasks.threads.remove(&thread) else { return };
@@ -320,9 +327,6 @@ impl Tree {
         if let Some(real) = &mut self.real {
             real.wakes.remove(&thread);
             real.brought.remove(&thread);
-        }
-        if free {
-            self.arena.channel(thread).alive.store(0, Release);
         }
     }
 
@@ -377,9 +381,8 @@ impl Tree {
         let caller = Caller::real(channel, Brought::default());
         let result = match posted.number {
             strict::LEAVE => {
-                self.remove_thread(thread, false, outside);
+                self.remove_thread(thread, outside);
                 self.arena.say(thread, abi::ANSWERED);
-                self.arena.channel(thread).alive.store(0, Release);
                 return;
             }
             strict::DROPPED => {
