@@ -159,6 +159,7 @@ impl Tree {
             self.clock = Instant::from_nanos(one.at).clamp(self.clock, limit.max(self.clock));
             outside.advance(self.clock.min(outside.grant()));
             self.changed.extend(outside.take_changed());
+            self.wake_for_sockets(outside);
             let ended = Instant::from_nanos(one.ended).clamp(self.clock, limit.max(self.clock));
             if ended > self.clock {
                 (waited, went_on) = (waited + (ended - self.clock), Some(ended));

@@ -216,7 +216,9 @@ impl Tree {
             share_ends = went_on.map_or(share_ends, |at| at + self.config.slice);
             self.take_time(thread, began + waited);
             outside.advance(self.clock.min(outside.grant()));
+            // Epolls have to hear what came before the call is answered.
             self.changed.extend(outside.take_changed());
+            self.wake_for_sockets(outside);
             self.fire_cpu(thread, outside);
             let process = self.tasks.process_of(thread).ok();
             let over = matches!(self.handle(thread, outside), TurnEnd::Over);
