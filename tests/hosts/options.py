@@ -58,6 +58,8 @@ SCRIPTS = (
     "resident.py",
     "restarts.py",
     "shuts.py",
+    "thrown.py",
+    "corners.py",
     "dissolved.py",
     "nothings.py",
     "states.py",

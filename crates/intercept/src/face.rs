@@ -78,6 +78,8 @@ pub trait Stack {
     fn take_wakes(&mut self, s: SocketId) -> Poll;
     /// See [`weft_socket::Sockets::tell_room`].
     fn tell_room(&mut self, s: SocketId);
+    /// See [`weft_socket::Sockets::set_owner`].
+    fn set_owner(&mut self, s: SocketId, user: u32);
     fn state(&mut self, s: SocketId) -> Option<SocketState>;
     fn send_room(&mut self, s: SocketId) -> usize;
     fn write_room(&mut self, s: SocketId) -> usize;
@@ -176,6 +178,9 @@ impl<L: Lend> Stack for L {
     }
     fn tell_room(&mut self, s: SocketId) {
         self.look(|sockets| sockets.tell_room(s));
+    }
+    fn set_owner(&mut self, s: SocketId, user: u32) {
+        self.look(|sockets| sockets.set_owner(s, user));
     }
     fn state(&mut self, s: SocketId) -> Option<SocketState> {
         self.look(|sockets| sockets.state(s)).flatten()

@@ -44,6 +44,12 @@ pub fn owner_of(tid: u32) -> Option<[u32; 2]> {
     Some([first("Uid:")?, first("Gid:")?])
 }
 
+/// The user whose files a process or thread makes (`current_fsuid()`). None: it is gone.
+pub fn file_user_of(tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(3)?.parse().ok()
+}
+
 /// Copies from a process's memory; all or EFAULT.
 pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> Result<(), Errno> {
     if into.is_empty() {

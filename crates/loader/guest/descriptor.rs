@@ -224,11 +224,28 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
         return sys::EBADF;
     }
     let was = word(t, fd);
+    let may_hold = may_hold_objects(fd, was);
     forget(t, fd);
     closing(t, was);
     let result = sys::call(nr::CLOSE, &[fd]);
     closed(t, was);
+    if may_hold {
+        look_for_closed(t);
+    }
     result
+}
+
+/// Is it a socket of the kernel's in which descriptors of the node's objects may wait (SCM_RIGHTS)?
+pub fn may_hold_objects(fd: usize, word: u64) -> bool {
+    const SO_TYPE: usize = 3;
+    header().sends_objects.load(Relaxed) != 0 && kind_of(word) == kind::NATIVE && crate::native::option(fd, SO_TYPE).is_some()
+}
+
+/// Descriptors may be gone that were on their way: the controller looks at all objects.
+pub fn look_for_closed(t: &mut Thread) {
+    t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
+    post(t, abi::CLOSED, &[]);
+    touched();
 }
 
 /// A descriptor is about to go. A socket that lingers keeps the call that closes it waiting, so the controller must know of that call before it sees

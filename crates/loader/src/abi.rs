@@ -259,6 +259,8 @@ pub struct Header {
     pub queues: AtomicU32,
     /// Some AF_UNIX socket of the node wants to know who sends to it (SO_PASSCRED): unnamed ones may get a name.
     pub passes_credentials: AtomicU32,
+    /// Descriptors of the node's sockets and the like were sent over AF_UNIX sockets: what is thrown away there, unread, is the last one perhaps.
+    pub sends_objects: AtomicU32,
     /// A number of 23 bits with which the node's abstract unix names begin in the kernel. 0: none, it has a network namespace of its own.
     pub mark: AtomicU32,
     /// Abstract names that were given to sockets whose programs named none.

@@ -17,7 +17,7 @@ use weft_intercept::face::abi::{MSG_NOT_LAST, MSG_UNREADABLE};
 use weft_intercept::face::{Poll, SocketId, SocketState};
 use weft_intercept::memory::Memory;
 use weft_intercept::socket_calls::{self, Carrier, Kind, Limit, Message, Taken, interface};
-use weft_intercept::sys::Errno;
+use weft_intercept::sys::{self, Errno};
 use weft_loader::calls;
 
 /// Most bytes of a stream moved by one call.
@@ -246,6 +246,11 @@ impl Carrier for PostedSocket<'_> {
     }
     fn set_option(&mut self, level: i32, name: i32, value: &[u8]) -> Result<bool, Errno> {
         self.outside.stack().set_option(self.s, level, name, value)?;
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_REUSEPORT)
+            && let Some(user) = self.tree.file_user(self.thread)
+        {
+            self.outside.stack().set_owner(self.s, user);
+        }
         // A close that waits has both words of `struct linger`.
         let is_word = |at: usize| value.get(at..at + 4).is_some_and(|word| word != [0; 4]);
         if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) && is_word(0) && is_word(4) {
@@ -372,5 +377,17 @@ impl Carrier for PostedSocket<'_> {
 
     fn unsupported(&mut self, request: String, errno: Errno) {
         self.tree.calls.unsupported(request, errno);
+    }
+}
+
+impl Tree {
+    /// The user whose files a thread makes (`current_fsuid()`): whoever makes a socket owns it.
+    fn file_user(&self, thread: ThreadId) -> Option<u32> {
+        const FILE: usize = 3;
+        let process = self.tasks.process_of(thread).ok()?;
+        match &self.real {
+            Some(_) => sys::file_user_of(self.tasks.processes.get(&process)?.outer),
+            None => Some(self.arena.process(process).users[FILE].load(Relaxed)),
+        }
     }
 }

@@ -170,7 +170,8 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
         datagram_bytes: available,
     };
     keep_stamp(&mut socket.options, boot_time.saturating_add(waiting.received.as_nanos()));
-    move_peek_offset(socket, peek, copied, waiting.bytes);
+    // udp_recvmsg: "err = copied; if (flags & MSG_TRUNC) err = ulen; … skb_consume_udp(sk, skb, peeking ? -err : err);"
+    move_peek_offset(socket, peek, copied, if flags & MSG_TRUNC != 0 { waiting.bytes } else { copied });
     if !peek {
         sockets.touch(s, Poll::NONE);
     }
@@ -216,13 +217,13 @@ fn peek_position(socket: &Socket, peek: bool) -> (usize, usize) {
     (offset, datagram.queue.len())
 }
 
-fn move_peek_offset(socket: &mut Socket, peek: bool, copied: usize, whole: usize) {
+fn move_peek_offset(socket: &mut Socket, peek: bool, copied: usize, told: usize) {
     let offset = socket.options.peek_offset;
     if offset < 0 {
         return;
     }
     let step = |bytes: usize| i32::try_from(bytes).unwrap_or(i32::MAX);
-    socket.options.peek_offset = if peek { offset.saturating_add(step(copied)) } else { offset.saturating_sub(step(whole)).max(0) };
+    socket.options.peek_offset = if peek { offset.saturating_add(step(copied)) } else { offset.saturating_sub(step(told)).max(0) };
 }
 
 fn cut(data: &Tail, offset: usize, bytes: usize) -> Tail {

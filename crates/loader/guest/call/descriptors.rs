@@ -44,11 +44,15 @@ pub fn dup3(t: &mut Thread, call: Dup3) -> isize {
 fn copied_onto<C: Call>(t: &mut Thread, call: &C, old: Fd, new: Fd) -> isize {
     let (old, new) = (old.index(), new.index());
     let (from, was) = (descriptor::word(t, old), if old == new { 0 } else { descriptor::word(t, new) });
+    let may_hold = old != new && descriptor::may_hold_objects(new, was);
     descriptor::closing(t, was);
     let result = kernel(call);
     if result >= 0 && old != new {
         descriptor::remember(t, new, from);
         descriptor::closed(t, was);
+        if may_hold {
+            descriptor::look_for_closed(t);
+        }
     } else {
         descriptor::stays(t, was);
     }
@@ -86,9 +90,7 @@ pub fn close_range(t: &mut Thread, call: CloseRange) -> isize {
         result = close(first.max(high + 1), last);
     }
     if flags & CLOEXEC == 0 {
-        t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
-        post(t, abi::CLOSED, &[]);
-        crate::arena::touched();
+        descriptor::look_for_closed(t);
     }
     result
 }

@@ -2,6 +2,7 @@
 //! kernel draws by chance, are the node's. Names are the kernel's here.
 
 use super::names;
+use crate::abi::kind;
 use crate::arena::header;
 use crate::arena::is_own_machine;
 use crate::arena::touched;
@@ -150,11 +151,44 @@ fn send(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
         }
         touched();
         limits::shared_limit(t, number, result);
+        if number == nr::SENDMSG && result >= 0 && header().sends_objects.load(Relaxed) == 0 && sends_objects(t, a[1]) {
+            header().sends_objects.store(1, Relaxed);
+        }
         if result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {
             return rest(t, number, a, result as usize, &mut patience) as isize;
         }
         return if a[flags] & MSG_NOSIGNAL == 0 { native::after(t, result, true) } else { result };
     }
+}
+
+/// Does a message send descriptors of the node's objects?
+fn sends_objects(t: &mut Thread, message: usize) -> bool {
+    const SCM_RIGHTS: u32 = 1;
+    // struct msghdr: msg_control at 32, msg_controllen at 40; struct cmsghdr: length, level, kind.
+    let word = |at| sys::read_u64(at).unwrap_or(0) as usize;
+    let (mut at, mut left) = (word(message + 32), word(message + 40));
+    while at != 0 && left >= 16 {
+        let length = word(at).min(left);
+        let what = [8, 12].map(|offset| sys::read_u32(at + offset).unwrap_or(0));
+        if what == [SOL_SOCKET as u32, SCM_RIGHTS] {
+            let mut fds = (16..length.saturating_sub(3)).step_by(4).map(|offset| sys::read_u32(at + offset).unwrap_or(u32::MAX) as usize);
+            if fds.any(|fd| descriptor::kind_of(descriptor::word(t, fd)) == kind::VIRTUAL) {
+                return true;
+            }
+        }
+        let step = length.next_multiple_of(8).max(16);
+        (at, left) = (at + step, left.saturating_sub(step));
+    }
+    false
+}
+
+/// May a message that was received have lost descriptors that came with it?
+fn throws_away(number: usize, message: usize) -> bool {
+    const MSG_CTRUNC: u32 = 8;
+    // struct msghdr: msg_control at 32, msg_controllen at 40 (what was received), msg_flags at 48.
+    number == nr::RECVFROM
+        || sys::read_u64(message + 32).unwrap_or(0) == 0
+        || sys::read_u32(message + 48).unwrap_or(0) & MSG_CTRUNC != 0
 }
 
 /// recvfrom(2), recvmsg(2)
@@ -180,6 +214,9 @@ fn receive(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
         if number == nr::RECVMSG && result >= 0 {
             // Whoever gave a bad address was told so by the kernel.
             let _ = scrub::control(a[1]);
+        }
+        if result >= 0 && header().sends_objects.load(Relaxed) != 0 && a[flags] & MSG_PEEK == 0 && throws_away(number, a[1]) {
+            descriptor::look_for_closed(t);
         }
         let whole = a[flags] & (MSG_WAITALL | MSG_PEEK) == MSG_WAITALL;
         if whole && result > 0 && (result as usize) < Buffers::of(number, a).bytes() && may_wait(number, a) && is_stream(a[0]) {

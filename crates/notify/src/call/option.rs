@@ -119,6 +119,11 @@ pub(super) fn set(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, value: &
         return Err(Errno(libc::EBADF));
     }
     turn.stack.set_option(socket, level, name, value)?;
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_REUSEPORT)
+        && let Some(user) = sys::file_user_of(call.tid)
+    {
+        turn.stack.set_owner(socket, user);
+    }
     if level == libc::IPPROTO_TCP
         && name == TCP_INQ
         && let Some(one) = s.stand_ins.get_mut(key)
