@@ -63,6 +63,7 @@ SCRIPTS = (
     "dissolved.py",
     "nothings.py",
     "states.py",
+    "filecalls.py",
 )
 TABLE = HERE / "options.toml"
 SHOWN = 20
