@@ -118,6 +118,10 @@ def mapped(f, rights, how):
     return "mapped"
 
 
+OF_ITS_OWNER = {
+    "fchmod": lambda f: (said(lambda: os.fchmod(f, 0o777)), said(lambda: os.utime(f))),
+    "O_NOATIME": lambda f: said(lambda: fcntl.fcntl(f, fcntl.F_SETFL, os.O_NOATIME)),
+}
 CALLS = {
     "looks": looks,
     "mode": lambda f: oct(os.fstat(f).st_mode),
@@ -196,7 +200,8 @@ def ordered(family, room):
 side_by_side(states)
 for kind, (make, *words) in KINDS.items():
     files = make(*words)
-    for name, call in CALLS.items():
+    # The inode of all epolls is root's on Linux.
+    for name, call in CALLS.items() if kind in EPOLLS else {**OF_ITS_OWNER, **CALLS}.items():
         answer = call(files[0].fileno())
         print(kind, name, *(answer if isinstance(answer, tuple) else (answer,)))
 for family in FAMILIES:

@@ -60,6 +60,7 @@ SCRIPTS = (
     "shuts.py",
     "thrown.py",
     "corners.py",
+    "setters.py",
     "dissolved.py",
     "nothings.py",
     "states.py",

@@ -226,6 +226,12 @@ pub fn poll_all(fds: &[BorrowedFd<'_>], events: i16) -> Vec<i16> {
     all.iter().map(|one| if ready.is_ok() { one.revents } else { 0 }).collect()
 }
 
+/// fchown(2), to a user and the group of the same number.
+pub fn change_owner(fd: BorrowedFd<'_>, user: u32) -> Result<(), Errno> {
+    // SAFETY: takes no pointers.
+    check(i64::from(unsafe { libc::fchown(fd.as_raw_fd(), user, user) })).map(drop)
+}
+
 /// An eventfd, close-on-exec and non-blocking.
 pub fn event(value: u32) -> Result<OwnedFd, Errno> {
     // SAFETY: takes no pointers.

@@ -11,6 +11,7 @@ use super::pending;
 use super::state::{State, Wait};
 use super::timers::Timer;
 use super::tree::Tree;
+use super::users::NOBODY;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,6 +49,10 @@ impl Tree {
             }
             other => other?,
         };
+        if sys::is_root() {
+            // Programs are nobody outside then (nursery.rs), and what a program makes is its own: fchmod(2), O_NOATIME.
+            let _ = sys::change_owner(theirs.as_fd(), NOBODY);
+        }
         if nonblocking {
             sys::set_nonblocking(theirs.as_fd())?;
         }
