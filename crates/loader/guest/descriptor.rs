@@ -237,8 +237,7 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
 
 /// Is it a socket of the kernel's in which descriptors of the node's objects may wait (SCM_RIGHTS)?
 pub fn may_hold_objects(fd: usize, word: u64) -> bool {
-    const SO_TYPE: usize = 3;
-    header().sends_objects.load(Relaxed) != 0 && kind_of(word) == kind::NATIVE && crate::native::option(fd, SO_TYPE).is_some()
+    header().sends_objects.load(Relaxed) != 0 && kind_of(word) == kind::NATIVE && is_socket(fd)
 }
 
 /// Descriptors may be gone that were on their way: the controller looks at all objects.
