@@ -15,8 +15,11 @@ import time
 from answers import coded, said, side_by_side
 
 libc = ctypes.CDLL(None, use_errno=True)
-PAUSE_S = 0.3
-LIMIT_S = 1
+PAUSE_S = 0.7
+# Of a wait that ends: a busy machine has as much time.
+LIMIT_S = 30
+# Of one that nothing ends.
+SHORT_LIMIT_S = 1
 # More than the buffers of both ends can become (tcp_wmem, tcp_rmem).
 MUCH = 16 << 20
 # All events but POLLWRBAND.
@@ -99,7 +102,17 @@ CAUSES = {
 }
 
 
-def limited(s):
+def lasts(what, how):
+    """Does the wait go on?"""
+    return (what, how) in {("poll for nothing", "shut for reading"), ("poll for nothing", "closed by its peer")} or (
+        what in WRITES and how == "shut for reading"
+    )
+
+
+def limited(s, what, how):
+    """Each case has its process."""
+    global LIMIT_S
+    LIMIT_S = SHORT_LIMIT_S if lasts(what, how) else LIMIT_S
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         s.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", LIMIT_S, 0))
 
@@ -124,7 +137,7 @@ def connection(family, what, call, how, cause):
         s = socket.socket(number)
         s.connect(listener.getsockname())
         peer, _ = listener.accept()
-    limited(s)
+    limited(s, what, how)
     if what == "recv of all":
         peer.send(b"abc")
     answers = waits(call, cause, s, peer)
@@ -143,23 +156,23 @@ def listening(family, what, call, how, cause):
     s = socket.socket(number)
     s.bind((address, 0))
     s.listen()
-    limited(s)
+    limited(s, what, how)
     print(f"{family} listener {how} | {what} |", *waits(call, cause, s, None))
     s.setblocking(False)
     print(f"{family} listener {how} | behind {what}: poll |", *polled(ALL)(s))
     print(f"{family} listener {how} | behind {what}: accept, recv, listen |", said(s.accept), said(lambda: s.recv(9)), said(s.listen))
 
 
-BODIES = [
-    functools.partial(connection, family, what, call, how, cause)
-    for family in FAMILIES
-    for what, call in {**READS, **WRITES}.items()
-    for how, cause in CAUSES.items()
-] + [
+CONNECTIONS = [
+    [functools.partial(connection, family, what, call, how, cause) for family in FAMILIES for what, call in calls.items() for how, cause in CAUSES.items()]
+    for calls in (READS, WRITES)
+]
+LISTENERS = [
     functools.partial(listening, family, what, call, how, CAUSES[how])
     for family in FAMILIES
     for what, call in ACCEPTS.items()
     for how in ("dissolved", "shut for reading", "shut for both")
 ]
-for at in range(0, len(BODIES), 140):
-    side_by_side(*BODIES[at : at + 140])
+# Who writes much keeps the others from their turn.
+for bodies in (*CONNECTIONS, LISTENERS):
+    side_by_side(*bodies)

@@ -336,8 +336,6 @@ def drained(kind, family, host, refused, mask):
     except BlockingIOError:
         pass
     yield
-    # What has arrived is acknowledged.
-    told(epoll)
     for _ in range(300):
         try:
             server.recv(1 << 20)
