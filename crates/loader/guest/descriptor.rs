@@ -224,20 +224,23 @@ pub fn close(t: &mut Thread, fd: usize) -> isize {
         return sys::EBADF;
     }
     let was = word(t, fd);
-    let may_hold = may_hold_objects(fd, was);
     forget(t, fd);
-    closing(t, was);
+    let going = closing(t, fd, was);
     let result = sys::call(nr::CLOSE, &[fd]);
-    closed(t, was);
-    if may_hold {
-        look_for_closed(t);
-    }
+    gone(t, going);
     result
 }
 
 /// Is it a socket of the kernel's in which descriptors of the node's objects may wait (SCM_RIGHTS)?
-pub fn may_hold_objects(fd: usize, word: u64) -> bool {
+fn may_hold_objects(fd: usize, word: u64) -> bool {
     header().sends_objects.load(Relaxed) != 0 && kind_of(word) == kind::NATIVE && is_socket(fd)
+}
+
+/// A read (`result`) of a socket throws away the descriptors that came with what it took.
+pub fn taken(t: &mut Thread, fd: usize, word: u64, result: isize) {
+    if result >= 0 && may_hold_objects(fd, word) {
+        look_for_closed(t);
+    }
 }
 
 /// Descriptors may be gone that were on their way: the controller looks at all objects.
@@ -247,21 +250,36 @@ pub fn look_for_closed(t: &mut Thread) {
     touched();
 }
 
+/// A descriptor that is about to go.
+pub struct Going {
+    was: u64,
+    may_hold_objects: bool,
+}
+
 /// A descriptor is about to go. A socket that lingers keeps the call that closes it waiting, so the controller must know of that call before it sees
 /// the socket hang up.
-pub fn closing(t: &mut Thread, was: u64) {
+pub fn closing(t: &mut Thread, fd: usize, was: u64) -> Going {
     let lingers = t.strict.on && kind_of(was) == kind::VIRTUAL && header().lingers.load(Relaxed) != 0;
     // It may be the first call of this thread that is about a socket.
     if lingers && real::join(t, false).is_ok() {
         t.channel.descriptor.store(was, Relaxed);
         post(t, abi::strict::CLOSING, &[]);
     }
+    Going { was, may_hold_objects: may_hold_objects(fd, was) }
+}
+
+/// It has gone, with what was on its way in it.
+pub fn gone(t: &mut Thread, going: Going) {
+    closed(t, going.was);
+    if going.may_hold_objects {
+        look_for_closed(t);
+    }
 }
 
 /// It has not gone after all.
-pub fn stays(t: &mut Thread, was: u64) {
-    if t.strict.joined && kind_of(was) == kind::VIRTUAL && header().lingers.load(Relaxed) != 0 {
-        closed(t, was);
+pub fn stays(t: &mut Thread, going: Going) {
+    if t.strict.joined && kind_of(going.was) == kind::VIRTUAL && header().lingers.load(Relaxed) != 0 {
+        closed(t, going.was);
     }
 }
 

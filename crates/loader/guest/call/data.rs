@@ -23,9 +23,7 @@ pub fn read(t: &mut Thread, call: Read) -> Answer {
         kind::RANDOM => random::give(t, call.buf.0, call.count.0),
         _ => {
             let result = of_kernel(t, &call, word);
-            if result >= 0 && descriptor::may_hold_objects(call.fd.0, word) {
-                descriptor::look_for_closed(t);
-            }
+            descriptor::taken(t, call.fd.0, word, result);
             if result > 0 && scrub::tells_of_files(word) {
                 scrub::inotify(call.buf.0, result as usize)?;
             }
@@ -42,9 +40,7 @@ pub fn readv(t: &mut Thread, call: Readv) -> Answer {
         kind::RANDOM => random::give_vectors(t, call.vec.0, call.vlen.0),
         _ => {
             let result = of_kernel(t, &call, word);
-            if result >= 0 && descriptor::may_hold_objects(call.fd.0, word) {
-                descriptor::look_for_closed(t);
-            }
+            descriptor::taken(t, call.fd.0, word, result);
             if result > 0 && scrub::tells_of_files(word) {
                 // The first buffer, if it holds it all.
                 let (base, bytes) = (sys::read_u64(call.vec.0)? as usize, sys::read_u64(call.vec.0 + 8)? as usize);

@@ -44,17 +44,13 @@ pub fn dup3(t: &mut Thread, call: Dup3) -> isize {
 fn copied_onto<C: Call>(t: &mut Thread, call: &C, old: Fd, new: Fd) -> isize {
     let (old, new) = (old.index(), new.index());
     let (from, was) = (descriptor::word(t, old), if old == new { 0 } else { descriptor::word(t, new) });
-    let may_hold = old != new && descriptor::may_hold_objects(new, was);
-    descriptor::closing(t, was);
+    let going = descriptor::closing(t, new, was);
     let result = kernel(call);
     if result >= 0 && old != new {
         descriptor::remember(t, new, from);
-        descriptor::closed(t, was);
-        if may_hold {
-            descriptor::look_for_closed(t);
-        }
+        descriptor::gone(t, going);
     } else {
-        descriptor::stays(t, was);
+        descriptor::stays(t, going);
     }
     result
 }
