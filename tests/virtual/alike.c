@@ -229,7 +229,9 @@ static void flow(void)
 {
     int slave = terminal(), status;
     write(master, "\023", 1);
-    ms(10);
+    // The terminal has taken it when nothing may be written there (pty_write_room): a busy machine takes its time.
+    struct pollfd room = {slave, POLLOUT, 0};
+    for (int tries = 0; poll(&room, 1, 0) && tries < 1000; tries++) ms(10);
     pid_t child = fork();
     if (!child) {
         alarm(20);
