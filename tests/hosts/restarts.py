@@ -17,6 +17,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 FAMILIES = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
 SA_RESTART, SA_ONSTACK = 0x10000000, 0x08000000
 PAUSE_S = 0.2
+# Until a call has begun to wait. To be asleep does not say so: a call that a supervisor has yet to take is asleep, too.
+BEGIN_S = 1.5
 ALT_STACK_BYTES = 65536
 NAME_BYTES = 128
 
@@ -216,7 +218,7 @@ def alone(kind, family, call, limited, flags, how):
     pid = os.fork()
     if pid == 0:
         os.read(begins, 1)
-        time.sleep(PAUSE_S)
+        time.sleep(BEGIN_S)
         asleep(me)
         if how == "stops":
             os.kill(me, signal.SIGSTOP)
