@@ -14,7 +14,13 @@
 //! flow may live on in FIN-WAIT, LAST-ACK or TIME-WAIT; [`StreamEvent::TimeWait`] tells when only TIME-WAIT is left. Sockets that keep a
 //! released flow's data for a program that may still read it go on giving credit for it, and for all of it when they let go: the transport
 //! counts that memory.
+//!
+//! **Between the two** another block may stand (Multipath TCP). It gives a connection an *extension* as the connection is opened
+//! ([`StreamCall::Connect`], [`StreamCall::Listen`]): code of its own inside the transport, which reads and writes options of segments. The two
+//! talk by [`StreamMessage::Word`], which nobody else reads; [`StreamMessage::Data`] has a number for each byte, both ways; and
+//! [`StreamMessage::Room`] tells how the connection does. Sockets send none of these, and give no extension.
 
+use crate::state::State;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -62,6 +68,9 @@ pub enum StreamMessage {
         bytes: Bytes,
         /// How they are to be treated.
         flags: DataFlags,
+        /// Of a connection with an extension: added (modulo 2^64) to a byte's distance from the first of the flow's stream, it gives the number that the byte
+        /// has above. Downward it is kept in the retransmission queue, so that what is sent again has the same numbers. Without an extension: 0.
+        mapping: u64,
     },
     /// See the module's text.
     Credit {
@@ -71,6 +80,20 @@ pub enum StreamMessage {
         bytes: u32,
         /// Downward: with so many bytes of credit at most a program may be told that it can write (half of TCP_NOTSENT_LOWAT). Upward: 0.
         enough: u32,
+    },
+    /// Between an extension and whoever gave it to the flow, in either direction; the transport does not look at it.
+    Word {
+        /// Which flow.
+        flow: FlowId,
+        /// In their own format.
+        bytes: Bytes,
+    },
+    /// Upward, of a connection whose extension asks for it: something of this has changed.
+    Room {
+        /// Which flow.
+        flow: FlowId,
+        /// How the connection does.
+        room: Box<Room>,
     },
     /// Something happened to a flow.
     Event {
@@ -83,6 +106,30 @@ pub enum StreamMessage {
     /// flow whose send queue holds [`SHORT_QUEUE_BYTES_MAX`] or more takes no data, whatever its credit; acknowledged bytes are credit at once.
     Short(bool),
 }
+
+/// How a connection does, for a choice between several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Room {
+    /// Bytes that would leave at once: both windows have room for them.
+    pub free_bytes: u32,
+    /// Congestion window, bytes.
+    pub cwnd_bytes: u32,
+    /// Sent, neither acknowledged nor taken for lost, bytes.
+    pub in_flight_bytes: u32,
+    /// Taken for lost, and not sent again, bytes.
+    pub lost_bytes: u32,
+    /// Handed down and never sent, bytes.
+    pub unsent_bytes: u64,
+    /// Segment size, bytes.
+    pub mss_bytes: u32,
+    /// Smoothed round-trip time; none: not measured.
+    pub rtt: Option<Duration>,
+    /// Retransmission timeouts in a row, without an acknowledgment of anything new.
+    pub timeouts: u32,
+    /// Handshakes are over, and it may send.
+    pub may_send: bool,
+}
+crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, mss_bytes, rtt, timeouts, may_send });
 
 /// What a flow may queue while memory is short, bytes (Linux's SOCK_MIN_SNDBUF, and `tcp_wmem[0]`).
 pub const SHORT_QUEUE_BYTES_MAX: u32 = 4096;
@@ -151,6 +198,8 @@ pub enum StreamCall {
         remote: SocketAddr,
         /// All options as they stand.
         options: Box<StreamOptions>,
+        /// An extension for it, as state of its kind, which the transport knows by that name.
+        extension: Option<Box<State>>,
     },
     /// The same with Fast Open (RFC 7413): `data` are the first bytes of the stream, and go with SYN as far as a cookie allows; with none it is
     /// asked for one. [`crate::Query::FastOpen`] tells before. The data counts against the send buffer, so the first credit is smaller by it.
@@ -163,6 +212,8 @@ pub enum StreamCall {
         options: Box<StreamOptions>,
         /// May be empty.
         data: Bytes,
+        /// As in `Connect`.
+        extension: Option<Box<State>>,
     },
     /// Accept connections from now on. Outcome: the reply; then `Accepted` per connection.
     Listen {
@@ -174,6 +225,8 @@ pub enum StreamCall {
         backlog: u32,
         /// Options that accepted connections inherit.
         options: Box<StreamOptions>,
+        /// An extension that answers SYNs: it may give one to each connection that comes.
+        extension: Option<Box<State>>,
     },
     /// The program took (or sockets closed) this many accepted connections of a listener: there is room again.
     Took {

@@ -42,12 +42,12 @@ pub(crate) fn open(
 ) -> usize {
     let Ends { local, remote, .. } = ends;
     let Some(data) = first else {
-        streams.call(flow, StreamCall::Connect { local, remote, options }, cx);
+        streams.call(flow, StreamCall::Connect { local, remote, options, extension: None }, cx);
         return 0;
     };
     let room = room(ends, options.fast_open_no_cookie, cx).unwrap_or(0);
     let data = data.slice(..data.len().min(room as usize));
     let taken = data.len();
-    streams.call(flow, StreamCall::ConnectWith { local, remote, options, data }, cx);
+    streams.call(flow, StreamCall::ConnectWith { local, remote, options, data, extension: None }, cx);
     taken
 }

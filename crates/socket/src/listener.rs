@@ -76,7 +76,13 @@ fn listen_call(socket: &Socket) -> Option<StreamCall> {
     // `::` serves IPv4 as well, unless the program said otherwise.
     let dual_stack = socket.local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !socket.options.v6_only;
     // The transport lets one more wait, as sk_acceptq_is_full does.
-    Some(StreamCall::Listen { local: socket.local, dual_stack, backlog: stream.backlog, options: stream.transport.clone() })
+    Some(StreamCall::Listen {
+        local: socket.local,
+        dual_stack,
+        backlog: stream.backlog,
+        options: stream.transport.clone(),
+        extension: None,
+    })
 }
 
 /// Listeners of which the transport knows nothing are told to it again: it began after them.

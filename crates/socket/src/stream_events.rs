@@ -16,7 +16,7 @@ use weft_wire::ipv4::Prepared;
 /// A message from the stream transport.
 pub(crate) fn message(streams: &mut Streams, sockets: &mut Registry, message: StreamMessage, cx: &mut Context<'_>) {
     match message {
-        StreamMessage::Data { flow, bytes, flags } => {
+        StreamMessage::Data { flow, bytes, flags, mapping: _ } => {
             if let Some(s) = streams.owner(flow) {
                 comes_in(sockets, s);
                 stream_receive::data(streams, sockets, s, bytes, flags, cx);
@@ -30,7 +30,11 @@ pub(crate) fn message(streams: &mut Streams, sockets: &mut Registry, message: St
         StreamMessage::Event { flow, event } => flow_event(streams, sockets, flow, *event, cx),
         // Only a refused opening matters: everything that Set can refuse was checked before it was sent.
         StreamMessage::Reply { flow, result: Err(error), .. } => refused(streams, sockets, flow, error),
-        StreamMessage::Reply { result: Ok(()), .. } | StreamMessage::Call { .. } => {}
+        // Words and room are for whoever gives a connection an extension, which sockets do not.
+        StreamMessage::Reply { result: Ok(()), .. }
+        | StreamMessage::Call { .. }
+        | StreamMessage::Word { .. }
+        | StreamMessage::Room { .. } => {}
     }
 }
 

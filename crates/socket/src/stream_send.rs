@@ -79,7 +79,7 @@ pub(crate) fn send(
         stamps,
         ..DataFlags::default()
     };
-    cx.send(TCP, StreamMessage::Data { flow, bytes: data.slice(..taken), flags: of_data });
+    cx.send(TCP, StreamMessage::Data { flow, bytes: data.slice(..taken), flags: of_data, mapping: 0 });
     if flags & MSG_ZEROCOPY != 0 && last {
         error_queue::zerocopy_done(sockets, s, cx.now);
     }

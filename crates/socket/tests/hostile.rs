@@ -216,7 +216,7 @@ proptest! {
                 7 => event(StreamEvent::Released),
                 8 => StreamMessage::Credit { flow: id, bytes: number, enough: number },
                 9 => StreamMessage::Reply { id: weft_core::CallId(0), flow: id, result: Err(StreamError::Invalid) },
-                _ => StreamMessage::Data { flow: id, bytes: Bytes::from(vec![1; number as usize % 50]), flags: DataFlags { urgent: number % 3 == 0, ..DataFlags::default() } },
+                _ => StreamMessage::Data { flow: id, bytes: Bytes::from(vec![1; number as usize % 50]), mapping: number.into(), flags: DataFlags { urgent: number % 3 == 0, ..DataFlags::default() } },
             };
             let block = model.engine.graph().find("sockets").expect("the block");
             model.engine.with(Instant::ZERO, block, |block, cx| block.stream(InPort(0), message, cx));

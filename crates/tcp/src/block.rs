@@ -22,6 +22,7 @@ mod upper;
 use crate::config::Config as Settings;
 use crate::connection::{Connection, Finished, Path};
 use crate::counters;
+use crate::extension::ExtensionRow;
 use crate::outbox::{Env, Outbox, RateLimit};
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,7 +34,8 @@ use weft_core::scope::interface_of;
 use weft_core::table::{Family, RouteKind, Traffic};
 use weft_core::{
     Answer, Block, BlockRow, Carries, Change, Config, Context, Duration, FlowId, Frame, InPort, Instant, InterfaceIndex, Kind, Named,
-    OutPort, Port, Query, Reason, Rng, Slab, State, StateError, StreamError, StreamEvent, StreamMessage, StreamOptions, Table, Vector,
+    OutPort, Port, Query, Reason, Rng, Room, Slab, State, StateError, StreamError, StreamEvent, StreamMessage, StreamOptions, Table,
+    Vector,
 };
 
 /// How often a connection confirms its neighbour at most: progress comes with every acknowledgment, a neighbour is reachable for 15 s and more.
@@ -74,7 +76,7 @@ Example: [block.tcp] congestion = \"reno\", mss = 536",
     counters: counters::ROWS,
     owns: &[Table::Flows],
     asks: &[Table::Addresses(Family::V4), Table::Addresses(Family::V6), Table::Routes(Family::V4), Table::Routes(Family::V6)],
-    state_version: 4,
+    state_version: 5,
     ..Kind::EMPTY
 };
 
@@ -108,11 +110,13 @@ struct Slot {
     memory: u64,
     /// The listener in whose Fast Open queue it counts.
     early_of: Option<u64>,
+    /// How it does, as told last to whoever gave it its extension.
+    room: Option<Room>,
 }
 
 impl Slot {
     fn new(connection: Connection) -> Slot {
-        Slot { connection, timer: Instant::FAR_FUTURE, confirmed_until: Instant::ZERO, memory: 0, early_of: None }
+        Slot { connection, timer: Instant::FAR_FUTURE, confirmed_until: Instant::ZERO, memory: 0, early_of: None, room: None }
     }
 
     fn tuple(&self) -> Tuple {
@@ -136,6 +140,8 @@ impl Slot {
 pub struct TcpBlock {
     name: String,
     settings: Settings,
+    /// Those that connections may have.
+    extensions: &'static [ExtensionRow],
     out: Outbox,
     secrets: initial::Secrets,
     rng: Rng,
@@ -176,6 +182,7 @@ impl TcpBlock {
         Ok(TcpBlock {
             name: config.name.clone(),
             settings,
+            extensions: &[],
             out: Outbox::default(),
             secrets: initial::Secrets::new(&mut config.rng),
             rng: config.rng.fork("connections"),
@@ -196,6 +203,11 @@ impl TcpBlock {
             epoch: 1,
             resumed: None,
         })
+    }
+
+    /// The same, whose connections may have these extensions.
+    pub fn with_extensions(config: &mut Config, extensions: &'static [ExtensionRow]) -> Result<TcpBlock, ControlError> {
+        Ok(TcpBlock { extensions, ..TcpBlock::new(config)? })
     }
 
     /// Its name in the graph.
@@ -242,6 +254,7 @@ impl TcpBlock {
 
     /// Carries on what a connection gave out.
     fn settle(&mut self, key: u64, cx: &mut Context<'_>) {
+        self.tell_of_extension(key, cx.now);
         self.count_memory(key, cx.now);
         self.flush(cx);
         self.settle_fast_open(key, cx.now);
@@ -257,6 +270,17 @@ impl TcpBlock {
             }
             Finished::Closed => self.release(key, cx),
             Finished::TimeWait(record) => self.begin_time_wait(key, record, cx),
+        }
+    }
+
+    /// What a connection with an extension has to say to whoever gave it that.
+    fn tell_of_extension(&mut self, key: u64, now: Instant) {
+        let Some(slot) = self.connections.get_mut(key) else { return };
+        slot.connection.pass_words_up(&mut Env { now, config: &self.settings, out: &mut self.out });
+        let room = slot.connection.wanted_room();
+        if let Some(room) = room.filter(|_| slot.room != room) {
+            slot.room = Some(room);
+            self.out.messages.push(StreamMessage::Room { flow: slot.connection.flow(), room: Box::new(room) });
         }
     }
 

@@ -12,6 +12,7 @@ mod close;
 mod compress;
 mod delivery;
 mod ecn;
+mod extended;
 mod fast_open;
 mod foresee;
 mod handshake;
@@ -41,6 +42,7 @@ pub use fast_open::{Learned, Start};
 pub use foresee::Foresight;
 pub use handshake::{Handshake, Setup};
 pub(crate) use handshake::{Offer, announced_mss as announced, initial_receive_window as first_window, syn_options, window_shift as shift};
+pub(crate) use state::{STATE_WITHOUT_EXTENSIONS, read_extension, write_extension};
 pub(crate) use transmit::{Headers, prepared, write_header};
 
 use crate::congestion::usage::CwndUsage;
@@ -407,16 +409,11 @@ impl Connection {
     pub fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.progress)
     }
-    /// Payload bytes that may be sent at once: what schedulers over several subflows ask for.
-    pub fn free_cwnd(&self) -> u32 {
-        self.send_room().min(self.window_room())
-    }
-
     fn event(&self, env: &mut Env<'_>, event: StreamEvent) {
         env.out.messages.push(StreamMessage::Event { flow: self.flow, event: Box::new(event) });
     }
 
-    /// Bytes from the upper side, within its credit. `mapping` is the extension's; plain TCP has 0.
+    /// Bytes from the upper side, within its credit. `mapping` is that of [`StreamMessage::Data`].
     pub fn send(&mut self, env: &mut Env<'_>, bytes: Bytes, flags: DataFlags, mapping: u64) {
         let length = bytes.len() as u64;
         if length == 0 || self.send.fin_wanted || self.state.peer_closed() && !self.state.can_send() {

@@ -4,8 +4,22 @@
 //! ties pieces of data to a *mapping* (a number of its own, kept in the retransmission queue, so that a retransmission carries the same
 //! mapping as the first transmission), may supply the receive window from above, and may ask for a reset. What it is told by
 //! [`Extension::on_segment`] precedes the acknowledgment and the data of the same segment.
+//!
+//! ```text
+//!  sockets ── block between ────────────── words, mappings ──────────┐
+//!                  │ Connect, Listen: state of an extension          │
+//!                  ▼                                                  ▼
+//!             tcp block ── rows: kind → make ──▶ connection ── its extension ── options of segments
+//! ```
+//!
+//! A block between sockets and tcp decides, and an extension is its hand inside the connection: it holds what one segment needs, and says by
+//! [`Extension::take_word`] what it has read. An extension travels as [`State`]: to a connection that is opened, from a block to its successor,
+//! into a snapshot. So none is ever shared between blocks, and they may run on threads of their own.
 
 use std::fmt::Debug;
+use std::net::SocketAddr;
+use weft_core::state::Damage;
+use weft_core::{Bytes, Instant, Rng, State, StateError};
 use weft_wire::tcp::{Options, Segment};
 
 /// What a segment is that options are written for.
@@ -43,15 +57,32 @@ pub enum Verdict {
     FallBack,
 }
 
-/// The user of a connection, as the connection sees it. Every method has plain TCP's behaviour as its default.
+/// A SYN that a listener is asked about.
+#[derive(Debug)]
+pub struct Offered<'a> {
+    /// It, with its options.
+    pub syn: &'a Segment,
+    /// This side.
+    pub local: SocketAddr,
+    /// Whoever sent it.
+    pub remote: SocketAddr,
+    /// Now.
+    pub now: Instant,
+    /// For keys and nonces.
+    pub rng: &'a mut Rng,
+}
+
+/// The user of a connection, as the connection sees it. Every method but the first two has plain TCP's behaviour as its default.
 pub trait Extension: Send + Debug {
-    /// Bytes of options that [`Extension::write_options`] may add to a data segment: they come off the segment size.
-    fn option_bytes(&self) -> u32 {
-        0
-    }
+    /// All of it, as state of its kind: what a row of [`ExtensionRow`]s makes an equal one of.
+    fn export(&self, now: Instant) -> State;
     /// Is it [`Plain`]: does nothing come of it, whatever a segment is?
     fn is_plain(&self) -> bool {
         false
+    }
+    /// Bytes of options that [`Extension::write_options`] may add to a data segment: they come off the segment size.
+    fn option_bytes(&self) -> u32 {
+        0
     }
     /// Adds options to a segment.
     fn write_options(&mut self, segment: Outgoing, options: &mut Options) {
@@ -62,21 +93,68 @@ pub trait Extension: Send + Debug {
         let _ = (segment, offset, bytes);
         Verdict::Continue
     }
+    /// The mapping that received data goes up with, from `offset` on, and how many of the `bytes` it holds for (at least one). Asked in order.
+    fn mapping(&mut self, offset: u64, bytes: u32) -> (u32, u64) {
+        let _ = offset;
+        (bytes, 0)
+    }
+    /// Up to which distance from the first byte of the stream words have answered the data that went up. An acknowledgment of more waits for the next
+    /// word, but not longer than a delayed one.
+    fn answered(&self) -> u64 {
+        u64::MAX
+    }
+    /// A word from above. Returns whether something must be said to the peer, where the connection itself owes no acknowledgment.
+    fn on_word(&mut self, word: &Bytes) -> bool {
+        let _ = word;
+        false
+    }
+    /// What it has to say to whoever is above; none: nothing more.
+    fn take_word(&mut self) -> Option<Bytes> {
+        None
+    }
+    /// Is whoever is above to be told how the connection does ([`weft_core::StreamMessage::Room`])?
+    fn wants_room(&self) -> bool {
+        false
+    }
     /// The window to announce, given what the connection's own buffer allows, both in bytes.
     fn receive_window(&self, own: u32) -> u32 {
         own
     }
-    /// The connection has fallen back to plain TCP ([`Verdict::FallBack`]); nothing more will be asked of the extension.
+    /// The connection has fallen back to plain TCP ([`Verdict::FallBack`]); nothing more will be asked of the extension but its words.
     fn on_fallback(&mut self) {}
-    /// Why the connection is being reset, for the reset's options.
+    /// The connection is being reset; asked for the reset's options before, where this side resets.
     fn on_reset(&mut self, by_peer: bool) {
         let _ = by_peer;
     }
-    /// Should a SYN with options that TCP does not know become a connection with an extension? Returns it.
-    fn accept(&self, syn: &Segment) -> Option<Box<dyn Extension>> {
-        let _ = syn;
+    /// Of a listener: should a SYN with options that TCP does not know become a connection with an extension? Returns it.
+    fn accept(&mut self, offered: &mut Offered<'_>) -> Option<Box<dyn Extension>> {
+        let _ = offered;
         None
     }
+}
+
+/// An extension, or why its state does not make one.
+pub type Made = Result<Box<dyn Extension>, StateError>;
+
+/// A kind of extension that a tcp block knows.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtensionRow {
+    /// Its name in [`State::kind`].
+    pub kind: &'static str,
+    /// Makes one from its state.
+    pub make: fn(&State, Instant) -> Made,
+}
+
+/// The row that makes one of this state.
+pub(crate) fn row<'a>(rows: &'a [ExtensionRow], state: &State) -> Option<&'a ExtensionRow> {
+    rows.iter().find(|row| row.kind == state.kind)
+}
+
+/// What was read as [`Stored`], as what it is.
+pub(crate) fn restored(rows: &[ExtensionRow], stored: &dyn Extension, now: Instant) -> Result<Box<dyn Extension>, Damage> {
+    let state = stored.export(now);
+    let unknown = || Damage::new(format_args!("an extension of kind {:?} is not known here", state.kind));
+    (row(rows, &state).ok_or_else(unknown)?.make)(&state, now).map_err(|error| Damage::new(format_args!("an extension: {error}")))
 }
 
 /// Plain TCP: nothing beyond the defaults. Takes no memory.
@@ -84,7 +162,20 @@ pub trait Extension: Send + Debug {
 pub struct Plain;
 
 impl Extension for Plain {
+    fn export(&self, _now: Instant) -> State {
+        State::none("plain")
+    }
     fn is_plain(&self) -> bool {
         true
+    }
+}
+
+/// One that was read with its connection, before a block makes it what it is.
+#[derive(Debug)]
+pub(crate) struct Stored(pub State);
+
+impl Extension for Stored {
+    fn export(&self, _now: Instant) -> State {
+        self.0.clone()
     }
 }

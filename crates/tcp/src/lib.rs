@@ -27,5 +27,5 @@ pub mod rtt;
 pub use block::{ROW, TcpBlock};
 pub use config::Config;
 pub use connection::{Connection, Foresight, Path, State};
-pub use extension::{Extension, Plain};
+pub use extension::{Extension, ExtensionRow, Plain};
 pub use outbox::{Env, Outbox};

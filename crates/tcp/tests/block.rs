@@ -147,7 +147,8 @@ fn ipv6_works_as_ipv4_does() {
 #[test]
 fn the_most_specific_listener_gets_the_connection() {
     let mut pair = Pair::new(1, Wire::default(), &[]);
-    let dual = StreamCall::Listen { local: "[::]:80".parse().unwrap(), dual_stack: true, backlog: 4, options: Box::default() };
+    let dual =
+        StreamCall::Listen { local: "[::]:80".parse().unwrap(), dual_stack: true, backlog: 4, options: Box::default(), extension: None };
     pair.nodes[1].call(3, dual);
     pair.nodes[0].connect(1, "10.0.0.1:1000", "10.0.0.2:80", StreamOptions::default());
     pair.run_for(Duration::from_secs(1));

@@ -105,7 +105,7 @@ impl Life {
             let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());
             let (options, data) = (Box::new(self.options.clone()), self.data.slice(..written));
             // What is not taken at once comes back as credit; such a program does not write further.
-            self.pair.nodes[0].call(flow, StreamCall::ConnectWith { local, remote, options, data });
+            self.pair.nodes[0].call(flow, StreamCall::ConnectWith { local, remote, options, data, extension: None });
         } else {
             self.pair.nodes[0].connect(flow, &local, remote, self.options.clone());
         }

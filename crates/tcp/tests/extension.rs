@@ -29,6 +29,9 @@ struct Tagged {
 }
 
 impl Extension for Tagged {
+    fn export(&self, _now: Instant) -> State {
+        State::none("tagged")
+    }
     fn option_bytes(&self) -> u32 {
         12
     }

@@ -20,7 +20,7 @@ fn pair(parameters: &[(&str, Value)]) -> Pair {
 
 fn connect(pair: &mut Pair, flow: u64, data: &Bytes) {
     let (local, remote) = (format!("10.0.0.1:{}", 5000 + flow).parse().unwrap(), "10.0.0.2:80".parse().unwrap());
-    pair.nodes[0].call(flow, StreamCall::ConnectWith { local, remote, options: Box::default(), data: data.clone() });
+    pair.nodes[0].call(flow, StreamCall::ConnectWith { local, remote, options: Box::default(), data: data.clone(), extension: None });
 }
 
 fn room(pair: &Pair) -> Option<u32> {

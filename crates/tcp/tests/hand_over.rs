@@ -225,7 +225,10 @@ fn life(replaced: Replaced) -> Run {
     // Fast Open: the first asks for a cookie, the second has it.
     for flow in [30, 31] {
         let (local, remote) = (format!("10.0.0.1:{}", 1170 + flow).parse().unwrap(), "10.0.0.2:80".parse().unwrap());
-        run.pair.nodes[0].call(flow, StreamCall::ConnectWith { local, remote, options: Box::new(options.clone()), data: pattern(3000) });
+        run.pair.nodes[0].call(
+            flow,
+            StreamCall::ConnectWith { local, remote, options: Box::new(options.clone()), data: pattern(3000), extension: None },
+        );
         run.run_for(300);
     }
     // Urgent data, small writes behind the cork, a window that closes, and probes.
@@ -431,7 +434,7 @@ fn damaged_state_is_refused_and_the_old_block_goes_on() {
             assert!(matches!(import(&mut target, flipped), Err(ControlError::StateRefused { .. })), "byte {at}");
         }
         let refused = import(&mut target, State { version: 9, ..good.clone() }).unwrap_err();
-        assert_eq!(refused.to_string(), "cannot replace 'tcp': state of tcp has version 9, this build reads 4");
+        assert_eq!(refused.to_string(), "cannot replace 'tcp': state of tcp has version 9, this build reads 5");
         // The forge is still there: its export is asked for again, and this time it is a good one.
         import(&mut target, good.clone()).unwrap();
         assert_eq!(state_of(&target), good);

@@ -755,6 +755,20 @@ impl<T: Field> Field for crate::Slab<T> {
     }
 }
 
+/// State within state: of a part that only its own kind can read.
+impl Field for super::State {
+    fn write(&self, out: &mut Writer) {
+        let super::State { kind, version, bytes, buffers } = self;
+        out.put(kind);
+        out.put(version);
+        out.content(bytes);
+        out.put(buffers);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Self, Damage> {
+        Ok(super::State { kind: from.take()?, version: from.take()?, bytes: from.content()?.to_vec(), buffers: from.take()? })
+    }
+}
+
 /// Boxed.
 impl<T: Field> Field for Box<T> {
     #[inline]

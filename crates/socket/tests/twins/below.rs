@@ -159,7 +159,7 @@ impl Below {
             if urgent {
                 Self::event(cx, peer, StreamEvent::Urgent { ahead: taken as u32 - 1 });
             }
-            cx.send(TCP, StreamMessage::Data { flow: peer, bytes: piece, flags: DataFlags::default() });
+            cx.send(TCP, StreamMessage::Data { flow: peer, bytes: piece, flags: DataFlags::default(), mapping: 0 });
             cx.send(TCP, StreamMessage::Credit { flow, bytes: taken as u32, enough: u32::MAX });
             if let Some(end) = self.ends.get_mut(&peer) {
                 end.room -= taken;
@@ -239,7 +239,7 @@ impl Block for Below {
                     StreamCall::ShutdownRead | StreamCall::Set(_) => {}
                 }
             }
-            StreamMessage::Data { flow, bytes, flags } => {
+            StreamMessage::Data { flow, bytes, flags, .. } => {
                 if let Some(end) = self.ends.get_mut(&flow) {
                     end.pending.push_back((bytes, flags));
                 }
@@ -252,7 +252,11 @@ impl Block for Below {
                     self.pump(peer, cx);
                 }
             }
-            StreamMessage::Reply { .. } | StreamMessage::Event { .. } | StreamMessage::Short(_) => {}
+            StreamMessage::Reply { .. }
+            | StreamMessage::Event { .. }
+            | StreamMessage::Word { .. }
+            | StreamMessage::Room { .. }
+            | StreamMessage::Short(_) => {}
         }
     }
     fn timer(&mut self, token: u64, cx: &mut Context<'_>) {

@@ -11,7 +11,7 @@ use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path};
 use crate::connection::{Connection, Handshake, Headers, Offer, Path, Setup, accept_early, syn_options};
 use crate::counters::Counter;
-use crate::extension::{Extension, Outgoing, Plain};
+use crate::extension::{Extension, Offered, Outgoing, Plain};
 use crate::outbox::Env;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -231,6 +231,7 @@ impl TcpBlock {
         (initial, option, kept): (Option<Seq>, Option<FastOpen>, Kept),
         cx: &mut Context<'_>,
     ) {
+        let extension = self.offer(key, tuple, segment, cx.now);
         let Some(listener) = self.listeners.get(key) else { return };
         let opening = Opening {
             tuple: *tuple,
@@ -239,7 +240,7 @@ impl TcpBlock {
             initial: initial.unwrap_or_else(|| self.secrets.sequence(tuple, cx.now)),
             timestamp_offset: self.secrets.timestamp_offset(tuple),
             path,
-            extension: None,
+            extension,
             kept,
         };
         let Some(connection) = self.begin_accepted(opening, accept_early, cx.now) else { return };
@@ -289,10 +290,10 @@ impl TcpBlock {
     ) {
         let Some(found) = self.listeners.get(listener) else { return };
         let handshake = self.agree(found, tuple, segment, &path, cx.now);
+        let extension = self.offer(listener, tuple, segment, cx.now);
         let settings = &self.settings;
         let Some(found) = self.listeners.get_mut(listener) else { return };
         found.half_open += 1;
-        let extension = if segment.options.has_others() { found.extension.accept(segment) } else { None };
         let timeout = request_timeout(settings.rto_initial, settings.rto_max, 0);
         let request = Request {
             tuple: *tuple,
@@ -312,6 +313,12 @@ impl TcpBlock {
         self.tuples.insert(*tuple, Owner::Request(key));
         cx.set_timer(token(Kind::Request, key), cx.now + timeout);
         self.send_syn_ack(key, fast_open, cx);
+    }
+
+    /// The extension of a connection that begins with this SYN, if the listener's gives it one.
+    fn offer(&mut self, key: u64, tuple: &Tuple, syn: &Segment, now: Instant) -> Option<Box<dyn Extension>> {
+        let listener = self.listeners.get_mut(key).filter(|_| syn.options.has_others())?;
+        listener.extension.accept(&mut Offered { syn, local: tuple.local, remote: tuple.remote, now, rng: &mut self.rng })
     }
 
     /// `fast_open` goes with the first one only, as in Linux.
@@ -547,6 +554,10 @@ impl TcpBlock {
         if !kept.is_empty() {
             let event = StreamEvent::Began { syn: kept.syn, ip_options: kept.ip_options };
             self.out.messages.push(StreamMessage::Event { flow, event: Box::new(event) });
+        }
+        if let Some(slot) = self.connections.get_mut(connection_key) {
+            // Whoever is between learns at once that it has an extension.
+            slot.connection.pass_words_up(&mut Env { now, config: &self.settings, out: &mut self.out });
         }
         Some(connection_key)
     }

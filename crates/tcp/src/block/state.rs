@@ -8,14 +8,35 @@ use super::tables::{Kind as Token, token};
 use super::time_wait::Record;
 use super::{FlowOwner, KIND, Owner, Slot, TcpBlock};
 use crate::config::Config;
+use crate::connection::{STATE_WITHOUT_EXTENSIONS, read_extension, write_extension};
 use crate::counters::{self, Counters};
-use crate::extension::Plain;
+use crate::extension::{self, Plain};
 use crate::outbox::{Env, Outbox};
 use weft_core::map::Map;
 use weft_core::state::{Damage, Field, Reader, State, StateError, Writer};
 use weft_core::{Context, FlowId, Instant};
 
-weft_core::fields!(struct Slot { connection, timer, confirmed_until, memory, early_of });
+impl Field for Slot {
+    fn write(&self, out: &mut Writer) {
+        let Slot { connection, timer, confirmed_until, memory, early_of, room } = self;
+        out.put(connection);
+        out.put(timer);
+        out.put(confirmed_until);
+        out.put(memory);
+        out.put(early_of);
+        out.put(room);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Slot, Damage> {
+        Ok(Slot {
+            connection: from.take()?,
+            timer: from.take()?,
+            confirmed_until: from.take()?,
+            memory: from.take()?,
+            early_of: from.take()?,
+            room: if from.version() <= STATE_WITHOUT_EXTENSIONS { None } else { from.take()? },
+        })
+    }
+}
 
 /// What is to be done once the block that state was imported into runs.
 #[derive(Debug)]
@@ -38,12 +59,7 @@ impl TcpBlock {
     pub(super) fn export_state(&self, now: Instant) -> Result<State, StateError> {
         let not_now = |why: String| Err(StateError::NotNow { kind: KIND.name.to_owned(), why });
         if let Some((_, slot)) = self.connections.iter().find(|(_, slot)| !slot.connection.is_exportable()) {
-            return not_now(format!("flow {} has an extension", slot.connection.flow().0));
-        }
-        if self.listeners.iter().any(|(_, listener)| !listener.extension.is_plain())
-            || self.requests.iter().any(|(_, r)| r.extension.is_some())
-        {
-            return not_now("a listener has an extension".to_owned());
+            return not_now(format!("flow {} is ending", slot.connection.flow().0));
         }
         let mut out = Writer::new(now);
         out.reserve(self.connections.len() * CONNECTION_BYTES_USUAL);
@@ -78,6 +94,7 @@ impl TcpBlock {
         std::mem::swap(self, old);
         std::mem::swap(&mut self.name, &mut old.name);
         std::mem::swap(&mut self.settings, &mut old.settings);
+        std::mem::swap(&mut self.extensions, &mut old.extensions);
         old.out.counters = self.out.counters.clone();
         let before = self.resumed.take().is_some_and(|resumed| resumed.renewed);
         self.resumed = Some(Resumed { renewed: before || old.settings != self.settings });
@@ -85,7 +102,7 @@ impl TcpBlock {
 
     /// A block as this one would be with that state.
     pub(super) fn import_state(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
-        *self = state.taken(&KIND, now, |from| self.read(from))?;
+        *self = state.taken_since(&KIND, STATE_WITHOUT_EXTENSIONS, now, |from| self.read(from))?;
         Ok(())
     }
 
@@ -105,6 +122,7 @@ impl TcpBlock {
         let mut block = TcpBlock {
             name: self.name.clone(),
             settings: self.settings.clone(),
+            extensions: self.extensions,
             out,
             secrets,
             rng,
@@ -125,9 +143,25 @@ impl TcpBlock {
             epoch: from.take()?,
             resumed: Some(Resumed { renewed: settings != self.settings }),
         };
+        block.restore_extensions(from.now())?;
         block.make_maps()?;
         block.check_tables()?;
         Ok(block)
+    }
+
+    /// What was read as state of extensions becomes extensions.
+    fn restore_extensions(&mut self, now: Instant) -> Result<(), Damage> {
+        let rows = self.extensions;
+        for slot in self.connections.values_mut() {
+            slot.connection.restore_extension(rows, now)?;
+        }
+        for listener in self.listeners.values_mut().filter(|listener| !listener.extension.is_plain()) {
+            listener.extension = extension::restored(rows, &*listener.extension, now)?;
+        }
+        for request in self.requests.values_mut() {
+            request.extension = request.extension.take().map(|stored| extension::restored(rows, &*stored, now)).transpose()?;
+        }
+        Ok(())
     }
 
     /// What a segment and a message are found by.
@@ -218,8 +252,7 @@ fn set(kind: Token, key: u64, at: Instant, cx: &mut Context<'_>) {
 
 impl Field for Listener {
     fn write(&self, out: &mut Writer) {
-        // Exported with the plain one only.
-        let Listener { flow, local, dual_stack, backlog, options, waiting, half_open, overflowed_at, early, early_resets, extension: _ } =
+        let Listener { flow, local, dual_stack, backlog, options, waiting, half_open, overflowed_at, early, early_resets, extension } =
             self;
         out.put(flow);
         out.put(local);
@@ -231,6 +264,7 @@ impl Field for Listener {
         out.put(overflowed_at);
         out.put(early);
         out.put(early_resets);
+        write_extension(Some(&**extension), out);
     }
     fn read(from: &mut Reader<'_>) -> Result<Listener, Damage> {
         Ok(Listener {
@@ -244,7 +278,7 @@ impl Field for Listener {
             overflowed_at: from.take()?,
             early: from.take()?,
             early_resets: from.take()?,
-            extension: Box::new(Plain),
+            extension: read_extension(from)?.unwrap_or_else(|| Box::new(Plain)),
         })
     }
 }
@@ -273,7 +307,7 @@ impl Field for Request {
             timer,
             acknowledged,
             answered,
-            extension: _,
+            extension,
             kept,
         } = self;
         out.put(tuple);
@@ -286,6 +320,7 @@ impl Field for Request {
         out.put(timer);
         out.put(acknowledged);
         out.put(answered);
+        write_extension(extension.as_deref(), out);
         out.put(kept);
     }
     fn read(from: &mut Reader<'_>) -> Result<Request, Damage> {
@@ -300,7 +335,7 @@ impl Field for Request {
             timer: from.take()?,
             acknowledged: from.take()?,
             answered: from.take()?,
-            extension: None,
+            extension: read_extension(from)?,
             kept: from.take()?,
         })
     }

@@ -5,21 +5,21 @@ use super::tables::Tuple;
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path, canonical, first_hop};
 use crate::congestion;
 use crate::connection::{Connection, Path, Setup, Start};
-use crate::extension::Plain;
+use crate::extension::{self, Extension, Plain};
 use crate::outbox::Env;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use weft_core::{
-    Bytes, CallId, Context, FlowId, Instant, InterfaceIndex, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
+    Bytes, CallId, Context, FlowId, Instant, InterfaceIndex, State, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption,
     StreamOptions,
 };
 
 impl TcpBlock {
     pub(super) fn message_in(&mut self, message: StreamMessage, cx: &mut Context<'_>) {
         match message {
-            StreamMessage::Data { flow, bytes, flags } => match self.flows.get(&flow).copied() {
+            StreamMessage::Data { flow, bytes, flags, mapping } => match self.flows.get(&flow).copied() {
                 Some(FlowOwner::Connection(key)) => {
-                    self.with_connection(key, cx, |connection, env| connection.send(env, bytes, flags, 0));
+                    self.with_connection(key, cx, |connection, env| connection.send(env, bytes, flags, mapping));
                 }
                 Some(_) => {}
                 // A connection of the block whose place this one has taken.
@@ -36,18 +36,51 @@ impl TcpBlock {
                 }
             }
             StreamMessage::Call { id, flow, op } => self.call(id, flow, *op, cx),
-            // The sockets do not send these.
-            StreamMessage::Reply { .. } | StreamMessage::Event { .. } | StreamMessage::Short(_) => {}
+            StreamMessage::Word { flow, bytes } => self.word_in(flow, &bytes, cx),
+            // Nobody above sends these.
+            StreamMessage::Reply { .. } | StreamMessage::Event { .. } | StreamMessage::Room { .. } | StreamMessage::Short(_) => {}
         }
+    }
+
+    /// A word for the extension of a flow. Of a flow that is gone it is too late.
+    fn word_in(&mut self, flow: FlowId, word: &Bytes, cx: &mut Context<'_>) {
+        match self.flows.get(&flow).copied() {
+            Some(FlowOwner::Connection(key)) => {
+                self.with_connection(key, cx, |connection, env| connection.on_word(env, word));
+            }
+            Some(FlowOwner::Listener(key)) => {
+                let Some(listener) = self.listeners.get_mut(key) else { return };
+                // It has no segments of its own that something could be said with.
+                let _ = listener.extension.on_word(word);
+                while let Some(bytes) = listener.extension.take_word() {
+                    cx.send(UPPER, StreamMessage::Word { flow, bytes });
+                }
+            }
+            Some(FlowOwner::TimeWait(_)) | None => {}
+        }
+    }
+
+    /// The extension that a flow is opened with, by its state; the plain one without.
+    fn extension_of(&self, state: Option<Box<State>>, now: Instant) -> Result<Box<dyn Extension>, StreamError> {
+        let Some(state) = state else { return Ok(Box::new(Plain)) };
+        let row = extension::row(self.extensions, &state).ok_or(StreamError::NoEntry)?;
+        (row.make)(&state, now).map_err(|_| StreamError::Invalid)
     }
 
     fn call(&mut self, id: CallId, flow: FlowId, op: StreamCall, cx: &mut Context<'_>) {
         match op {
-            StreamCall::Connect { local, remote, options } => self.open(id, flow, canonical(local), canonical(remote), *options, None, cx),
-            StreamCall::ConnectWith { local, remote, options, data } => {
-                self.open(id, flow, canonical(local), canonical(remote), *options, Some(data), cx)
+            StreamCall::Connect { local, remote, options, extension } => {
+                self.open(id, flow, canonical(local), canonical(remote), *options, (None, extension), cx)
             }
-            StreamCall::Listen { local, dual_stack, backlog, options } => {
+            StreamCall::ConnectWith { local, remote, options, data, extension } => {
+                self.open(id, flow, canonical(local), canonical(remote), *options, (Some(data), extension), cx)
+            }
+            StreamCall::Listen { local, dual_stack, backlog, options, extension } => {
+                // listen(2) again changes the backlog only.
+                let extension = match self.extension_of(extension.filter(|_| !self.flows.contains_key(&flow)), cx.now) {
+                    Ok(extension) => extension,
+                    Err(error) => return self.refuse(id, flow, error, cx),
+                };
                 let listener = Listener {
                     flow,
                     local: canonical(local),
@@ -59,7 +92,7 @@ impl TcpBlock {
                     overflowed_at: None,
                     early: 0,
                     early_resets: VecDeque::new(),
-                    extension: Box::new(Plain),
+                    extension,
                 };
                 self.listen(id, listener, cx);
             }
@@ -96,7 +129,7 @@ impl TcpBlock {
         local: SocketAddr,
         remote: SocketAddr,
         options: StreamOptions,
-        data: Option<Bytes>,
+        (data, extension): (Option<Bytes>, Option<Box<State>>),
         cx: &mut Context<'_>,
     ) {
         let tuple = Tuple { local, remote };
@@ -122,6 +155,10 @@ impl TcpBlock {
                 Ok(path) => Path { gso_max_bytes: if options.attached.is_none() { path.gso_max_bytes } else { 0 }, ..path },
                 Err(error) => return self.refuse(id, flow, error, cx),
             };
+        let extension = match self.extension_of(extension, cx.now) {
+            Ok(extension) => extension,
+            Err(error) => return self.refuse(id, flow, error, cx),
+        };
         let start = data.map(|data| self.start_with(&tuple, data, options.fast_open_no_cookie, path.mtu, cx.now));
         let key = self.connections.next_key();
         let setup = Setup {
@@ -133,7 +170,7 @@ impl TcpBlock {
             path,
             initial: above.unwrap_or_else(|| self.secrets.sequence(&tuple, cx.now)),
             timestamp_offset: self.secrets.timestamp_offset(&tuple),
-            extension: Box::new(Plain),
+            extension,
             control_seed: self.rng.u64(),
         };
         self.reply(id, flow, Ok(()), cx);

@@ -320,6 +320,7 @@ impl Connection {
 
     fn hand_up(&mut self, env: &mut Env<'_>, bytes: weft_core::Bytes) {
         let length = bytes.len() as u64;
+        let offset = self.receive.delivered;
         self.totals.bytes_received += length;
         self.totals.last_data_in = env.now;
         // RFC 4861 §7.3.1: "Likewise, the arrival of new (non-duplicate) data indicates that earlier acknowledgments are being delivered".
@@ -332,7 +333,12 @@ impl Connection {
         }
         // tcp_epollin_ready: "tcp_receive_window(tp) <= inet_csk(sk)->icsk_ack.rcv_mss"
         let window_is_small = self.receive.window_left() <= self.receive.mss;
-        env.out.messages.push(StreamMessage::Data { flow: self.flow, bytes, flags: DataFlags { window_is_small, ..DataFlags::default() } });
+        let flags = DataFlags { window_is_small, ..DataFlags::default() };
+        if self.extension.is_plain() {
+            env.out.messages.push(StreamMessage::Data { flow: self.flow, bytes, flags, mapping: 0 });
+        } else {
+            self.hand_up_mapped(env, offset, bytes, flags);
+        }
     }
 
     fn keep_out_of_order(&mut self, env: &mut Env<'_>, start: u64, end: u64, frame: &Frame, fin: bool) {
@@ -468,6 +474,9 @@ impl Connection {
 
     /// RFC 9293 §3.8.6.3: "an ACK SHOULD be generated for at least every second full-sized segment … and MUST be generated within 0.5 seconds".
     pub(super) fn acknowledge_if_due(&mut self, env: &mut Env<'_>) {
+        if self.waits_for_word(env) {
+            return;
+        }
         let gap = std::mem::take(&mut self.receive.ack.gap);
         if !self.receive.ack.wanted && !self.receive.ack.now && !gap {
             return;
@@ -484,9 +493,12 @@ impl Connection {
         if gap {
             return self.acknowledge_or_compress(env);
         }
-        let acks = &self.receive.ack;
-        let delay = acks.timeout.max(env.config.delayed_ack_min).min(delayed_ack_max(env.config, &self.options));
-        self.timers.set_earlier(Timer::DelayedAck, env.now + delay);
+        self.timers.set_earlier(Timer::DelayedAck, env.now + self.ack_delay(env.config));
+    }
+
+    /// How long an acknowledgment may wait.
+    pub(super) fn ack_delay(&self, config: &Config) -> Duration {
+        self.receive.ack.timeout.max(config.delayed_ack_min).min(delayed_ack_max(config, &self.options))
     }
 
     /// The program has taken what came: is it time to acknowledge (tcp_cleanup_rbuf)? "If this read emptied read buffer, we send ACK, if

@@ -56,10 +56,13 @@ impl Connection {
 
     pub(super) fn extension_verdict(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, length: u32) -> Verdict {
         let verdict = self.extension.on_segment(segment, start.saturating_sub(START + 1), length);
+        // What it has read goes up before the data that it is about.
+        self.pass_words_up(env);
         match verdict {
             Verdict::Reset => self.reset(env, StreamError::Reset),
             Verdict::FallBack => {
                 self.extension.on_fallback();
+                self.pass_words_up(env);
                 self.extension = Box::new(Plain);
                 self.update_mss(env);
                 return Verdict::Continue;

@@ -8,7 +8,7 @@ use super::reassembly::Reassembly;
 use super::send_queue::SendQueue;
 use super::{Connection, Finished, handshake};
 use crate::congestion;
-use crate::extension::Plain;
+use crate::extension::{Extension, Plain, Stored};
 use crate::outbox::Env;
 use crate::position::START;
 use weft_core::state::{Damage, Field, Reader, Writer};
@@ -27,7 +27,7 @@ impl Connection {
 
     /// Can all of it be exported?
     pub(crate) fn is_exportable(&self) -> bool {
-        self.extension.is_plain() && self.finished == Finished::No
+        self.finished == Finished::No
     }
 
     /// Its successor's settings name another congestion control, and its socket chose none: it goes on with that one, from the window that was.
@@ -91,17 +91,36 @@ impl Connection {
     }
 }
 
+/// An extension as state within state; none for the plain one.
+pub(crate) fn write_extension(extension: Option<&dyn Extension>, out: &mut Writer) {
+    let now = out.now();
+    out.put(&extension.filter(|one| !one.is_plain()).map(|one| one.export(now)));
+}
+
+/// The version of tcp's state in which no connection has an extension.
+pub(crate) const STATE_WITHOUT_EXTENSIONS: u32 = 4;
+
+/// The same, until the block that reads it makes it what it is.
+pub(crate) fn read_extension(from: &mut Reader<'_>) -> Result<Option<Box<dyn Extension>>, Damage> {
+    if from.version() <= STATE_WITHOUT_EXTENSIONS {
+        return Ok(None);
+    }
+    let state: Option<weft_core::State> = from.take()?;
+    Ok(state.map(|state| Box::new(Stored(state)) as Box<dyn Extension>))
+}
+
 /// Writes and reads the fields in one order. The clock of timestamps is written as it stands: on another clock it goes on from there.
 macro_rules! connection {
     ($($field:ident),+ $(,)?) => {
         impl Field for Connection {
             fn write(&self, out: &mut Writer) {
                 // Whoever adds a field decides here whether it is state.
-                let Connection { timestamp_offset: _, extension: _, control, finished: _, $($field),+ } = self;
+                let Connection { timestamp_offset: _, extension, control, finished: _, $($field),+ } = self;
                 out.put(&self.timestamp(out.now()));
                 $(out.put($field);)+
                 out.content(control.name().as_bytes());
                 control.export(out);
+                write_extension(Some(&**extension), out);
             }
             fn read(from: &mut Reader<'_>) -> Result<Connection, Damage> {
                 let stamp: u32 = from.take()?;
@@ -111,7 +130,7 @@ macro_rules! connection {
                 let mut control =
                     congestion::by_name(&name).ok_or_else(|| Damage::new(format_args!("there is no congestion control {name:?}")))?;
                 control.import(from)?;
-                let (extension, finished) = (Box::new(Plain), Finished::No);
+                let (extension, finished) = (read_extension(from)?.unwrap_or_else(|| Box::new(Plain)), Finished::No);
                 let connection = Connection { timestamp_offset, extension, control, finished, $($field),+ };
                 connection.check()?;
                 Ok(connection)

@@ -117,15 +117,15 @@ impl Connection {
         if self.agreed.timestamps {
             segment.options.timestamps = Some(Timestamps { value: self.timestamp(env.now), echo: self.receive.timestamp });
         }
+        self.extension.write_options(kind, &mut segment.options);
         if self.agreed.sack && self.receive.has_sack_blocks() {
-            let taken = u32::from(self.agreed.timestamps) * 12 + self.extension.option_bytes();
-            let room = (40u32.saturating_sub(taken + 4) / 8) as usize;
+            // What is left has room for blocks, as in tcp_established_options.
+            let room = 40usize.saturating_sub(segment.options.wire_len() + 4) / 8;
             let blocks = &mut segment.options.sack;
             self.receive.sack_blocks(room.min(SACK_BLOCKS_MAX), |start, end| {
                 let _ = blocks.try_push((start, end));
             });
         }
-        self.extension.write_options(kind, &mut segment.options);
         segment.window = self.announce_window(env);
         self.acknowledgment_sent(env);
         segment
@@ -134,6 +134,7 @@ impl Connection {
     /// Whatever was to be acknowledged now is.
     fn acknowledgment_sent(&mut self, env: &mut Env<'_>) {
         self.receive.last_ack_sent = self.receive.next;
+        let unanswered = self.is_unanswered();
         let acks = &mut self.receive.ack;
         // tcp_dec_quickack_mode: "const unsigned int pkts = inet_csk_ack_scheduled(sk) ? 1 : 0;" and "Leaving quickack mode we deflate ATO."
         let scheduled = std::mem::take(&mut acks.wanted);
@@ -145,6 +146,8 @@ impl Connection {
         }
         acks.now = false;
         acks.pushed = 0;
+        // What the word will say of the data is owed still.
+        acks.wanted = unanswered;
         self.timers.cancel(Timer::DelayedAck);
         self.compressed_acks_sent(env);
     }

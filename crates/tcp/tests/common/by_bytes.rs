@@ -10,7 +10,7 @@ static KIND: LazyLock<Kind> = LazyLock::new(|| Kind { name: "tcp-by-bytes", ..*w
 
 /// Its row of the table of blocks.
 pub fn row() -> BlockRow {
-    BlockRow { kind: &KIND, make: |config| Ok(Box::new(ByBytes(TcpBlock::new(config)?))) }
+    BlockRow { kind: &KIND, make: |config| Ok(Box::new(ByBytes(TcpBlock::with_extensions(config, super::numbered::ROWS)?))) }
 }
 
 struct ByBytes(TcpBlock);

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses its own part
 
 mod by_bytes;
+pub mod numbered;
 pub mod pair;
 pub mod script;
 
@@ -66,7 +67,7 @@ impl App {
                 return;
             }
             entry.credit -= bytes.len() as u64;
-            cx.send(OutPort(0), StreamMessage::Data { flow, bytes, flags: DataFlags::default() });
+            cx.send(OutPort(0), StreamMessage::Data { flow, bytes, flags: DataFlags::default(), mapping: 0 });
         }
         if entry.shutdown_after {
             entry.shutdown_after = false;
@@ -140,7 +141,9 @@ impl Block for App {
                 self.flow(flow).events.push(text);
             }
             StreamMessage::Short(short) => self.short = short,
-            StreamMessage::Call { .. } => unreachable!("tcp does not call"),
+            StreamMessage::Call { .. } | StreamMessage::Word { .. } | StreamMessage::Room { .. } => {
+                unreachable!("tcp does not call, nor say this of plain connections")
+            }
         }
     }
     fn as_any_mut(&mut self) -> &mut dyn Any {
@@ -248,8 +251,13 @@ impl Node {
     /// A node that knows more kinds of blocks.
     pub fn with_rows(name: &str, parameters: &[(&str, Value)], rows: &[BlockRow]) -> Node {
         let known = [
-            weft_tcp::ROW,
+            // As the block's own, whose connections may have an extension.
+            BlockRow {
+                kind: weft_tcp::ROW.kind,
+                make: |config| Ok(Box::new(weft_tcp::TcpBlock::with_extensions(config, numbered::ROWS)?)),
+            },
             by_bytes::row(),
+            numbered::ROW,
             BlockRow { kind: &APP, make: |_| Ok(Box::new(App::default())) },
             BlockRow { kind: &BELOW, make: |_| Ok(Box::new(Below { mtu: 1500, gso: 0, confirmed: Vec::new() })) },
         ];
@@ -274,6 +282,26 @@ impl Node {
         let now = Instant::from_millis(1000);
         Node { engine, app, tcp, below, now, holds_completions: false, held: Vec::new(), below_bytes_max: 0 }
     }
+    /// Puts the block `between` between program and tcp.
+    pub fn insert_between(&mut self) {
+        let end = End::parse;
+        let bind = |from, to| Op::Bind { from: end(from), to: end(to) };
+        let op = Op::All(vec![
+            Op::Add { name: "between".to_owned(), kind: "between".to_owned(), parameters: IndexMap::new() },
+            Op::Unbind { from: end("app:tcp"), to: Some(end("tcp:upper")) },
+            Op::Unbind { from: end("tcp:upper"), to: Some(end("app:tcp")) },
+            bind("app:tcp", "between:upper"),
+            bind("between:upper", "app:tcp"),
+            bind("between:lower", "tcp:upper"),
+            bind("tcp:upper", "between:lower"),
+        ]);
+        self.engine.control(self.now, &Message { serial: 7, op }).result.unwrap();
+    }
+    /// What the block `between` knows.
+    pub fn between(&mut self) -> numbered::Between {
+        let id = self.engine.graph().find("between").unwrap();
+        self.engine.with(self.now, id, |block, _| block.as_any_mut().downcast_mut::<numbered::Between>().unwrap().clone()).unwrap()
+    }
     pub fn app<R>(&mut self, f: impl FnOnce(&mut App, &mut Context<'_>) -> R) -> R {
         self.engine.with(self.now, self.app, |block, cx| f(block.as_any_mut().downcast_mut().unwrap(), cx)).unwrap()
     }
@@ -283,11 +311,11 @@ impl Node {
     }
     pub fn listen(&mut self, flow: u64, local: &str, backlog: u32, options: StreamOptions) {
         let local = local.parse().unwrap();
-        self.call(flow, StreamCall::Listen { local, dual_stack: false, backlog, options: Box::new(options) });
+        self.call(flow, StreamCall::Listen { local, dual_stack: false, backlog, options: Box::new(options), extension: None });
     }
     pub fn connect(&mut self, flow: u64, local: &str, remote: &str, options: StreamOptions) {
         let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());
-        self.call(flow, StreamCall::Connect { local, remote, options: Box::new(options) });
+        self.call(flow, StreamCall::Connect { local, remote, options: Box::new(options), extension: None });
     }
     /// Sends through the app's queue, as credit allows.
     pub fn write(&mut self, flow: u64, bytes: Bytes) {
@@ -300,7 +328,7 @@ impl Node {
     pub fn write_flags(&mut self, flow: u64, bytes: Bytes, flags: DataFlags) {
         self.app(|app, cx| {
             app.flow(FlowId(flow)).credit -= bytes.len() as u64;
-            cx.send(OutPort(0), StreamMessage::Data { flow: FlowId(flow), bytes, flags });
+            cx.send(OutPort(0), StreamMessage::Data { flow: FlowId(flow), bytes, flags, mapping: 0 });
         });
     }
     pub fn read(&mut self, flow: u64, bytes: u32) {

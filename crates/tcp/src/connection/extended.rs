@@ -1,0 +1,85 @@
+//! A connection and its extension: what passes between it and whoever is above.
+
+use super::Connection;
+use super::timers::Timer;
+use crate::extension::{self, ExtensionRow};
+use crate::outbox::Env;
+use weft_core::state::Damage;
+use weft_core::{Bytes, DataFlags, Instant, Room, StreamMessage};
+
+impl Connection {
+    /// Payload bytes that may be sent at once: what schedulers over several subflows ask for.
+    pub fn free_cwnd(&self) -> u32 {
+        self.send_room().min(self.window_room())
+    }
+
+    /// How it does, for a choice between several.
+    pub fn room(&self) -> Room {
+        Room {
+            free_bytes: self.free_cwnd(),
+            cwnd_bytes: self.window.cwnd_bytes,
+            in_flight_bytes: self.outstanding.in_flight(),
+            lost_bytes: self.outstanding.lost.saturating_sub(self.outstanding.retransmitted),
+            unsent_bytes: self.unsent(),
+            mss_bytes: self.mss,
+            rtt: self.rtt.srtt(),
+            timeouts: self.recovery.timeouts,
+            may_send: self.state.can_send() && !self.send.fin_wanted,
+        }
+    }
+
+    /// The same, if whoever is above wants to know.
+    pub(crate) fn wanted_room(&self) -> Option<Room> {
+        self.extension.wants_room().then(|| self.room())
+    }
+
+    /// What the extension has to say.
+    pub(crate) fn pass_words_up(&mut self, env: &mut Env<'_>) {
+        while let Some(bytes) = self.extension.take_word() {
+            env.out.messages.push(StreamMessage::Word { flow: self.flow, bytes });
+        }
+    }
+
+    /// A word for the extension.
+    pub fn on_word(&mut self, env: &mut Env<'_>, word: &Bytes) {
+        let says = self.extension.on_word(word);
+        if self.state.is_synchronised() {
+            self.receive.ack.now |= says;
+            self.acknowledge_if_due(env);
+        }
+    }
+
+    /// Data goes up with its mappings: in pieces, where it has several.
+    pub(super) fn hand_up_mapped(&mut self, env: &mut Env<'_>, offset: u64, mut bytes: Bytes, flags: DataFlags) {
+        let mut at = offset;
+        while !bytes.is_empty() {
+            let left = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            let (held, mapping) = self.extension.mapping(at, left);
+            let piece = bytes.split_to(held.clamp(1, left) as usize);
+            at += piece.len() as u64;
+            env.out.messages.push(StreamMessage::Data { flow: self.flow, bytes: piece, flags, mapping });
+        }
+    }
+
+    /// Has data gone up that no word has answered?
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.extension.answered() < self.receive.delivered && !self.read_closed && !self.orphan
+    }
+
+    /// Acknowledgments wait for the word that answers the data: not longer than a delayed one.
+    pub(super) fn waits_for_word(&mut self, env: &Env<'_>) -> bool {
+        let waits = self.is_unanswered();
+        if waits {
+            self.timers.set_earlier(Timer::DelayedAck, env.now + self.ack_delay(env.config));
+        }
+        waits
+    }
+
+    /// Its extension, which was read as state, becomes what it is.
+    pub(crate) fn restore_extension(&mut self, rows: &[ExtensionRow], now: Instant) -> Result<(), Damage> {
+        if !self.extension.is_plain() {
+            self.extension = extension::restored(rows, &*self.extension, now)?;
+        }
+        Ok(())
+    }
+}
