@@ -19,7 +19,7 @@ WHOLE_CALLS = {
     "io_setup": (206, 0), "io_destroy": (207, 0), "io_getevents": (208, 0), "io_submit": (209, 0), "io_cancel": (210, 0), "io_pgetevents": (333, 0),
     "remap_file_pages": (216, 1), "restart_syscall": (219,), "add_key": (248, 0), "request_key": (249, 0), "keyctl": (250, -1),
     "migrate_pages": (256, -1), "perf_event_open": (298, 0), "fanotify_init": (300, -1), "fanotify_mark": (301, -1, -1),
-    "open_by_handle_at": (304, -1, 0), "quotactl_fd": (443, -1), "landlock_create_ruleset": (444, 0, 0, -1), "landlock_add_rule": (445, -1),
+    "open_by_handle_at": (304, -1, 0), "bpf": (321, -1), "quotactl_fd": (443, -1), "landlock_create_ruleset": (444, 0, 0, -1), "landlock_add_rule": (445, -1),
     "memfd_secret": (447, -1), "process_mrelease": (448, -1, -1), "set_mempolicy_home_node": (450, 0, 0, 0, -1), "cachestat": (451, -1),
     "futex_wake": (454, 0, 0, 0, -1), "futex_wait": (455, 0, 0, 0, -1), "futex_requeue": (456, 0, -1), "statmount": (457, 0), "listmount": (458, 0),
     "lsm_get_self_attr": (459, 0), "lsm_list_modules": (461, 0, 0, -1), "mseal": (462, 1),
@@ -28,6 +28,8 @@ WHOLE_CALLS = {
 }
 # Linux looks at the arguments of these before it asks who makes them.
 FOR_EVERYBODY = ("clock_adjtime", "userfaultfd", "pidfd_getfd")
+# Others than root may be refused by a setting.
+FOR_ROOT = ("bpf",)
 FAMILIES = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}
 
 
@@ -186,7 +188,8 @@ def small_program() -> str:
 def whole_calls() -> None:
     """Is a call there? Each is asked for nothing, so that it does nothing; a kernel of before knows not all of them."""
     def is_there(name: str, number: int, arguments: tuple) -> str:
-        refusals = (errno.ENOSYS, errno.EPERM) if name in FOR_EVERYBODY else (errno.ENOSYS,)
+        is_meant = name in FOR_EVERYBODY or name in FOR_ROOT and os.geteuid() == 0
+        refusals = (errno.ENOSYS, errno.EPERM) if is_meant else (errno.ENOSYS,)
         try:
             call(number, *arguments, *[0] * (6 - len(arguments)))
         except OSError as error:
