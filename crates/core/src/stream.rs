@@ -120,6 +120,10 @@ pub struct Room {
     pub lost_bytes: u32,
     /// Handed down and never sent, bytes.
     pub unsent_bytes: u64,
+    /// Acknowledged, bytes since the first of the stream.
+    pub acknowledged_bytes: u64,
+    /// The window that its own receive buffer would allow if it were empty, bytes.
+    pub receive_bytes: u32,
     /// Segment size, bytes.
     pub mss_bytes: u32,
     /// Smoothed round-trip time; none: not measured.
@@ -129,7 +133,7 @@ pub struct Room {
     /// Handshakes are over, and it may send.
     pub may_send: bool,
 }
-crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, mss_bytes, rtt, timeouts, may_send });
+crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, mss_bytes, rtt, timeouts, may_send });
 
 /// What a flow may queue while memory is short, bytes (Linux's SOCK_MIN_SNDBUF, and `tcp_wmem[0]`).
 pub const SHORT_QUEUE_BYTES_MAX: u32 = 4096;
@@ -268,6 +272,8 @@ pub enum StreamEvent {
         local: SocketAddr,
         /// Its remote address.
         remote: SocketAddr,
+        /// The listener's extension has given it one: a word of it follows at once.
+        extended: bool,
     },
     /// What the SYN of a connection just accepted left, when it left anything: its headers (with `save_syn`) and the IP options that the
     /// connection answers it with.

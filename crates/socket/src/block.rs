@@ -102,7 +102,7 @@ impl Block for Sockets {
     fn started(&mut self, cx: &mut Context<'_>) {
         self.messages.raw.tell(cx);
         self.groups.tell_all(&self.registry, cx);
-        listener::tell_unheard(&mut self.streams, &self.registry, cx);
+        listener::tell_all(&self.registry, cx);
     }
 
     fn owner_lost(&mut self, table: Table, cx: &mut Context<'_>) {

@@ -13,7 +13,7 @@ use crate::socket::{Body, Phase, Socket, SocketId, Stream, TcpState};
 use crate::stream_receive;
 use crate::streams::{Flow, Streams};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use weft_core::{Answer, Context, FlowId, Query, StreamCall, StreamError, StreamOption, Table};
+use weft_core::{CallId, Context, FlowId, StreamCall, StreamError, StreamMessage, StreamOption, Table};
 
 /// listen(2): `__inet_listen_sk`.
 pub(crate) fn listen(streams: &mut Streams, sockets: &mut Registry, s: SocketId, backlog: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
@@ -44,7 +44,6 @@ pub(crate) fn listen(streams: &mut Streams, sockets: &mut Registry, s: SocketId,
     if flow == fresh {
         streams.flows.insert(flow, Flow { owner: Some(s), hold: None, local, remote: None, time_wait: None });
     }
-    streams.unheard |= !cx.has_owner(Table::Flows) || !cx.is_bound(TCP);
     if let Some(call) = listen_call(sockets.get(s)?) {
         streams.call(flow, call, cx);
     }
@@ -85,20 +84,18 @@ fn listen_call(socket: &Socket) -> Option<StreamCall> {
     })
 }
 
-/// Listeners of which the transport knows nothing are told to it again: it began after them.
-pub(crate) fn tell_unheard(streams: &mut Streams, sockets: &Registry, cx: &mut Context<'_>) {
-    if !streams.unheard || !cx.has_owner(Table::Flows) || !cx.is_bound(TCP) {
+/// The transport hears of every listener once more: it may have begun after them, or somebody stands in front of it who has not heard of them. To those
+/// whom it knows that is listen(2) again.
+pub(crate) fn tell_all(sockets: &Registry, cx: &mut Context<'_>) {
+    if !cx.has_owner(Table::Flows) || !cx.is_bound(TCP) {
         return;
     }
-    streams.unheard = false;
     let listening = sockets.store.iter().filter(|(_, socket)| socket.is_listening());
-    let flows = listening.filter_map(|(s, socket)| Some((s, socket.stream()?.flow?)));
-    let unknown: Vec<(SocketId, FlowId)> =
-        flows.filter(|(_, flow)| matches!(cx.ask(Table::Flows, &Query::FlowInfo(*flow)), Answer::None)).collect();
-    for (s, flow) in unknown {
-        if let Some(call) = sockets.store.get(s).and_then(listen_call) {
-            streams.call(flow, call, cx);
-        }
+    let calls: Vec<(FlowId, StreamCall)> =
+        listening.filter_map(|(_, socket)| Some((socket.stream()?.flow?, listen_call(socket)?))).collect();
+    for (flow, call) in calls {
+        // Its answer is not waited for, and it has no number of its own: nothing here has changed by it.
+        cx.send(TCP, StreamMessage::Call { id: CallId(0), flow, op: Box::new(call) });
     }
 }
 

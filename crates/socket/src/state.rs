@@ -76,7 +76,7 @@ fn read(old: &Sockets, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
     let mut sockets = Sockets {
         registry: Registry { birth, store, changed, limits, waiting_bytes, counters, next_cookie, kinds },
         // Listeners are looked at once, when it begins.
-        streams: Streams { ports: tcp_ports, flows, next_flow, next_call, short_of_memory, unheard: true },
+        streams: Streams { ports: tcp_ports, flows, next_flow, next_call, short_of_memory },
         messages: Messages {
             datagrams: Datagrams { ports: udp_ports, receivers, hasher, vector, vector_goes_on },
             lite: Datagrams { ports: lite_ports, receivers: lite_receivers, hasher, vector: 0, vector_goes_on: false },

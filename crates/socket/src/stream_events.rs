@@ -75,7 +75,9 @@ fn credit(streams: &Streams, sockets: &mut Registry, flow: FlowId, bytes: u32, e
 /// Something happened to a flow.
 fn flow_event(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, event: StreamEvent, cx: &mut Context<'_>) {
     match event {
-        StreamEvent::Accepted { child, local, remote } => return listener::accepted(streams, sockets, flow, child, local, remote, cx),
+        StreamEvent::Accepted { child, local, remote, extended: _ } => {
+            return listener::accepted(streams, sockets, flow, child, local, remote, cx);
+        }
         StreamEvent::Released => return streams.released(sockets, flow),
         StreamEvent::TimeWait => {
             if let Some(entry) = streams.flows.get_mut(&flow) {

@@ -43,8 +43,6 @@ pub(crate) struct Streams {
     pub next_call: u64,
     /// TCP's connections hold as much memory as they may.
     pub short_of_memory: bool,
-    /// There may be a listener that the transport has not heard of, or has forgotten.
-    pub unheard: bool,
 }
 
 impl Streams {
@@ -56,7 +54,6 @@ impl Streams {
             next_flow: (u64::from(rng.u32()) & 0xf_ffff) << 32 | 1,
             next_call: 1,
             short_of_memory: false,
-            unheard: false,
         }
     }
 

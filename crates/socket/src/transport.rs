@@ -21,8 +21,7 @@ pub(crate) fn lost(streams: &mut Streams, sockets: &mut Registry, cx: &mut Conte
         }
     }
     streams.memory_is_short(sockets, false);
-    streams.unheard = true;
-    listener::tell_unheard(streams, sockets, cx);
+    listener::tell_all(sockets, cx);
 }
 
 fn listens(sockets: &Registry, flow: &Flow) -> bool {

@@ -207,7 +207,7 @@ proptest! {
             let event = |event| StreamMessage::Event { flow: id, event: Box::new(event) };
             let message = match what {
                 0 => event(StreamEvent::Established { local: end, remote: end }),
-                1 => event(StreamEvent::Accepted { child: FlowId(u64::from(number)), local: end, remote: end }),
+                1 => event(StreamEvent::Accepted { child: FlowId(u64::from(number)), local: end, remote: end, extended: false }),
                 2 => event(StreamEvent::HalfClosed),
                 3 => event(StreamEvent::Failed(StreamError::Reset)),
                 4 => event(StreamEvent::Soft(StreamError::HostUnreachable)),

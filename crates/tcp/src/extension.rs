@@ -37,11 +37,26 @@ pub enum Outgoing {
         offset: u64,
         /// Bytes.
         bytes: u32,
+        /// Their Internet checksum without its complement (RFC 1071), where [`Extension::wants_sum`]; else 0.
+        sum: u16,
     },
     /// An acknowledgment alone.
     Ack,
     /// A reset.
     Reset,
+}
+
+/// A segment that has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// It, with its options.
+    pub segment: &'a Segment,
+    /// Distance of its first byte from the first of the peer's stream.
+    pub offset: u64,
+    /// Bytes of payload.
+    pub bytes: u32,
+    /// The window that it announces, bytes.
+    pub window_bytes: u32,
 }
 
 /// What an extension makes of a segment.
@@ -57,11 +72,25 @@ pub enum Verdict {
     FallBack,
 }
 
+/// What a listener's extension makes of a SYN.
+#[derive(Debug)]
+pub enum Offer {
+    /// A connection without an extension.
+    Plain,
+    /// One with this extension.
+    With(Box<dyn Extension>),
+    /// None: the SYN is answered by a reset with these options.
+    Refuse(Options),
+}
+
 /// A SYN that a listener is asked about.
 #[derive(Debug)]
 pub struct Offered<'a> {
-    /// It, with its options.
+    /// It, with its options. Of a handshake by cookie ([`Offered::by_cookie`]) the acknowledgment that ends it.
     pub syn: &'a Segment,
+    /// Nothing was kept of the SYN, which was answered by a cookie. Asked about the SYN, the extension writes its answer and is forgotten; asked about
+    /// the acknowledgment, it has nothing but that.
+    pub by_cookie: bool,
     /// This side.
     pub local: SocketAddr,
     /// Whoever sent it.
@@ -88,15 +117,24 @@ pub trait Extension: Send + Debug {
     fn write_options(&mut self, segment: Outgoing, options: &mut Options) {
         let _ = (segment, options);
     }
-    /// Reads a segment that is in the window, SYN|ACK too. `offset` is the distance of its first byte from the first of the stream.
-    fn on_segment(&mut self, segment: &Segment, offset: u64, bytes: u32) -> Verdict {
-        let _ = (segment, offset, bytes);
+    /// Reads a segment that is in the window, SYN|ACK too.
+    fn on_segment(&mut self, incoming: &Incoming<'_>) -> Verdict {
+        let _ = incoming;
         Verdict::Continue
     }
-    /// The mapping that received data goes up with, from `offset` on, and how many of the `bytes` it holds for (at least one). Asked in order.
-    fn mapping(&mut self, offset: u64, bytes: u32) -> (u32, u64) {
+    /// The peer has acknowledged everything up to this distance from the first byte of the stream: it will not be sent again.
+    fn on_acknowledged(&mut self, offset: u64) {
         let _ = offset;
-        (bytes, 0)
+    }
+    /// Has [`Outgoing::Data`] to have the sum of its bytes?
+    fn wants_sum(&self) -> bool {
+        false
+    }
+    /// The mapping that received data goes up with, from `offset` on, and how many of the `bytes` it holds for (at least one). Asked in order. Data that
+    /// has none: [`Verdict::FallBack`], or [`Verdict::Reset`].
+    fn mapping(&mut self, offset: u64, bytes: u32) -> Result<(u32, u64), Verdict> {
+        let _ = offset;
+        Ok((bytes, 0))
     }
     /// Up to which distance from the first byte of the stream words have answered the data that went up. An acknowledgment of more waits for the next
     /// word, but not longer than a delayed one.
@@ -122,14 +160,14 @@ pub trait Extension: Send + Debug {
     }
     /// The connection has fallen back to plain TCP ([`Verdict::FallBack`]); nothing more will be asked of the extension but its words.
     fn on_fallback(&mut self) {}
-    /// The connection is being reset; asked for the reset's options before, where this side resets.
-    fn on_reset(&mut self, by_peer: bool) {
+    /// The connection is being reset; asked for the reset's options before, where this side resets. Otherwise here is the peer's reset.
+    fn on_reset(&mut self, by_peer: Option<&Segment>) {
         let _ = by_peer;
     }
-    /// Of a listener: should a SYN with options that TCP does not know become a connection with an extension? Returns it.
-    fn accept(&mut self, offered: &mut Offered<'_>) -> Option<Box<dyn Extension>> {
+    /// Of a listener: should a SYN with options that TCP does not know become a connection with an extension?
+    fn accept(&mut self, offered: &mut Offered<'_>) -> Offer {
         let _ = offered;
-        None
+        Offer::Plain
     }
 }
 

@@ -7,7 +7,7 @@ use common::pattern;
 use std::sync::{Arc, Mutex};
 use weft_core::*;
 use weft_tcp::connection::{Connection, Path, Setup};
-use weft_tcp::extension::{Extension, Outgoing, Verdict};
+use weft_tcp::extension::{Extension, Incoming, Outgoing, Verdict};
 use weft_tcp::{Config, Env, Outbox};
 use weft_wire::tcp::{Flags, Options, Segment, Seq};
 
@@ -41,8 +41,8 @@ impl Extension for Tagged {
             options.push_other(KIND, &mapping.to_be_bytes()).unwrap();
         }
     }
-    fn on_segment(&mut self, _segment: &Segment, offset: u64, bytes: u32) -> Verdict {
-        self.log.lock().unwrap().read.push((offset, bytes));
+    fn on_segment(&mut self, incoming: &Incoming<'_>) -> Verdict {
+        self.log.lock().unwrap().read.push((incoming.offset, incoming.bytes));
         self.verdict
     }
     fn receive_window(&self, own: u32) -> u32 {
@@ -51,8 +51,8 @@ impl Extension for Tagged {
     fn on_fallback(&mut self) {
         self.log.lock().unwrap().fell_back = true;
     }
-    fn on_reset(&mut self, by_peer: bool) {
-        self.log.lock().unwrap().resets.push(by_peer);
+    fn on_reset(&mut self, by_peer: Option<&Segment>) {
+        self.log.lock().unwrap().resets.push(by_peer.is_some());
     }
 }
 

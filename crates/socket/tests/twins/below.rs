@@ -102,7 +102,7 @@ impl Below {
         self.open(child, remote, flow);
         Self::event(cx, flow, StreamEvent::Established { local, remote });
         credit(cx, flow);
-        Self::event(cx, listener, StreamEvent::Accepted { child, local: remote, remote: local });
+        Self::event(cx, listener, StreamEvent::Accepted { child, local: remote, remote: local, extended: false });
         credit(cx, child);
     }
 

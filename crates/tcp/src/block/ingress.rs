@@ -7,7 +7,7 @@ use crate::counters::Counter;
 use std::net::IpAddr;
 use weft_core::scope::{link_of, scoped};
 use weft_core::{Checksum, Context, Frame, InterfaceIndex, Reason, StreamOptions, Value};
-use weft_wire::tcp::{Flags, HEADER_LEN, Segment, Seq};
+use weft_wire::tcp::{Flags, HEADER_LEN, Options, Segment, Seq};
 use weft_wire::{Protocol, checksum};
 
 /// RFC 9293 §3.1: "The checksum field is the 16-bit ones' complement … of all 16-bit words in the header and text", with a pseudo-header.
@@ -137,6 +137,11 @@ impl TcpBlock {
 
     /// RFC 9293 §3.10.7.1: "If the state is CLOSED … An incoming segment not containing a RST causes a RST to be sent in response."
     pub(super) fn reset_in_answer(&mut self, tuple: &Tuple, segment: &Segment, length: u32, cx: &mut Context<'_>) {
+        self.reset_with(tuple, segment, length, Options::default(), cx);
+    }
+
+    /// The same with options that say why.
+    pub(super) fn reset_with(&mut self, tuple: &Tuple, segment: &Segment, length: u32, options: Options, cx: &mut Context<'_>) {
         if segment.flags.contains(Flags::RST) {
             return;
         }
@@ -149,7 +154,8 @@ impl TcpBlock {
             return;
         }
         self.resets_held = 0;
-        let mut reset = Segment { src_port: tuple.local.port(), dst_port: tuple.remote.port(), flags: Flags::RST, ..Segment::default() };
+        let mut reset =
+            Segment { src_port: tuple.local.port(), dst_port: tuple.remote.port(), flags: Flags::RST, options, ..Segment::default() };
         if segment.flags.contains(Flags::ACK) {
             // "<SEQ=SEG.ACK><CTL=RST>"
             reset.seq = segment.ack;

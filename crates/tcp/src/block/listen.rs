@@ -11,7 +11,7 @@ use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path};
 use crate::connection::{Connection, Handshake, Headers, Offer, Path, Setup, accept_early, syn_options};
 use crate::counters::Counter;
-use crate::extension::{Extension, Offered, Outgoing, Plain};
+use crate::extension::{self, Extension, Offered, Outgoing, Plain};
 use crate::outbox::Env;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -231,7 +231,7 @@ impl TcpBlock {
         (initial, option, kept): (Option<Seq>, Option<FastOpen>, Kept),
         cx: &mut Context<'_>,
     ) {
-        let extension = self.offer(key, tuple, segment, cx.now);
+        let Some(extension) = self.offer(key, tuple, segment, false, cx) else { return };
         let Some(listener) = self.listeners.get(key) else { return };
         let opening = Opening {
             tuple: *tuple,
@@ -290,7 +290,7 @@ impl TcpBlock {
     ) {
         let Some(found) = self.listeners.get(listener) else { return };
         let handshake = self.agree(found, tuple, segment, &path, cx.now);
-        let extension = self.offer(listener, tuple, segment, cx.now);
+        let Some(extension) = self.offer(listener, tuple, segment, false, cx) else { return };
         let settings = &self.settings;
         let Some(found) = self.listeners.get_mut(listener) else { return };
         found.half_open += 1;
@@ -315,10 +315,30 @@ impl TcpBlock {
         self.send_syn_ack(key, fast_open, cx);
     }
 
-    /// The extension of a connection that begins with this SYN, if the listener's gives it one.
-    fn offer(&mut self, key: u64, tuple: &Tuple, syn: &Segment, now: Instant) -> Option<Box<dyn Extension>> {
-        let listener = self.listeners.get_mut(key).filter(|_| syn.options.has_others())?;
-        listener.extension.accept(&mut Offered { syn, local: tuple.local, remote: tuple.remote, now, rng: &mut self.rng })
+    /// The extension of a connection that begins with this SYN, if the listener's gives it one. None: it refuses the connection, which is reset.
+    fn offer(
+        &mut self,
+        key: u64,
+        tuple: &Tuple,
+        syn: &Segment,
+        by_cookie: bool,
+        cx: &mut Context<'_>,
+    ) -> Option<Option<Box<dyn Extension>>> {
+        let Some(listener) = self.listeners.get_mut(key).filter(|_| syn.options.has_others()) else { return Some(None) };
+        let (local, remote, now) = (tuple.local, tuple.remote, cx.now);
+        let made = listener.extension.accept(&mut Offered { syn, by_cookie, local, remote, now, rng: &mut self.rng });
+        let flow = listener.flow;
+        while let Some(bytes) = listener.extension.take_word() {
+            cx.send(UPPER, StreamMessage::Word { flow, bytes });
+        }
+        match made {
+            extension::Offer::Plain => Some(None),
+            extension::Offer::With(extension) => Some(Some(extension)),
+            extension::Offer::Refuse(options) => {
+                self.reset_with(tuple, syn, 0, options, cx);
+                None
+            }
+        }
     }
 
     /// `fast_open` goes with the first one only, as in Linux.
@@ -531,6 +551,7 @@ impl TcpBlock {
         self.next_flow += 1;
         let flow = FlowId(FlowId::ACCEPTED | self.next_flow);
         let connection_key = self.connections.next_key();
+        let extended = extension.is_some();
         let setup = Setup {
             flow,
             token: connection_key,
@@ -549,7 +570,7 @@ impl TcpBlock {
         self.connections.insert(Box::new(Slot::new(connection)));
         self.tuples.insert(tuple, Owner::Connection(connection_key));
         self.flows.insert(flow, FlowOwner::Connection(connection_key));
-        let event = StreamEvent::Accepted { child: flow, local: tuple.local, remote: tuple.remote };
+        let event = StreamEvent::Accepted { child: flow, local: tuple.local, remote: tuple.remote, extended };
         self.out.messages.push(StreamMessage::Event { flow: parent, event: Box::new(event) });
         if !kept.is_empty() {
             let event = StreamEvent::Began { syn: kept.syn, ip_options: kept.ip_options };
@@ -573,7 +594,12 @@ impl TcpBlock {
         let (initial, _) = self.secrets.cookies.make(tuple, segment.seq, handshake.peer_mss, cx.now);
         let agreement = Agreement { scale: handshake.peer_scale, sack: handshake.sack, ecn: handshake.ecn };
         let clock = cookies::stamp(cx.now.as_millis() as u32, agreement);
-        let answer = syn_ack(tuple, &handshake, initial, clock.wrapping_add(self.secrets.timestamp_offset(tuple)));
+        let mut answer = syn_ack(tuple, &handshake, initial, clock.wrapping_add(self.secrets.timestamp_offset(tuple)));
+        let Some(extension) = self.offer(key, tuple, segment, true, cx) else { return };
+        if let Some(mut extension) = extension {
+            extension.write_options(Outgoing::SynAck, &mut answer.options);
+        }
+        let Some(listener) = self.listeners.get(key) else { return };
         let (tos, ttl, mark) = (listener.options.tos & !3, listener.options.ttl, listener.options.mark);
         let to = Headers {
             tos,
@@ -632,7 +658,8 @@ impl TcpBlock {
         }
         // cookie_v4_check: "ireq->ireq_opt = tcp_v4_save_options(sock_net(sk), skb)", here of the final ACK.
         let kept = Kept::of(frame, 0);
-        Some(Opening { tuple: *tuple, listener: key, handshake, initial, timestamp_offset, path, extension: None, kept })
+        let extension = self.offer(key, tuple, segment, true, cx)?;
+        Some(Opening { tuple: *tuple, listener: key, handshake, initial, timestamp_offset, path, extension, kept })
     }
 
     /// An ICMP error about a SYN|ACK: Linux lets the request go (tcp_req_err).

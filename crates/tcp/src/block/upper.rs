@@ -76,8 +76,7 @@ impl TcpBlock {
                 self.open(id, flow, canonical(local), canonical(remote), *options, (Some(data), extension), cx)
             }
             StreamCall::Listen { local, dual_stack, backlog, options, extension } => {
-                // listen(2) again changes the backlog only.
-                let extension = match self.extension_of(extension.filter(|_| !self.flows.contains_key(&flow)), cx.now) {
+                let extension = match self.extension_of(extension, cx.now) {
                     Ok(extension) => extension,
                     Err(error) => return self.refuse(id, flow, error, cx),
                 };
@@ -195,9 +194,12 @@ impl TcpBlock {
     fn listen(&mut self, id: CallId, listener: Listener, cx: &mut Context<'_>) {
         let (flow, port) = (listener.flow, listener.local.port());
         if let Some(FlowOwner::Listener(key)) = self.flows.get(&flow).copied() {
-            // listen(2) again: only the backlog changes.
+            // listen(2) again: only the backlog changes. One that began before somebody stood between gets its extension now.
             if let Some(known) = self.listeners.get_mut(key) {
                 known.backlog = listener.backlog;
+                if known.extension.is_plain() {
+                    known.extension = listener.extension;
+                }
             }
             return self.reply(id, flow, Ok(()), cx);
         }

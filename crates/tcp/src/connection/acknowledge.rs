@@ -10,6 +10,7 @@ use crate::congestion::AckSample;
 use crate::congestion::hystart::Detected;
 use crate::counters::Counter;
 use crate::outbox::Env;
+use crate::position::START;
 use weft_core::{Duration, Instant, Reason};
 use weft_wire::tcp::{Flags, Segment};
 
@@ -273,6 +274,7 @@ impl Connection {
         let after = self.outstanding.bytes - self.outstanding.sacked_bytes;
         ack.acked = (before - after) as u32;
         self.send.una = ack_at;
+        self.extension.on_acknowledged(ack_at.saturating_sub(START + 1));
         self.judge_black_hole(env, full);
         self.take_mtu_probe_ack(env);
         self.stamp_acknowledged(env, ack_at);

@@ -139,7 +139,7 @@ impl Connection {
         }
         self.extension.write_options(Outgoing::Reset, &mut segment.options);
         self.emit(env, &segment, Frame::egress(), 0);
-        self.extension.on_reset(false);
+        self.extension.on_reset(None);
         self.fail(env, error);
     }
 

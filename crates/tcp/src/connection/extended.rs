@@ -2,10 +2,11 @@
 
 use super::Connection;
 use super::timers::Timer;
-use crate::extension::{self, ExtensionRow};
+use crate::extension::{self, ExtensionRow, Plain, Verdict};
 use crate::outbox::Env;
+use crate::position::START;
 use weft_core::state::Damage;
-use weft_core::{Bytes, DataFlags, Instant, Room, StreamMessage};
+use weft_core::{Bytes, DataFlags, Instant, Room, StreamError, StreamMessage};
 
 impl Connection {
     /// Payload bytes that may be sent at once: what schedulers over several subflows ask for.
@@ -21,6 +22,8 @@ impl Connection {
             in_flight_bytes: self.outstanding.in_flight(),
             lost_bytes: self.outstanding.lost.saturating_sub(self.outstanding.retransmitted),
             unsent_bytes: self.unsent(),
+            acknowledged_bytes: self.send.una.saturating_sub(START + 1),
+            receive_bytes: self.receive.clamp,
             mss_bytes: self.mss,
             rtt: self.rtt.srtt(),
             timeouts: self.recovery.timeouts,
@@ -49,16 +52,31 @@ impl Connection {
         }
     }
 
-    /// Data goes up with its mappings: in pieces, where it has several.
+    /// Data goes up with its mappings: in pieces, where it has several. What has none ends the connection, or makes it plain.
     pub(super) fn hand_up_mapped(&mut self, env: &mut Env<'_>, offset: u64, mut bytes: Bytes, flags: DataFlags) {
         let mut at = offset;
         while !bytes.is_empty() {
             let left = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            let (held, mapping) = self.extension.mapping(at, left);
+            let (held, mapping) = match self.extension.mapping(at, left) {
+                Ok(mapped) => mapped,
+                Err(Verdict::FallBack) => {
+                    self.fall_back(env);
+                    (left, 0)
+                }
+                Err(_) => return self.reset(env, StreamError::Reset),
+            };
             let piece = bytes.split_to(held.clamp(1, left) as usize);
             at += piece.len() as u64;
             env.out.messages.push(StreamMessage::Data { flow: self.flow, bytes: piece, flags, mapping });
         }
+    }
+
+    /// It is plain TCP from now on.
+    pub(super) fn fall_back(&mut self, env: &mut Env<'_>) {
+        self.extension.on_fallback();
+        self.pass_words_up(env);
+        self.extension = Box::new(Plain);
+        self.update_mss(env);
     }
 
     /// Has data gone up that no word has answered?

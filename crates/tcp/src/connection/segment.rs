@@ -3,7 +3,7 @@
 use super::timers::Timer;
 use super::{Connection, Finished, State};
 use crate::counters::Counter;
-use crate::extension::{Plain, Verdict};
+use crate::extension::{Incoming, Verdict};
 use crate::outbox::Env;
 use crate::position::START;
 use std::time::Duration;
@@ -55,16 +55,17 @@ impl Connection {
     }
 
     pub(super) fn extension_verdict(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, length: u32) -> Verdict {
-        let verdict = self.extension.on_segment(segment, start.saturating_sub(START + 1), length);
+        // RFC 7323 §2.2: "The Window field in a segment where the SYN bit is set … MUST NOT be scaled."
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.send.scale };
+        let window_bytes = u32::from(segment.window) << scale;
+        let verdict =
+            self.extension.on_segment(&Incoming { segment, offset: start.saturating_sub(START + 1), bytes: length, window_bytes });
         // What it has read goes up before the data that it is about.
         self.pass_words_up(env);
         match verdict {
             Verdict::Reset => self.reset(env, StreamError::Reset),
             Verdict::FallBack => {
-                self.extension.on_fallback();
-                self.pass_words_up(env);
-                self.extension = Box::new(Plain);
-                self.update_mss(env);
+                self.fall_back(env);
                 return Verdict::Continue;
             }
             Verdict::Continue | Verdict::Discard => {}
@@ -105,7 +106,7 @@ impl Connection {
             return false;
         }
         if is_reset {
-            self.on_reset(env, start);
+            self.on_reset(env, segment, start);
             return false;
         }
         if segment.flags.contains(Flags::SYN) && !self.is_simultaneous_answer(segment, start) {
@@ -130,12 +131,12 @@ impl Connection {
     }
 
     /// RFC 5961 §3.2.
-    fn on_reset(&mut self, env: &mut Env<'_>, start: u64) {
+    fn on_reset(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64) {
         // "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then TCP MUST reset the
         // connection." Linux also takes one at the right edge of what was sacked: the peer's idea of RCV.NXT.
         let beyond_sack = self.receive.highest_out_of_order().is_some_and(|end| end == start);
         if start == self.receive.next || beyond_sack {
-            return self.peer_reset(env);
+            return self.peer_reset(env, segment);
         }
         // "If the RST bit is set and the sequence number does not exactly match the next expected sequence value, yet is within the current
         // receive window, TCP MUST send an acknowledgment (challenge ACK)."
@@ -143,8 +144,8 @@ impl Connection {
         self.challenge(env);
     }
 
-    fn peer_reset(&mut self, env: &mut Env<'_>) {
-        self.extension.on_reset(true);
+    fn peer_reset(&mut self, env: &mut Env<'_>, segment: &Segment) {
+        self.extension.on_reset(Some(segment));
         self.fast_open.reset = self.is_early();
         let error = match self.state {
             State::SynReceived if !self.fast_open.early => StreamError::Refused,
@@ -322,7 +323,7 @@ impl Connection {
     fn abort_on_data(&mut self, env: &mut Env<'_>, ack: Seq) {
         env.count(Counter::TCPAbortOnData);
         self.send_reset_for(env, ack);
-        self.extension.on_reset(false);
+        self.extension.on_reset(None);
         self.fail(env, StreamError::Reset);
     }
 

@@ -4,6 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use weft_core::Frame;
+use weft_wire::checksum::Sum;
 
 /// Writes below this many bytes are joined when other data waits in front of them.
 const JOIN_BYTES: usize = 512;
@@ -138,6 +139,12 @@ impl SendQueue {
                 at = chunk.start + to as u64;
             }
         }
+    }
+    /// Internet checksum of bytes without its complement (RFC 1071).
+    pub(crate) fn sum(&mut self, position: u64, length: u32) -> u16 {
+        let mut frame = Frame::egress();
+        self.append_to(&mut frame, position, length);
+        !frame.tail().iter().fold(Sum::default(), |sum, bytes| sum.add_bytes(bytes)).finish()
     }
     /// Lets go of everything in front of `until`. Returns how many bytes that were.
     pub(crate) fn release(&mut self, until: u64) -> u32 {

@@ -247,7 +247,7 @@ impl Connection {
         if self.has_timed_out(env) {
             env.count(Counter::TCPAbortOnTimeout);
             let error = self.soft_error.unwrap_or(StreamError::TimedOut);
-            self.extension.on_reset(false);
+            self.extension.on_reset(None);
             return self.fail(env, error);
         }
         env.count(Counter::TCPTimeouts);

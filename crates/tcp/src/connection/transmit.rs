@@ -582,7 +582,8 @@ impl Connection {
 
     /// The frame of a data segment, new or (`again`: whether it carried PSH) once more.
     fn send_segment(&mut self, env: &mut Env<'_>, start: u64, length: u32, fin: bool, mapping: u64, again: Option<bool>) {
-        let mut segment = self.full_header(env, start, Outgoing::Data { mapping, offset: start - (START + 1), bytes: length });
+        let kind = self.outgoing(start, length, mapping);
+        let mut segment = self.full_header(env, start, kind);
         let (flags, ecn) = self.ecn_flags(again.is_none() && length > 0);
         segment.flags |= flags;
         // RFC 9293 §3.9.1: PSH where a write ends and nothing follows. Linux has it at the end of every large frame, too ("tcp_skb_pcount(skb) > 1"
@@ -617,6 +618,12 @@ impl Connection {
             self.emit(env, &segment, frame, ecn);
         }
         self.stamp_sent(env, start, length);
+    }
+
+    /// Data as its extension sees it.
+    fn outgoing(&mut self, start: u64, length: u32, mapping: u64) -> Outgoing {
+        let sum = if self.extension.wants_sum() { self.queue.sum(start, length) } else { 0 };
+        Outgoing::Data { mapping, offset: start - (START + 1), bytes: length, sum }
     }
 
     /// A large frame as the segments that it stands for (tcp_gso_segment): FIN and PSH are the last one's, CWR is the first one's.

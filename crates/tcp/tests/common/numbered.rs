@@ -9,7 +9,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::state::{State, StateError};
 use weft_core::*;
-use weft_tcp::extension::{Extension, ExtensionRow, Offered, Outgoing, Verdict};
+use weft_tcp::extension::{Extension, ExtensionRow, Incoming, Offer, Offered, Outgoing, Verdict};
 use weft_wire::tcp::{Flags, Options, Segment};
 
 /// Bytes that are numbered without a gap.
@@ -84,7 +84,8 @@ impl Extension for Numbered {
         };
         options.push_other(OPTION, &option).unwrap();
     }
-    fn on_segment(&mut self, segment: &Segment, offset: u64, bytes: u32) -> Verdict {
+    fn on_segment(&mut self, incoming: &Incoming<'_>) -> Verdict {
+        let Incoming { segment, offset, bytes, .. } = *incoming;
         let option = segment.options.others().find(|(kind, _)| *kind == OPTION).map(|(_, data)| data);
         let eight = |at: &[u8]| u64::from_be_bytes(at.try_into().unwrap());
         match option {
@@ -104,14 +105,14 @@ impl Extension for Numbered {
         self.begun |= !segment.flags.contains(Flags::SYN);
         Verdict::Continue
     }
-    fn mapping(&mut self, offset: u64, bytes: u32) -> (u32, u64) {
+    fn mapping(&mut self, offset: u64, bytes: u32) -> Result<(u32, u64), Verdict> {
         let until = |(start, (bytes, _)): (&u64, &(u32, u64))| start + u64::from(*bytes);
         while self.pieces.first_key_value().is_some_and(|piece| until(piece) <= offset) {
             self.pieces.pop_first();
         }
         let found = self.pieces.range(..=offset).rev().find(|piece| until((piece.0, piece.1)) > offset);
         let (start, (held, mapping)) = found.unwrap_or_else(|| panic!("nobody has numbered {offset}"));
-        (bytes.min((start + u64::from(*held) - offset) as u32), *mapping)
+        Ok((bytes.min((start + u64::from(*held) - offset) as u32), *mapping))
     }
     fn answered(&self) -> u64 {
         self.said
@@ -134,16 +135,17 @@ impl Extension for Numbered {
     fn on_fallback(&mut self) {
         self.say(FELL_BACK, 0);
     }
-    fn on_reset(&mut self, by_peer: bool) {
-        self.say(WAS_RESET, by_peer.into());
+    fn on_reset(&mut self, by_peer: Option<&Segment>) {
+        self.say(WAS_RESET, by_peer.is_some().into());
     }
-    fn accept(&mut self, offered: &mut Offered<'_>) -> Option<Box<dyn Extension>> {
+    fn accept(&mut self, offered: &mut Offered<'_>) -> Offer {
         let speaks = offered.syn.options.others().any(|option| option == (OPTION, &[HELLO]));
-        speaks.then(|| {
-            let mut agreed = Numbered { agreed: true, ..Numbered::default() };
-            agreed.say(AGREED, 0);
-            Box::new(agreed) as Box<dyn Extension>
-        })
+        if !speaks {
+            return Offer::Plain;
+        }
+        let mut agreed = Numbered { agreed: true, ..Numbered::default() };
+        agreed.say(AGREED, 0);
+        Offer::With(Box::new(agreed))
     }
 }
 

@@ -62,7 +62,9 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(seed: u64, wire: Wire, parameters: &[(&str, Value)]) -> Pair {
-        let nodes = [Node::new("client", parameters), Node::new("server", parameters)];
+        Pair::of([Node::new("client", parameters), Node::new("server", parameters)], seed, wire)
+    }
+    pub fn of(nodes: [Node; 2], seed: u64, wire: Wire) -> Pair {
         let now = nodes[0].now;
         let rngs = ["there", "back"].map(|way| Rng::for_name(seed, way));
         Pair { nodes, wires: [wire.clone(), wire], now, rngs, flying: BTreeMap::new(), sent: 0, log: None, filter: None }
