@@ -73,6 +73,7 @@ complete -c weft -n "__fish_weft_using_subcommand up" -l seed -d 'Seed of the no
 complete -c weft -n "__fish_weft_using_subcommand up" -l capture -d 'Write all frames of all interfaces to this pcapng file' -r -F
 complete -c weft -n "__fish_weft_using_subcommand up" -l publish -d 'Carry connections to a port of the host to a port of the stack: 8080:80, 127.0.0.1:8080:80, [::1]:5353:53/udp. Needs no privilege. May be given several times' -r
 complete -c weft -n "__fish_weft_using_subcommand up" -l control -d 'Where to listen for commands and programs: a path in a directory that exists [default: $WEFT_CONTROL, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand up" -l mptcp -d 'Multipath TCP for every program, over the paths that the stack has; with peers that do not speak it, TCP'
 complete -c weft -n "__fish_weft_using_subcommand up" -l nat -d 'Let the stack\'s network out through the host, with the host\'s addresses (masquerading). Needs root. Ends with weft, also after kill -9, and so does forwarding that had to be switched on'
 complete -c weft -n "__fish_weft_using_subcommand up" -l detach -d 'Return when the stack is up and leave it running'
 complete -c weft -n "__fish_weft_using_subcommand up" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -94,6 +95,7 @@ complete -c weft -n "__fish_weft_using_subcommand run" -l seed -d 'Seed of the n
 complete -c weft -n "__fish_weft_using_subcommand run" -l capture -d 'Write all frames of all interfaces to this pcapng file' -r -F
 complete -c weft -n "__fish_weft_using_subcommand run" -l publish -d 'Carry connections to a port of the host to a port of the stack: 8080:80, 127.0.0.1:8080:80, [::1]:5353:53/udp. Needs no privilege. May be given several times' -r
 complete -c weft -n "__fish_weft_using_subcommand run" -l control -d 'Join the stack with this control socket: a path, or run-PID' -r -F
+complete -c weft -n "__fish_weft_using_subcommand run" -l mptcp -d 'Multipath TCP for every program, over the paths that the stack has; with peers that do not speak it, TCP'
 complete -c weft -n "__fish_weft_using_subcommand run" -l nat -d 'Let the stack\'s network out through the host, with the host\'s addresses (masquerading). Needs root. Ends with weft, also after kill -9, and so does forwarding that had to be switched on'
 complete -c weft -n "__fish_weft_using_subcommand run" -l strict -d 'Run the program by the loader of virtual time, in real time: its sockets are the model\'s own, without the differences that stand-ins make; a call on a socket costs more. What is different from Linux besides is in docs/compatibility.md'
 complete -c weft -n "__fish_weft_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'

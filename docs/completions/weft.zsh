@@ -40,6 +40,7 @@ threaded\:"A thread and a queue for each block"))' \
 '--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
 '*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
 '--control=[Where to listen for commands and programs\: a path in a directory that exists \[default\: \$WEFT_CONTROL, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--mptcp[Multipath TCP for every program, over the paths that the stack has; with peers that do not speak it, TCP]' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9, and so does forwarding that had to be switched on]' \
 '--detach[Return when the stack is up and leave it running]' \
 '-h[Print help (see more with '\''--help'\'')]' \
@@ -76,6 +77,7 @@ threaded\:"A thread and a queue for each block"))' \
 '--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
 '*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
 '(--stack --set --engine --tap --seed --capture --nat --publish)--control=[Join the stack with this control socket\: a path, or run-PID]:PATH:_files' \
+'--mptcp[Multipath TCP for every program, over the paths that the stack has; with peers that do not speak it, TCP]' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9, and so does forwarding that had to be switched on]' \
 '--strict[Run the program by the loader of virtual time, in real time\: its sockets are the model'\''s own, without the differences that stand-ins make; a call on a socket costs more. What is different from Linux besides is in docs/compatibility.md]' \
 '-h[Print help (see more with '\''--help'\'')]' \

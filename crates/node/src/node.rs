@@ -10,15 +10,21 @@ use weft_core::control::Value;
 use weft_core::engine::{Alert, Engine};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{
-    Answer, Block, BlockId, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode,
-    Obeyed, Op, Query, Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
+    Answer, Block, BlockId, BlockRow, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message,
+    Mode, Obeyed, Op, Query, Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
 };
 use weft_socket::Sockets;
 
 /// Every kind of block that a node can make.
 pub fn block_table() -> BlockTable {
-    BlockTable::new(weft_blocks::table::rows().into_iter().chain([weft_tcp::ROW, weft_socket::ROW]))
+    BlockTable::new(weft_blocks::table::rows().into_iter().chain([TCP_ROW, weft_mptcp::ROW, weft_socket::ROW]))
 }
+
+/// tcp, whose connections may be subflows of Multipath TCP.
+const TCP_ROW: BlockRow = BlockRow {
+    kind: weft_tcp::ROW.kind,
+    make: |config| Ok(Box::new(weft_tcp::TcpBlock::with_extensions(config, weft_mptcp::EXTENSIONS)?)),
+};
 
 /// What runs the graph: an engine of `weft_core`, or one that a world brings.
 #[derive(Debug)]
@@ -542,6 +548,11 @@ fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
         check_parameters(engine, stack, &kind, entry.as_ref())?;
         ops.push((Op::Add { name: (*name).to_owned(), kind, parameters }, span));
     }
+    let multipath = stack.node().mptcp && stack.node().graph == Base::Default;
+    if multipath && !entries.contains_key(weft_mptcp::NAME) {
+        let name = weft_mptcp::NAME.to_owned();
+        ops.push((Op::Add { kind: name.clone(), name, parameters: IndexMap::new() }, none.clone()));
+    }
     for (name, entry) in entries {
         let kind = entry.kind.clone().unwrap_or_else(|| name.clone());
         check_parameters(engine, stack, &kind, Some(&entry))?;
@@ -549,6 +560,10 @@ fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
     }
     if stack.node().graph == Base::Default {
         ops.extend(EDGES.iter().map(|(from, to)| (Op::Bind { from: End::parse(from), to: End::parse(to) }, none.clone())));
+    }
+    if multipath {
+        let (block, from, to) = (End::parse(weft_mptcp::NAME), End::parse("sockets:tcp"), End::parse("tcp:upper"));
+        ops.push((Op::Insert { block, from, to }, none.clone()));
     }
     ops.extend(stack.edges()?.into_iter().map(|(from, to, span)| (Op::Bind { from, to }, span)));
     ops.extend(stack.inserts()?.into_iter().map(|(block, from, to, span)| (Op::Insert { block, from, to }, span)));

@@ -130,6 +130,8 @@ pub struct NodeSection {
     pub interfaces: Interfaces,
     /// Name servers for the programs' /etc/resolv.conf; none: the gateway of the default route.
     pub nameservers: Vec<IpAddr>,
+    /// Multipath TCP stands between sockets and tcp.
+    pub mptcp: bool,
     /// For how long the event loop polls before it sleeps, when the sleeps before were short; zero: never.
     #[serde(deserialize_with = "span")]
     pub spin: Duration,
@@ -178,6 +180,7 @@ impl Default for NodeSection {
             graph: Base::Default,
             interfaces: Interfaces::Default,
             nameservers: Vec::new(),
+            mptcp: false,
             spin: SPIN_DEFAULT,
         }
     }
@@ -449,6 +452,10 @@ impl Stack {
     /// Another engine than the file says (`--engine`).
     pub fn set_engine(&mut self, engine: EngineKind) {
         self.raw.node.engine = engine;
+    }
+    /// Multipath TCP whether the file says so or not (`--mptcp`).
+    pub fn set_mptcp(&mut self, mptcp: bool) {
+        self.raw.node.mptcp = mptcp;
     }
     /// To change what the file says about interfaces (`--tap`, the fall-back to a veth pair).
     pub fn interfaces_mut(&mut self) -> impl Iterator<Item = &mut InterfaceSection> {

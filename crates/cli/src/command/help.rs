@@ -117,6 +117,7 @@ All that a file may hold:
 name = "client"               # host name of the node (default "weft")
 engine = "inline"             # or "queued"; "threaded": a thread for each block, for comparison
 graph = "default"             # or "empty": only the blocks and edges of this file
+mptcp = true                  # Multipath TCP for every program; with peers that do not speak it, TCP (default false)
 spin = "50us"                 # poll so long before sleeping while events come fast; "0us": never
 nameservers = ["10.77.0.1"]   # for the programs' /etc/resolv.conf; default: the default route's gateway
 interfaces = "default"        # where there is no [[interface]], [[address]] and [[route]]: the default stack's; "none": only the loopback

@@ -136,6 +136,9 @@ pub struct StackArgs {
     /// comparison: slower)
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
+    /// Multipath TCP for every program, over the paths that the stack has; with peers that do not speak it, TCP
+    #[arg(long)]
+    pub mptcp: bool,
     /// Name of the TAP device instead of the stack file's first, or of weft0
     #[arg(long, value_name = "NAME")]
     pub tap: Option<String>,
@@ -162,7 +165,7 @@ pub struct StackArgs {
 impl StackArgs {
     /// Was anything asked for that makes a stack of one's own necessary?
     pub fn is_given(&self) -> bool {
-        let file = self.stack.is_some() || !self.set.is_empty() || self.engine.is_some() || self.tap.is_some();
+        let file = self.stack.is_some() || !self.set.is_empty() || self.engine.is_some() || self.mptcp || self.tap.is_some();
         file || self.seed.is_some() || self.capture.is_some() || self.nat || !self.publish.is_empty()
     }
 
@@ -213,6 +216,9 @@ impl StackArgs {
         }
         if let Some(engine) = self.engine {
             stack.set_engine(engine.into());
+        }
+        if self.mptcp {
+            stack.set_mptcp(true);
         }
         if let Some(tap) = &self.tap {
             anyhow::ensure!((1..=15).contains(&tap.len()), "--tap: '{tap}' is no name of an interface: use 1 to 15 bytes");

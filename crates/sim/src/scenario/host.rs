@@ -34,6 +34,9 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     if draft.section.forward.is_some() && draft.section.stack.is_some() {
         set(source, &mut stack, &[format!("ip4.forward={}", draft.forwards())], &draft.span)?;
     }
+    if let Some(mptcp) = &draft.section.mptcp {
+        stack.set_mptcp(*mptcp.get_ref());
+    }
     for (name, value) in &draft.section.sysctls {
         set(source, &mut stack, &sysctl(source, name, value)?, &name.span())?;
     }
@@ -42,7 +45,11 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     }
     // Everything that can be wrong with parameters and addresses is found here, with the place of the node.
     let section = &draft.section;
-    let plain = section.stack.is_none() && section.parameters.is_empty() && section.sysctls.is_empty() && section.routes.is_empty();
+    let plain = section.stack.is_none()
+        && section.mptcp.is_none()
+        && section.parameters.is_empty()
+        && section.sysctls.is_empty()
+        && section.routes.is_empty();
     if plain && section.addresses.is_empty() {
         // Made of parts that fit; a thousand nodes need not be built twice.
         return Ok(NodePlan { files, per_call, limits, ..host(draft, raw, stack) });

@@ -33,6 +33,11 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
             "it has sysctls: sysctls = { \"net.ipv4.tcp_congestion_control\" = \"bbr\" }",
         ),
         (
+            "mptcp",
+            section.mptcp.as_ref().map(toml::Spanned::span),
+            "Linux has its own: sysctls = { \"net.mptcp.enabled\" = \"1\" }, and `mptcpize run` for programs that do not ask for it",
+        ),
+        (
             "descriptors",
             section.descriptors.as_ref().map(toml::Spanned::span),
             "let the program set its own limit: [\"sh\", \"-c\", \"ulimit -n 100; …\"]",

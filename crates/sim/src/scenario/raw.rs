@@ -58,6 +58,7 @@ pub(crate) struct Node {
     pub kernel: Option<Text>,
     pub forward: Option<bool>,
     pub large_frames: Option<bool>,
+    pub mptcp: Option<Spanned<bool>>,
     pub capture: Option<Capture>,
     #[serde(default)]
     pub addresses: IndexMap<Text, Spanned<Texts>>,

@@ -1,0 +1,353 @@
+//! The block: which flows are connections of Multipath TCP, and which pass through.
+
+mod state;
+
+use crate::connection::{Connection, Left, Path};
+use crate::counters::{Counter, Counters};
+use crate::key::Key;
+use crate::kind::{DOWN, FROM_ABOVE, KIND, Settings, UP};
+use crate::listening::Listening;
+use crate::out::{OWN_CALL, Out};
+use crate::subflow::Subflow;
+use crate::word::{self, Up};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use weft_core::{
+    Block, BlockRow, Bytes, CallId, Config, Context, Duration, FlowId, InPort, Instant, KeyedHasher, Kind, Map, Rng, Slab, State,
+    StateError, StreamCall, StreamEvent, StreamMessage, StreamOptions, Value,
+};
+
+/// How to make one.
+pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(MptcpBlock::new(config))) };
+
+/// Tries to find a key whose token is not taken.
+const KEYS_TRIED: usize = 4;
+
+/// What a flow below is.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    /// A subflow of this connection.
+    Connection(u64),
+    /// Accepted, with an extension whose first word has not come: by this listener, between these two.
+    Accepted { listener: FlowId, local: SocketAddr, remote: SocketAddr },
+}
+
+/// A listener of the sockets'.
+#[derive(Clone, Debug)]
+struct Listener {
+    options: StreamOptions,
+}
+weft_core::fields!(struct Listener { options });
+
+/// The block.
+#[derive(Debug)]
+pub struct MptcpBlock {
+    settings: Settings,
+    counters: Counters,
+    rng: Rng,
+    connections: Slab<Box<Connection>>,
+    flows: Map<FlowId, Owner>,
+    tokens: Map<u32, u64>,
+    listeners: BTreeMap<FlowId, Listener>,
+    next_call: u64,
+}
+
+impl MptcpBlock {
+    fn new(config: &mut Config) -> MptcpBlock {
+        let hasher = KeyedHasher::new(&mut config.rng);
+        MptcpBlock {
+            settings: Settings {
+                enabled: config.bool("enabled"),
+                checksum: config.bool("checksum"),
+                connections_max: config.u64("connections_max") as usize,
+                close_timeout: config.duration("close_timeout"),
+            },
+            counters: Counters::default(),
+            rng: config.rng.fork("keys"),
+            connections: Slab::default(),
+            flows: Map::with_hasher(hasher),
+            tokens: Map::with_hasher(hasher),
+            listeners: BTreeMap::new(),
+            next_call: 0,
+        }
+    }
+
+    /// How many connections there are.
+    pub fn population(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// A counter's value.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.counters.get(counter)
+    }
+
+    fn out<'a, 'b>(&'a mut self, cx: &'a mut Context<'b>) -> Out<'a, 'b> {
+        Out { cx, settings: &self.settings, counters: &mut self.counters, next_call: &mut self.next_call }
+    }
+
+    /// Calls into a connection, then looks what is left of it.
+    fn with(&mut self, key: u64, cx: &mut Context<'_>, f: impl FnOnce(&mut Connection, &mut Out<'_, '_>)) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let mut out = Out { cx, settings: &self.settings, counters: &mut self.counters, next_call: &mut self.next_call };
+        f(connection, &mut out);
+        let (left, deadline) = (connection.left(), connection.deadline());
+        let wanted = deadline.filter(|_| left == Left::All);
+        let armed = std::mem::replace(&mut connection.armed, wanted);
+        match wanted {
+            Some(at) if armed != wanted => cx.set_timer(key, at),
+            None if armed.is_some() => cx.cancel_timer(key),
+            _ => {}
+        }
+        if left != Left::All {
+            self.forget(key);
+        }
+    }
+
+    /// A connection is no longer one of Multipath TCP.
+    fn forget(&mut self, key: u64) {
+        let Some(connection) = self.connections.remove(key) else { return };
+        for path in &connection.paths {
+            self.flows.swap_remove(&path.flow);
+        }
+        let token = connection.local.token();
+        if self.tokens.get(&token) == Some(&key) {
+            self.tokens.swap_remove(&token);
+        }
+    }
+
+    /// The connection that sockets mean by a flow.
+    fn of_sockets(&self, flow: FlowId) -> Option<u64> {
+        match self.flows.get(&flow) {
+            Some(Owner::Connection(key)) => self.connections.get(*key).filter(|connection| connection.flow == flow).map(|_| *key),
+            _ => None,
+        }
+    }
+
+    /// The connection that has a flow below as its subflow, and which one that is.
+    fn of_subflow(&self, flow: FlowId) -> Option<(u64, usize)> {
+        match self.flows.get(&flow) {
+            Some(Owner::Connection(key)) => Some((*key, self.connections.get(*key)?.path(flow)?)),
+            _ => None,
+        }
+    }
+
+    fn going_down(&mut self, message: StreamMessage, cx: &mut Context<'_>) {
+        match message {
+            StreamMessage::Call { id, flow, op } => self.call(id, flow, op, cx),
+            StreamMessage::Data { flow, bytes, flags, mapping } => match self.of_sockets(flow) {
+                Some(key) => self.with(key, cx, |connection, out| connection.data_down(bytes, flags, out)),
+                None => cx.send(DOWN, StreamMessage::Data { flow, bytes, flags, mapping }),
+            },
+            StreamMessage::Credit { flow, bytes, enough } => match self.of_sockets(flow) {
+                Some(key) => self.with(key, cx, |connection, out| connection.taken(bytes, out)),
+                None => cx.send(DOWN, StreamMessage::Credit { flow, bytes, enough }),
+            },
+            other => cx.send(DOWN, other),
+        }
+    }
+
+    fn call(&mut self, id: CallId, flow: FlowId, mut op: Box<StreamCall>, cx: &mut Context<'_>) {
+        if let Some(key) = self.of_sockets(flow) {
+            return self.with(key, cx, |connection, out| connection.call(id, *op, out));
+        }
+        match &mut *op {
+            StreamCall::Connect { local, remote, options, extension: extension @ None } if self.has_room() => {
+                if let Some(key) = self.new_key() {
+                    *extension = Some(Box::new(Subflow::opener(key, self.settings.checksum).state()));
+                    let first = Path::new(flow, *local, *remote);
+                    self.insert(Connection::new(flow, true, key, (**options).clone(), first));
+                }
+            }
+            StreamCall::Listen { options, extension: extension @ None, .. } if self.settings.enabled => {
+                *extension = Some(Box::new(Listening::new(true, self.settings.checksum).state()));
+                self.listeners.entry(flow).or_insert_with(|| Listener { options: (**options).clone() });
+            }
+            StreamCall::Set(option) => {
+                if let Some(listener) = self.listeners.get_mut(&flow) {
+                    listener.options.apply(option.clone());
+                }
+            }
+            _ => {}
+        }
+        cx.send(DOWN, StreamMessage::Call { id, flow, op });
+    }
+
+    /// May there be one more connection?
+    fn has_room(&mut self) -> bool {
+        let room = self.connections.len() < self.settings.connections_max;
+        if self.settings.enabled && !room {
+            self.counters.count(Counter::TablesFull);
+        }
+        self.settings.enabled && room
+    }
+
+    /// A key whose token nobody has.
+    fn new_key(&mut self) -> Option<Key> {
+        let found = (0..KEYS_TRIED).map(|_| Key(self.rng.u64())).find(|key| !self.tokens.contains_key(&key.token()));
+        if found.is_none() {
+            self.counters.count(Counter::MPFallbackTokenInit);
+        }
+        found
+    }
+
+    fn insert(&mut self, connection: Connection) -> u64 {
+        let (flow, token) = (connection.flow, connection.local.token());
+        let key = self.connections.insert(Box::new(connection));
+        self.flows.insert(flow, Owner::Connection(key));
+        // Whoever has the token keeps it: the new connection is one that nobody can join.
+        self.tokens.entry(token).or_insert(key);
+        key
+    }
+
+    fn coming_up(&mut self, message: StreamMessage, cx: &mut Context<'_>) {
+        match message {
+            StreamMessage::Data { flow, bytes, flags, mapping } => match self.of_subflow(flow) {
+                Some((key, index)) => self.with(key, cx, |connection, out| connection.data_up(index, bytes, flags, mapping, out)),
+                None => cx.send(UP, StreamMessage::Data { flow, bytes, flags, mapping }),
+            },
+            StreamMessage::Credit { flow, bytes, enough } => match self.of_subflow(flow) {
+                Some((key, index)) => self.with(key, cx, |connection, out| connection.on_credit(index, bytes, enough, out)),
+                None => cx.send(UP, StreamMessage::Credit { flow, bytes, enough }),
+            },
+            StreamMessage::Word { flow, bytes } => self.word(flow, &bytes, cx),
+            StreamMessage::Room { flow, room } => {
+                if let Some((key, index)) = self.of_subflow(flow) {
+                    self.with(key, cx, |connection, out| connection.on_room(index, *room, out));
+                }
+            }
+            StreamMessage::Event { flow, event } => self.event(flow, event, cx),
+            // Nobody waits for the answers to the block's own calls: what becomes of a flow is told by events.
+            StreamMessage::Reply { id, .. } if id.0 & OWN_CALL != 0 => {}
+            other => cx.send(UP, other),
+        }
+    }
+
+    fn event(&mut self, flow: FlowId, event: Box<StreamEvent>, cx: &mut Context<'_>) {
+        match &*event {
+            StreamEvent::Accepted { child, local, remote, extended: true } => {
+                // Whose it is, its first word tells.
+                let owner = Owner::Accepted { listener: flow, local: *local, remote: *remote };
+                self.flows.insert(*child, owner);
+                return;
+            }
+            StreamEvent::Released => drop(self.listeners.remove(&flow)),
+            _ => {}
+        }
+        match self.of_subflow(flow) {
+            Some((key, index)) => self.with(key, cx, |connection, out| connection.on_event(index, *event, out)),
+            None => cx.send(UP, StreamMessage::Event { flow, event }),
+        }
+    }
+
+    fn word(&mut self, flow: FlowId, bytes: &Bytes, cx: &mut Context<'_>) {
+        let Some(word) = word::read::<Up>(bytes) else { return self.counters.count(Counter::WordsUnread) };
+        match (self.flows.get(&flow).copied(), word) {
+            (Some(Owner::Accepted { listener, local, remote }), Up::Begun { local: key }) => {
+                self.accept(flow, key, listener, (local, remote), cx);
+            }
+            (_, Up::Count(counter)) => self.counters.count(counter),
+            (Some(Owner::Connection(key)), word) => {
+                let index = self.connections.get(key).and_then(|connection| connection.path(flow));
+                if let Some(index) = index {
+                    self.with(key, cx, |connection, out| connection.on_word(index, word, out));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A listener has a new connection.
+    fn accept(&mut self, child: FlowId, key: Key, listener: FlowId, (local, remote): (SocketAddr, SocketAddr), cx: &mut Context<'_>) {
+        let options = self.listeners.get(&listener).map(|listener| listener.options.clone()).unwrap_or_default();
+        let mut connection = Connection::new(child, false, key, options, Path::new(child, local, remote));
+        connection.listener = Some(listener);
+        connection.opened(&mut self.out(cx));
+        self.insert(connection);
+        let event = StreamEvent::Accepted { child, local, remote, extended: false };
+        cx.send(UP, StreamMessage::Event { flow: listener, event: Box::new(event) });
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.connections.iter().map(|(_, connection)| connection.row()).collect()
+    }
+}
+
+impl Block for MptcpBlock {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn stream(&mut self, port: InPort, message: StreamMessage, cx: &mut Context<'_>) {
+        if port == FROM_ABOVE { self.going_down(message, cx) } else { self.coming_up(message, cx) }
+    }
+
+    fn timer(&mut self, token: u64, cx: &mut Context<'_>) {
+        if let Some(connection) = self.connections.get_mut(token) {
+            connection.armed = None;
+        }
+        self.with(token, cx, |connection, out| connection.on_timer(out));
+    }
+
+    fn counters(&self) -> &[u64] {
+        &self.counters.0
+    }
+
+    fn get(&self, name: &str, _now: Instant) -> Option<Value> {
+        Some(match name {
+            "enabled" => self.settings.enabled.into(),
+            "checksum" => self.settings.checksum.into(),
+            "connections_max" => (self.settings.connections_max as u64).into(),
+            "close_timeout" => (self.settings.close_timeout.as_nanos() as u64).into(),
+            "connections" => Value::Array(self.rows()),
+            _ => return None,
+        })
+    }
+
+    fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
+        match name {
+            "enabled" => self.settings.enabled = value.as_bool().unwrap_or(self.settings.enabled),
+            "checksum" => self.settings.checksum = value.as_bool().unwrap_or(self.settings.checksum),
+            "connections_max" => {
+                self.settings.connections_max = value.as_u64().map_or(self.settings.connections_max, |most| most as usize);
+            }
+            _ => self.settings.close_timeout = value.as_u64().map_or(self.settings.close_timeout, Duration::from_nanos),
+        }
+    }
+
+    fn export(&self, now: Instant) -> Result<State, StateError> {
+        Ok(self.export_state(now))
+    }
+
+    fn import(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
+        self.import_state(state, now)
+    }
+
+    fn takes_over(&self, old: &dyn Block) -> bool {
+        (old as &dyn Any).is::<MptcpBlock>()
+    }
+
+    fn take_over(&mut self, old: &mut dyn Block) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<MptcpBlock>() {
+            std::mem::swap(self, old);
+            std::mem::swap(&mut self.settings, &mut old.settings);
+            old.counters = self.counters.clone();
+        }
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>) {
+        // Timers do not pass from one block to its successor.
+        let keys: Vec<u64> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.armed = connection.deadline();
+                connection.armed.into_iter().for_each(|at| cx.set_timer(key, at));
+            }
+        }
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

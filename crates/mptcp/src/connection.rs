@@ -1,0 +1,291 @@
+//! One connection: its data over its subflows.
+//!
+//! Numbers of data are *distances*: bytes since the side's first one. So they neither wrap nor begin at random; the extension of a subflow knows what
+//! they are on the wire.
+
+mod close;
+mod fall_back;
+mod path;
+mod receive;
+mod receiver;
+mod send;
+mod sender;
+mod state;
+
+pub(crate) use path::Path;
+
+use crate::counters::Counter;
+use crate::key::Key;
+use crate::out::Out;
+use crate::word::{Down, Have, Up};
+use receiver::Receiver;
+use sender::Sender;
+use weft_core::{Bytes, CallId, DataFlags, FlowId, Instant, Room, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOptions};
+
+/// How far the connection is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Stage {
+    /// Its first subflow's handshake goes on.
+    Opening,
+    /// Data flows.
+    Open,
+    /// Both streams have ended, and the subflows end.
+    Ending,
+    /// It was given up; the subflows are being reset.
+    Failed,
+}
+weft_core::fields!(
+    enum Stage {
+        Opening = 0,
+        Open = 1,
+        Ending = 2,
+        Failed = 3,
+    }
+);
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// What sockets know it by; its first subflow's, too.
+    pub(crate) flow: FlowId,
+    /// This side has opened it.
+    pub(crate) opens: bool,
+    pub(crate) local: Key,
+    pub(crate) remote: Option<Key>,
+    pub(crate) checksum: bool,
+    /// The peer does not want subflows to the address of the first.
+    pub(crate) deny_join_id0: bool,
+    /// The peer has heard all of the first handshake.
+    pub(crate) confirmed: bool,
+    pub(crate) stage: Stage,
+    /// It is plain TCP; what is left here is data that tcp had no room for.
+    pub(crate) fallen_back: bool,
+    /// As sockets have set them, for further subflows.
+    pub(crate) options: StreamOptions,
+    /// The listener that accepted it.
+    pub(crate) listener: Option<FlowId>,
+    pub(crate) send: Sender,
+    pub(crate) receive: Receiver,
+    pub(crate) paths: Vec<Path>,
+    /// The program has let go of it.
+    pub(crate) closed: bool,
+    /// Calls that wait until all data is handed down, of a connection that has fallen back.
+    pub(crate) waiting: Vec<(CallId, StreamCall)>,
+    /// What sockets have heard: that it failed, that only TIME-WAIT is left.
+    pub(crate) told_failed: bool,
+    pub(crate) told_time_wait: bool,
+    /// When it gives up waiting for its peer.
+    pub(crate) gives_up_at: Option<Instant>,
+    /// What the engine's timer is set to.
+    pub(crate) armed: Option<Instant>,
+}
+
+/// Whether anything is left of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left {
+    /// It goes on.
+    All,
+    /// Its flow goes on as plain TCP.
+    Plain,
+    /// Nothing; sockets have been told.
+    Nothing,
+}
+
+impl Connection {
+    pub(crate) fn new(flow: FlowId, opens: bool, local: Key, options: StreamOptions, first: Path) -> Connection {
+        Connection {
+            flow,
+            opens,
+            local,
+            remote: None,
+            checksum: false,
+            deny_join_id0: false,
+            confirmed: false,
+            stage: Stage::Opening,
+            fallen_back: false,
+            options,
+            listener: None,
+            send: Sender::default(),
+            receive: Receiver::default(),
+            paths: vec![first],
+            closed: false,
+            waiting: Vec::new(),
+            told_failed: false,
+            told_time_wait: false,
+            gives_up_at: None,
+            armed: None,
+        }
+    }
+
+    pub(crate) fn path(&self, flow: FlowId) -> Option<usize> {
+        self.paths.iter().position(|path| path.flow == flow)
+    }
+
+    /// What is left of it.
+    pub(crate) fn left(&self) -> Left {
+        if self.paths.iter().all(|path| path.released) {
+            Left::Nothing
+        } else if self.fallen_back && self.is_level() {
+            Left::Plain
+        } else {
+            Left::All
+        }
+    }
+
+    /// A word of a subflow's extension.
+    pub(crate) fn on_word(&mut self, index: usize, word: Up, out: &mut Out<'_, '_>) {
+        match word {
+            Up::Agreed { remote, checksum, deny_join_id0 } => {
+                (self.remote, self.checksum, self.deny_join_id0) = (Some(remote), checksum, deny_join_id0);
+            }
+            Up::Confirmed => {
+                if index == 0 {
+                    self.confirmed = true;
+                }
+                self.paths[index].confirmed = true;
+                self.have(index, true, out);
+                self.push(out);
+            }
+            Up::Heard { ack, window_bytes } => self.heard(ack, window_bytes, out),
+            Up::End(distance) => self.peer_ends(index, distance, out),
+            Up::FastClosed => self.fast_closed(out),
+            Up::FellBack => self.fell_back(out),
+            Up::Count(counter) => out.count(counter),
+            Up::Summed { offset, bytes, sum } => self.paths[index].summed.push_back((offset, bytes, sum)),
+            Up::Priority { backup } => self.paths[index].backup_by_peer = backup,
+            Up::Answered { remote_id, backup } => {
+                (self.paths[index].remote_id, self.paths[index].backup_by_peer) = (remote_id, backup);
+            }
+            Up::Failed(_) | Up::Reset { .. } | Up::Gone { .. } => {}
+            Up::Announced { .. } | Up::Removed(_) => {}
+            // The first words of accepted connections, which the block has taken.
+            Up::Begun { .. } | Up::Joined { .. } => {}
+        }
+    }
+
+    /// A subflow's extension learns how far the connection's data has come. `now`: the peer is to hear of it at once.
+    pub(crate) fn have(&mut self, index: usize, now: bool, out: &mut Out<'_, '_>) {
+        let path = &self.paths[index];
+        if self.fallen_back || path.released {
+            return;
+        }
+        let have = Have { ack: self.receive.acknowledges(), edge: self.receive.edge, answered: path.received, now };
+        out.word(path.flow, &Down::Have(have));
+    }
+
+    /// How a subflow does.
+    pub(crate) fn on_room(&mut self, index: usize, room: Room, out: &mut Out<'_, '_>) {
+        self.paths[index].room = room;
+        let buffer = self.paths.iter().filter(|path| !path.released).map(|path| u64::from(path.room.receive_bytes)).sum();
+        if self.receive.widen(buffer) {
+            (0..self.paths.len()).for_each(|index| self.have(index, false, out));
+        }
+        self.measure_buffer();
+        self.grant(out);
+        self.push(out);
+    }
+
+    /// Something happened to a subflow.
+    pub(crate) fn on_event(&mut self, index: usize, event: StreamEvent, out: &mut Out<'_, '_>) {
+        if self.fallen_back {
+            return self.pass_event(index, event, out);
+        }
+        match event {
+            StreamEvent::Established { local, remote } => {
+                (self.paths[index].local, self.paths[index].remote) = (local, remote);
+                if index == 0 {
+                    self.opened(out);
+                    out.event(self.flow, StreamEvent::Established { local, remote });
+                }
+            }
+            StreamEvent::Released => self.path_released(index, out),
+            StreamEvent::Failed(error) => self.path_failed(index, error, out),
+            StreamEvent::HalfClosed => self.path_half_closed(index, out),
+            StreamEvent::TimeWait => {
+                self.paths[index].time_wait = true;
+                self.tell_time_wait(out);
+            }
+            StreamEvent::Soft(error) => out.event(self.flow, StreamEvent::Soft(error)),
+            StreamEvent::Began { syn, ip_options } => out.event(self.flow, StreamEvent::Began { syn, ip_options }),
+            // Of the connection's end that is said elsewhere; the rest is of plain TCP.
+            StreamEvent::SendQueueEmpty | StreamEvent::Urgent { .. } | StreamEvent::Accepted { .. } => {}
+            StreamEvent::Stamped { at, moment, bytes } => {
+                if index == 0 {
+                    out.event(self.flow, StreamEvent::Stamped { at, moment, bytes });
+                }
+            }
+        }
+    }
+
+    /// Its first handshake has ended.
+    pub(crate) fn opened(&mut self, out: &mut Out<'_, '_>) {
+        if self.stage == Stage::Opening {
+            self.stage = Stage::Open;
+            out.count(Counter::MPCurrEstab);
+        }
+        self.paths[0].up = true;
+    }
+
+    /// Sockets ask something of the connection.
+    pub(crate) fn call(&mut self, id: CallId, op: StreamCall, out: &mut Out<'_, '_>) {
+        if self.fallen_back {
+            return self.pass_call(id, op, out);
+        }
+        match op {
+            StreamCall::Set(option) => {
+                self.options.apply(option.clone());
+                let flow = self.flow;
+                let others: Vec<FlowId> = self.paths.iter().skip(1).filter(|path| !path.released).map(|path| path.flow).collect();
+                for other in others {
+                    out.call(other, StreamCall::Set(option.clone()));
+                }
+                out.down(StreamMessage::Call { id, flow, op: Box::new(StreamCall::Set(option)) });
+            }
+            StreamCall::ShutdownRead => {
+                self.receive.refuses = true;
+                out.reply(id, self.flow, Ok(()));
+            }
+            StreamCall::ShutdownWrite if self.stage == Stage::Opening => {
+                self.send.end_wanted = true;
+                out.reply(id, self.flow, Ok(()));
+            }
+            StreamCall::ShutdownWrite => {
+                out.reply(id, self.flow, Ok(()));
+                self.send.end_wanted = true;
+                self.push(out);
+            }
+            StreamCall::Close { unread, linger } => {
+                out.reply(id, self.flow, Ok(()));
+                self.close(unread, linger, out);
+            }
+            StreamCall::Abort => {
+                out.reply(id, self.flow, Ok(()));
+                self.fast_close(out);
+            }
+            StreamCall::Took { .. } | StreamCall::Connect { .. } | StreamCall::ConnectWith { .. } | StreamCall::Listen { .. } => {
+                out.reply(id, self.flow, Err(StreamError::Invalid));
+            }
+        }
+    }
+
+    /// Sockets hand data down.
+    pub(crate) fn data_down(&mut self, bytes: Bytes, flags: DataFlags, out: &mut Out<'_, '_>) {
+        self.send.push(bytes, flags);
+        self.push(out);
+    }
+
+    /// The time that it has set.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        [self.send.again_at, self.gives_up_at].into_iter().flatten().min()
+    }
+
+    pub(crate) fn on_timer(&mut self, out: &mut Out<'_, '_>) {
+        if self.send.again_at.is_some_and(|at| at <= out.now()) {
+            self.say_end_again(out);
+        }
+        if self.gives_up_at.is_some_and(|at| at <= out.now()) {
+            self.gives_up_at = None;
+            self.fast_close(out);
+        }
+    }
+}

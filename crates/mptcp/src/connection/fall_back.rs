@@ -1,0 +1,74 @@
+//! A connection that has become plain TCP: its flow goes on, and only what tcp has had no room for is left here.
+
+use super::{Connection, Stage};
+use crate::counters::Counter;
+use crate::out::Out;
+use weft_core::{CallId, StreamCall, StreamEvent, StreamMessage};
+
+impl Connection {
+    /// The one subflow has become plain TCP.
+    pub(super) fn fell_back(&mut self, out: &mut Out<'_, '_>) {
+        if std::mem::replace(&mut self.fallen_back, true) {
+            return;
+        }
+        if self.stage == Stage::Open {
+            out.counters.less(Counter::MPCurrEstab);
+        }
+        (self.send.again_at, self.gives_up_at) = (None, None);
+        let flow = self.flow;
+        if self.send.end_wanted {
+            self.waiting.push((CallId(crate::out::OWN_CALL), StreamCall::ShutdownWrite));
+        }
+        if self.closed && self.stage != Stage::Opening {
+            self.waiting.push((CallId(crate::out::OWN_CALL), StreamCall::Close { unread: false, linger: None }));
+        }
+        if self.receive.refuses {
+            out.call(flow, StreamCall::ShutdownRead);
+        }
+        self.push_plain(out);
+    }
+
+    /// Does tcp have room for everything that sockets may still send?
+    pub(super) fn is_level(&self) -> bool {
+        let may_come = self.send.granted.saturating_sub(self.send.end);
+        self.send.unsent() == 0 && self.waiting.is_empty() && self.paths[0].credit == may_come
+    }
+
+    /// Sockets get what tcp gives beyond what they have; and calls that waited for data go down behind it.
+    pub(super) fn level(&mut self, out: &mut Out<'_, '_>) {
+        if self.send.unsent() > 0 {
+            return;
+        }
+        for (id, op) in std::mem::take(&mut self.waiting) {
+            out.down(StreamMessage::Call { id, flow: self.flow, op: Box::new(op) });
+        }
+        let may_come = self.send.granted.saturating_sub(self.send.end);
+        let more = self.paths[0].credit.saturating_sub(may_come);
+        if more > 0 {
+            let bytes = u32::try_from(more).unwrap_or(u32::MAX);
+            self.send.granted += u64::from(bytes);
+            out.up(StreamMessage::Credit { flow: self.flow, bytes, enough: self.send.enough });
+        }
+    }
+
+    pub(super) fn pass_event(&mut self, index: usize, event: StreamEvent, out: &mut Out<'_, '_>) {
+        if matches!(event, StreamEvent::Released) {
+            self.paths[index].released = true;
+        }
+        out.event(self.flow, event);
+    }
+
+    pub(super) fn pass_call(&mut self, id: CallId, op: StreamCall, out: &mut Out<'_, '_>) {
+        let waits = self.send.unsent() > 0
+            && match &op {
+                StreamCall::ShutdownWrite => true,
+                StreamCall::Close { unread, linger } => !unread && *linger != Some(weft_core::Duration::ZERO),
+                _ => false,
+            };
+        if waits {
+            self.waiting.push((id, op));
+        } else {
+            out.down(StreamMessage::Call { id, flow: self.flow, op: Box::new(op) });
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! A subflow, as its connection sees it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use weft_core::{Bytes, FlowId, Room};
+
+/// A subflow.
+#[derive(Debug)]
+pub struct Path {
+    /// Its flow below.
+    pub(crate) flow: FlowId,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) local_id: u8,
+    pub(crate) remote_id: u8,
+    /// Its handshake has ended here.
+    pub(crate) up: bool,
+    /// And the peer has heard so: it may send.
+    pub(crate) confirmed: bool,
+    pub(crate) backup: bool,
+    pub(crate) backup_by_peer: bool,
+    /// Bytes that tcp takes of it now.
+    pub(crate) credit: u64,
+    /// Bytes handed down since the first.
+    pub(crate) sent: u64,
+    /// Bytes that have come up since the first.
+    pub(crate) received: u64,
+    pub(crate) room: Room,
+    /// Its end: the peer sends no more, this side has closed it, only TIME-WAIT is left, nothing is.
+    pub(crate) half_closed: bool,
+    pub(crate) closed: bool,
+    pub(crate) time_wait: bool,
+    pub(crate) released: bool,
+    /// Mappings with checksums whose data has not come whole: offset, bytes, checksum; and the data of the first.
+    pub(crate) summed: VecDeque<(u64, u32, u16)>,
+    pub(crate) held: VecDeque<Bytes>,
+}
+weft_core::fields!(struct Path {
+    flow, local, remote, local_id, remote_id, up, confirmed, backup, backup_by_peer, credit, sent, received, room, half_closed, closed, time_wait,
+    released, summed, held,
+});
+
+impl Path {
+    pub(crate) fn new(flow: FlowId, local: SocketAddr, remote: SocketAddr) -> Path {
+        Path {
+            flow,
+            local,
+            remote,
+            local_id: 0,
+            remote_id: 0,
+            up: false,
+            confirmed: false,
+            backup: false,
+            backup_by_peer: false,
+            credit: 0,
+            sent: 0,
+            received: 0,
+            room: Room::default(),
+            half_closed: false,
+            closed: false,
+            time_wait: false,
+            released: false,
+            summed: VecDeque::new(),
+            held: VecDeque::new(),
+        }
+    }
+
+    /// May data be handed to it?
+    pub(crate) fn may_send(&self) -> bool {
+        self.up && !self.closed && !self.released
+    }
+
+    /// Bytes that its tcp could hold in all.
+    pub(crate) fn send_buffer(&self) -> u64 {
+        self.credit + self.sent.saturating_sub(self.room.acknowledged_bytes)
+    }
+}

@@ -1,0 +1,152 @@
+//! Sending: data of the [`Sender`](super::sender::Sender) is handed to subflows, and let go of when the peer has it.
+
+use super::{Connection, Stage};
+use crate::out::Out;
+use crate::word::Down;
+use weft_core::{DataFlags, Duration, StreamEvent, StreamMessage};
+
+/// The first wait before the end is said again, and the longest (Linux's TCP_RTO_MIN and TCP_RTO_MAX).
+const AGAIN_MIN: Duration = Duration::from_millis(200);
+const AGAIN_MAX: Duration = Duration::from_secs(120);
+
+impl Connection {
+    /// DATA_ACK and window of the peer.
+    pub(super) fn heard(&mut self, ack: u64, window_bytes: u32, out: &mut Out<'_, '_>) {
+        let send = &mut self.send;
+        let most = send.next + u64::from(send.end_said);
+        if ack > most {
+            // Of data that was never sent: of an earlier number it is, or nonsense (RFC 8684 §3.3.5 leaves the window where it was).
+            return;
+        }
+        // "…the receive window is only updated if the largest sequence number allowed (i.e., DATA_ACK + receive window) increases".
+        send.edge = send.edge.max(ack + u64::from(window_bytes));
+        if ack > send.una {
+            send.una = ack.min(send.end);
+            send.release();
+        }
+        if send.end_said && !send.end_heard && ack > send.end {
+            send.end_heard = true;
+            send.again_at = None;
+            self.end_was_heard(out);
+        }
+        self.grant(out);
+        self.push(out);
+    }
+
+    /// The send buffer is as large as those of the subflows together, and never becomes smaller.
+    pub(super) fn measure_buffer(&mut self) {
+        let all = self.paths.iter().filter(|path| path.may_send()).map(|path| path.send_buffer()).sum();
+        self.send.buffer = self.send.buffer.max(all);
+    }
+
+    /// Sockets get as much credit as there is room for.
+    pub(super) fn grant(&mut self, out: &mut Out<'_, '_>) {
+        let send = &mut self.send;
+        let allowed = send.una + send.buffer;
+        if self.stage != Stage::Open || self.fallen_back || allowed <= send.granted || send.end_wanted {
+            return;
+        }
+        let bytes = u32::try_from(allowed - send.granted).unwrap_or(u32::MAX);
+        send.granted += u64::from(bytes);
+        out.up(StreamMessage::Credit { flow: self.flow, bytes, enough: send.enough });
+    }
+
+    /// Credit for a subflow.
+    pub(crate) fn on_credit(&mut self, index: usize, bytes: u32, enough: u32, out: &mut Out<'_, '_>) {
+        self.paths[index].credit += u64::from(bytes);
+        self.send.enough = enough;
+        if self.fallen_back {
+            return self.push_plain(out);
+        }
+        self.measure_buffer();
+        self.grant(out);
+        self.push(out);
+    }
+
+    /// Hands data to subflows.
+    pub(super) fn push(&mut self, out: &mut Out<'_, '_>) {
+        if self.fallen_back {
+            return self.push_plain(out);
+        }
+        if self.stage != Stage::Open {
+            return;
+        }
+        while self.send.unsent() > 0 {
+            let mut window = self.send.edge.saturating_sub(self.send.next);
+            if window == 0 && self.send.una == self.send.next {
+                // Nothing is out whose acknowledgment could open the window: one byte goes to tcp, which probes (RFC 9293 §3.8.6.1).
+                window = 1;
+            }
+            let Some(index) = self.choose() else { break };
+            let bytes = self.send.unsent().min(window).min(self.paths[index].credit);
+            if bytes == 0 {
+                break;
+            }
+            self.hand_down(index, bytes, out);
+        }
+        if self.send.end_wanted && !self.send.end_said && self.send.unsent() == 0 {
+            self.say_end(out);
+        }
+    }
+
+    /// The subflow that gets the next data.
+    fn choose(&self) -> Option<usize> {
+        let usable = |path: &&super::Path| path.may_send() && path.credit > 0;
+        self.paths.iter().find(usable).and_then(|path| self.path(path.flow))
+    }
+
+    /// New data to a subflow.
+    fn hand_down(&mut self, index: usize, bytes: u64, out: &mut Out<'_, '_>) {
+        let (path, send) = (&mut self.paths[index], &mut self.send);
+        let mapping = if self.fallen_back { 0 } else { send.next.wrapping_sub(path.sent) };
+        let slices = send.slices(send.next, bytes);
+        let last = slices.len().saturating_sub(1);
+        for (at, bytes) in slices.into_iter().enumerate() {
+            let length = bytes.len() as u64;
+            (path.sent, path.credit, send.next) = (path.sent + length, path.credit - length, send.next + length);
+            let is_end = at == last && send.next == send.end;
+            let flags = DataFlags {
+                more: if is_end { send.flags.0 } else { at < last },
+                record_end: is_end && send.flags.1,
+                ..DataFlags::default()
+            };
+            out.down(StreamMessage::Data { flow: path.flow, bytes, flags, mapping });
+        }
+    }
+
+    /// Hands data to the one subflow of a connection that has fallen back.
+    pub(super) fn push_plain(&mut self, out: &mut Out<'_, '_>) {
+        let bytes = self.send.unsent().min(self.paths[0].credit);
+        if bytes > 0 {
+            self.hand_down(0, bytes, out);
+        }
+        // tcp keeps it.
+        self.send.una = self.send.next;
+        self.send.release();
+        self.level(out);
+    }
+
+    /// The stream ends: DATA_FIN.
+    fn say_end(&mut self, out: &mut Out<'_, '_>) {
+        self.send.end_said = true;
+        self.send.again = 0;
+        self.say_end_again(out);
+    }
+
+    pub(super) fn say_end_again(&mut self, out: &mut Out<'_, '_>) {
+        let wait = AGAIN_MIN.saturating_mul(1 << self.send.again.min(16)).min(AGAIN_MAX);
+        self.send.again += 1;
+        self.send.again_at = Some(out.now() + wait);
+        // By another subflow each time, should one be cut.
+        let usable: Vec<usize> = (0..self.paths.len()).filter(|index| self.paths[*index].may_send()).collect();
+        if let Some(index) = usable.get((self.send.again as usize - 1) % usable.len().max(1)) {
+            out.word(self.paths[*index].flow, &Down::End(self.send.end));
+        }
+    }
+
+    /// The peer has everything, and knows that it is all.
+    fn end_was_heard(&mut self, out: &mut Out<'_, '_>) {
+        out.event(self.flow, StreamEvent::SendQueueEmpty);
+        self.end_if_over(out);
+    }
+}

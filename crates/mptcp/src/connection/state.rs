@@ -1,0 +1,129 @@
+//! A connection as state.
+
+use super::{Connection, Path, Stage};
+use crate::key::Key;
+use serde_json::json;
+use weft_core::state::{Damage, Field, Reader, Writer};
+use weft_core::{CallId, StreamCall, Value};
+
+impl Field for Key {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.0);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Key, Damage> {
+        Ok(Key(from.take()?))
+    }
+}
+
+impl Connection {
+    /// It for people and tools: one object.
+    pub(crate) fn row(&self) -> Value {
+        let path = |path: &Path| {
+            json!({
+                "flow": path.flow.0, "local": path.local.to_string(), "remote": path.remote.to_string(), "local_id": path.local_id,
+                "remote_id": path.remote_id, "confirmed": path.confirmed, "backup": path.backup || path.backup_by_peer,
+                "sent_bytes": path.sent, "received_bytes": path.received, "cwnd_bytes": path.room.cwnd_bytes,
+                "in_flight_bytes": path.room.in_flight_bytes, "rtt_us": path.room.rtt.map(|rtt| rtt.as_micros() as u64),
+            })
+        };
+        let stage = match self.stage {
+            Stage::Opening => "opening",
+            Stage::Open => "open",
+            Stage::Ending => "ending",
+            Stage::Failed => "failed",
+        };
+        json!({
+            "flow": self.flow.0, "token": self.local.token(), "remote_token": self.remote.map(Key::token), "stage": stage,
+            "confirmed": self.confirmed, "checksum": self.checksum, "fallen_back": self.fallen_back, "sent_bytes": self.send.next,
+            "acknowledged_bytes": self.send.una, "received_bytes": self.receive.next, "out_of_order": self.receive.has_gap(),
+            "paths": self.paths.iter().filter(|path| !path.released).map(path).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Field for Connection {
+    fn write(&self, out: &mut Writer) {
+        let Connection {
+            flow,
+            opens,
+            local,
+            remote,
+            checksum,
+            deny_join_id0,
+            confirmed,
+            stage,
+            fallen_back,
+            options,
+            listener,
+            send,
+            receive,
+            paths,
+            closed,
+            waiting,
+            told_failed,
+            told_time_wait,
+            gives_up_at,
+            armed: _,
+        } = self;
+        out.put(flow);
+        out.put(opens);
+        out.put(local);
+        out.put(remote);
+        out.put(checksum);
+        out.put(deny_join_id0);
+        out.put(confirmed);
+        out.put(stage);
+        out.put(fallen_back);
+        out.put(options);
+        out.put(listener);
+        out.put(send);
+        out.put(receive);
+        out.put(paths);
+        out.put(closed);
+        // Of calls only these two wait, in this order.
+        out.put(&waiting.iter().any(|(_, op)| matches!(op, StreamCall::ShutdownWrite)));
+        out.put(&waiting.iter().any(|(_, op)| matches!(op, StreamCall::Close { .. })));
+        out.put(told_failed);
+        out.put(told_time_wait);
+        out.put(gives_up_at);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Connection, Damage> {
+        let mut connection = Connection {
+            flow: from.take()?,
+            opens: from.take()?,
+            local: from.take()?,
+            remote: from.take()?,
+            checksum: from.take()?,
+            deny_join_id0: from.take()?,
+            confirmed: from.take()?,
+            stage: from.take()?,
+            fallen_back: from.take()?,
+            options: from.take()?,
+            listener: from.take()?,
+            send: from.take()?,
+            receive: from.take()?,
+            paths: from.take::<Vec<Path>>()?,
+            closed: from.take()?,
+            waiting: Vec::new(),
+            told_failed: false,
+            told_time_wait: false,
+            gives_up_at: None,
+            armed: None,
+        };
+        let own = CallId(crate::out::OWN_CALL);
+        if from.take()? {
+            connection.waiting.push((own, StreamCall::ShutdownWrite));
+        }
+        if from.take()? {
+            connection.waiting.push((own, StreamCall::Close { unread: false, linger: None }));
+        }
+        connection.told_failed = from.take()?;
+        connection.told_time_wait = from.take()?;
+        connection.gives_up_at = from.take()?;
+        match connection.paths.is_empty() {
+            true => Err(Damage::new("a connection without a subflow")),
+            false => Ok(connection),
+        }
+    }
+}

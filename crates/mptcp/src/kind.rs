@@ -1,0 +1,58 @@
+//! What the block declares.
+
+use crate::counters;
+use weft_core::{Carries, Duration, InPort, Kind, OutPort, Parameter, ParameterType, Port};
+
+/// Inputs and outputs.
+pub(crate) const FROM_ABOVE: InPort = InPort(0);
+pub(crate) const UP: OutPort = OutPort(0);
+pub(crate) const DOWN: OutPort = OutPort(1);
+
+const fn parameter(name: &'static str, value: ParameterType, default: &'static str, doc: &'static str) -> Parameter {
+    Parameter { name, value, default, live: true, doc }
+}
+
+/// What the block declares.
+pub static KIND: Kind = Kind {
+    name: "mptcp",
+    summary: "Multipath TCP: one connection over several paths",
+    doc: "Multipath TCP version 1 (RFC 8684). Stands between sockets and tcp; programs know nothing of it. Connections whose peer does not speak it, or \
+          that a box on the way does not let speak it, are plain TCP. Inserted under connections that run, it leaves them as they are. Extracted, it \
+          lets those that it has go on until they end.\nExample: insert mptcp sockets:tcp tcp:upper; set mptcp.checksum true",
+    inputs: &[
+        Port::required("upper", Carries::Stream, "what sockets ask, and data to send"),
+        Port::required("lower", Carries::Stream, "what the transport tells of subflows"),
+    ],
+    outputs: &[
+        Port::required("upper", Carries::Stream, "what sockets hear of connections"),
+        Port::required("lower", Carries::Stream, "subflows, and what connections without Multipath TCP say"),
+    ],
+    parameters: &[
+        parameter("enabled", ParameterType::Bool, "true", "new connections try Multipath TCP (net.mptcp.enabled)"),
+        parameter("checksum", ParameterType::Bool, "false", "ask for checksums of data (net.mptcp.checksum_enabled)"),
+        parameter(
+            "connections_max",
+            ParameterType::Unsigned { min: 0, max: 1 << 20 },
+            "65536",
+            "connections at a time; more of them are plain TCP",
+        ),
+        parameter(
+            "close_timeout",
+            ParameterType::Duration,
+            "\"60s\"",
+            "how long a closed connection waits for its peer, and one without a subflow for another (net.mptcp.close_timeout)",
+        ),
+    ],
+    counters: counters::ROWS,
+    state_version: 1,
+    ..Kind::EMPTY
+};
+
+/// The parameters' values.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Settings {
+    pub enabled: bool,
+    pub checksum: bool,
+    pub connections_max: usize,
+    pub close_timeout: Duration,
+}

@@ -1,0 +1,49 @@
+//! The way out of the block, for what deals with one connection.
+
+use crate::counters::{Counter, Counters};
+use crate::kind::{DOWN, Settings, UP};
+use crate::word::{self, Down};
+use weft_core::{CallId, Context, FlowId, Instant, StreamCall, StreamError, StreamEvent, StreamMessage};
+
+/// Set in the numbers of the block's own calls, whose replies nobody waits for.
+pub(crate) const OWN_CALL: u64 = 1 << 63;
+
+/// The way out.
+pub(crate) struct Out<'a, 'b> {
+    pub cx: &'a mut Context<'b>,
+    pub settings: &'a Settings,
+    pub counters: &'a mut Counters,
+    pub next_call: &'a mut u64,
+}
+
+impl Out<'_, '_> {
+    pub(crate) fn now(&self) -> Instant {
+        self.cx.now
+    }
+    pub(crate) fn count(&mut self, counter: Counter) {
+        self.counters.count(counter);
+    }
+    pub(crate) fn up(&mut self, message: StreamMessage) {
+        self.cx.send(UP, message);
+    }
+    pub(crate) fn down(&mut self, message: StreamMessage) {
+        self.cx.send(DOWN, message);
+    }
+    pub(crate) fn event(&mut self, flow: FlowId, event: StreamEvent) {
+        self.up(StreamMessage::Event { flow, event: Box::new(event) });
+    }
+    /// A word to a subflow's extension, or a listener's.
+    pub(crate) fn word(&mut self, flow: FlowId, word: &Down) {
+        self.down(StreamMessage::Word { flow, bytes: word::write(word) });
+    }
+    /// A call of the block's own.
+    pub(crate) fn call(&mut self, flow: FlowId, op: StreamCall) {
+        let id = CallId(OWN_CALL | *self.next_call);
+        *self.next_call += 1;
+        self.down(StreamMessage::Call { id, flow, op: Box::new(op) });
+    }
+    /// The answer to a call of the sockets'.
+    pub(crate) fn reply(&mut self, id: CallId, flow: FlowId, result: Result<(), StreamError>) {
+        self.up(StreamMessage::Reply { id, flow, result });
+    }
+}

@@ -1,0 +1,183 @@
+//! What a subflow's segments say.
+
+use super::{Extent, Joins, Part, SYNS_MAX, Subflow};
+use crate::counters::Counter;
+use crate::key::{address_hmac, join_hmac, leftmost_64, leftmost_160};
+use crate::word::{Say, Why};
+use weft_wire::checksum::Sum;
+use weft_wire::tcp::mptcp::{AddAddr, Capable, CapableFlags, DataSeq, Dss, Join, Keys, Mapping, Message, ResetFlags, VERSION};
+use weft_wire::tcp::{Options, mptcp};
+
+/// DSS without parts, with its padding left out (RFC 8684 §3.3): kind, length, subtype, flags.
+const DSS_BYTES: u32 = 4;
+
+impl Subflow {
+    /// What DSS takes of a data segment.
+    pub(super) fn data_option_bytes(&self) -> u32 {
+        let ack = if self.long_acks { 8 } else { 4 };
+        let mapping = 8 + 4 + 2 + if self.checksum { 2 } else { 0 };
+        (DSS_BYTES + ack + mapping).next_multiple_of(4)
+    }
+
+    fn capable(&self, keys: Keys) -> Message {
+        let mut flags = CapableFlags::HMAC_SHA256;
+        flags.set(CapableFlags::CHECKSUM, self.checksum);
+        Message::Capable(Capable { version: VERSION, flags, keys })
+    }
+
+    pub(super) fn write_syn(&mut self, options: &mut Options) {
+        self.syns = self.syns.saturating_add(1);
+        let message = match self.part {
+            Part::First if self.syns > SYNS_MAX => return,
+            Part::First => self.capable(Keys::None),
+            Part::Joins(Joins { token, local_id, backup, local_nonce, .. }) => {
+                Message::Join(Join::Syn { backup, address_id: local_id, token, nonce: local_nonce })
+            }
+        };
+        self.count(if self.part == Part::First { Counter::MPCapableSYNTX } else { Counter::MPJoinSynTx });
+        push(options, &message);
+    }
+
+    pub(super) fn write_syn_ack(&mut self, options: &mut Options) {
+        let message = match (self.part, self.remote) {
+            (Part::Joins(Joins { local_id, backup, local_nonce, remote_nonce, .. }), Some((remote, _))) => {
+                let hmac = leftmost_64(&join_hmac(self.local, remote, local_nonce, remote_nonce));
+                Message::Join(Join::SynAck { backup, address_id: local_id, hmac, nonce: local_nonce })
+            }
+            _ => self.capable(Keys::Sender(self.local.0)),
+        };
+        push(options, &message);
+    }
+
+    /// Data, new or again.
+    pub(super) fn write_data(&mut self, given: Extent, options: &mut Options) {
+        let Some((remote, _)) = self.remote else { return };
+        // FIN alone.
+        if given.bytes == 0 {
+            return self.write_dss(None, options);
+        }
+        let at = self.sent.partition_point(|extent| extent.end() <= given.offset);
+        let extent = match self.sent.get(at).filter(|extent| extent.offset <= given.offset) {
+            // Whatever of it goes again has the mapping that all of it had.
+            Some(extent) => *extent,
+            None => {
+                self.sent.push_back(given);
+                given
+            }
+        };
+        self.sent_to = self.sent_to.max(extent.end());
+        if self.says_handshake() && extent.offset == 0 {
+            let checksum = self.checksum.then(|| self.checksum_of(&extent));
+            let keys = Keys::WithData { sender: self.local.0, receiver: remote.0, data_len: extent.bytes as u16, checksum };
+            push(options, &self.capable(keys));
+            return;
+        }
+        self.write_dss(Some(self.mapping_of(&extent)), options);
+    }
+
+    pub(super) fn write_ack(&mut self, options: &mut Options) {
+        let Some((remote, _)) = self.remote else { return };
+        if self.says_handshake() && self.sent_to == 0 {
+            let message = match self.part {
+                Part::First => self.capable(Keys::Both { sender: self.local.0, receiver: remote.0 }),
+                Part::Joins(Joins { local_nonce, remote_nonce, .. }) => {
+                    let hmac = leftmost_160(&join_hmac(self.local, remote, local_nonce, remote_nonce));
+                    Message::Join(Join::Ack { hmac })
+                }
+            };
+            push(options, &message);
+            return;
+        }
+        self.write_say(options);
+        // Once for each word: every one of them is answered, and the block says it again in time.
+        let end = self.end.take().map(|end| Mapping {
+            seq: DataSeq::Long(self.local_first.wrapping_add(end)),
+            // RFC 8684 §3.3.3: "If there is no data, … the Subflow Sequence Number of 0 and a Data-Level Length of 1".
+            subflow_seq: 0,
+            len: 1,
+            checksum: self.checksum.then(|| sum_of(self.local_first.wrapping_add(end), 0, 1, 0)),
+        });
+        self.write_dss(end, options);
+    }
+
+    /// Is it the client's turn to say both keys, or its HMAC?
+    fn says_handshake(&self) -> bool {
+        self.opens && !self.confirmed
+    }
+
+    fn mapping_of(&self, extent: &Extent) -> Mapping {
+        Mapping {
+            seq: DataSeq::Long(self.local_first.wrapping_add(extent.mapping.wrapping_add(extent.offset))),
+            subflow_seq: (extent.offset as u32).wrapping_add(1),
+            // No frame is longer.
+            len: extent.bytes as u16,
+            checksum: self.checksum.then(|| self.checksum_of(extent)),
+        }
+    }
+
+    fn checksum_of(&self, extent: &Extent) -> u16 {
+        let seq = self.local_first.wrapping_add(extent.mapping.wrapping_add(extent.offset));
+        sum_of(seq, (extent.offset as u32).wrapping_add(1), extent.bytes as u16, extent.sum)
+    }
+
+    /// DSS: DATA_ACK, and a mapping if there is one.
+    fn write_dss(&mut self, mapping: Option<Mapping>, options: &mut Options) {
+        let Some((_, first)) = self.remote else { return };
+        let ack = first.wrapping_add(self.have.ack);
+        let ack = Some(if self.long_acks { DataSeq::Long(ack) } else { DataSeq::Short(ack as u32) });
+        let fin = mapping.is_some_and(|mapping| mapping.subflow_seq == 0);
+        push(options, &Message::Dss(Dss { ack, mapping, fin }));
+    }
+
+    /// The next of what is to be said once, if there is room.
+    fn write_say(&mut self, options: &mut Options) {
+        let (Some((remote, _)), Some(say)) = (self.remote, self.says.front()) else { return };
+        let (message, counter) = match say {
+            Say::Announce { id, address, port, echo } => {
+                let hmac = (!echo).then(|| address_hmac(self.local, remote, *id, *address, *port));
+                let message = Message::AddAddr(AddAddr { address_id: *id, address: *address, port: *port, hmac });
+                (message, if *echo { Counter::EchoAddTx } else { Counter::AddAddrTx })
+            }
+            Say::Remove(ids) => (Message::RemoveAddr { ids: ids.iter().copied().take(mptcp::REMOVE_IDS_MAX).collect() }, Counter::RmAddrTx),
+            Say::Priority { backup } => (Message::Prio { backup: *backup }, Counter::MPPrioTx),
+            Say::Fail(distance) => (Message::Fail { data_seq: self.remote_seq(*distance) }, Counter::MPFailTx),
+        };
+        if push(options, &message) {
+            self.says.pop_front();
+            self.count(counter);
+        }
+    }
+
+    fn remote_seq(&self, distance: u64) -> u64 {
+        self.remote.map_or(0, |(_, first)| first.wrapping_add(distance))
+    }
+
+    pub(super) fn write_reset(&mut self, options: &mut Options) {
+        let (message, counter) = match (self.reset, self.remote) {
+            (Some(Why::FastClose), Some((remote, _))) => (Message::FastClose { receiver_key: remote.0 }, Counter::MPFastcloseTx),
+            (Some(Why::Reason { transient, reason }), _) => {
+                let flags = if transient { ResetFlags::TRANSIENT } else { ResetFlags::empty() };
+                (Message::Reset { flags, reason }, Counter::MPRstTx)
+            }
+            _ => return,
+        };
+        push(options, &message);
+        self.count(counter);
+    }
+}
+
+/// The checksum of DSS (RFC 8684 §3.3.1): of the data, and of data sequence number, subflow sequence number, length and zeros in front of it.
+pub(crate) fn sum_of(seq: u64, subflow_seq: u32, len: u16, data: u16) -> u16 {
+    let pseudo = Sum::default().add_u32((seq >> 32) as u32).add_u32(seq as u32).add_u32(subflow_seq).add_u16(len);
+    pseudo.add_u16(data).finish()
+}
+
+/// Adds an option, if all of them fit then. Returns whether they do.
+fn push(options: &mut Options, message: &Message) -> bool {
+    let before = options.others.clone();
+    let fits = options.push_mptcp(message).is_ok() && options.fits();
+    if !fits {
+        options.others = before;
+    }
+    fits
+}
