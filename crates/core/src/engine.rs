@@ -1,9 +1,10 @@
 //! Executes a graph: *inline* (run to completion, depth first, vectors of frames) or *queued* (one thread, a queue per block).
 //!
 //! Both carry the same frames along the same edges; they differ in the order in which blocks take turns. Frames of one edge never
-//! overtake each other. A frame that visits more than [`DEPTH_MAX`] blocks is dropped, and so is what is left when one event has caused more
+//! overtake each other, nor do stream messages of one block (`behind`). A frame that visits more than [`DEPTH_MAX`] blocks is dropped, and so is what is left when one event has caused more
 //! than [`VISITS_MAX`] visits: a graph that loops, or copies in a loop, cannot hang a node.
 
+mod behind;
 mod orders;
 mod questions;
 
@@ -26,6 +27,7 @@ use crate::time::Instant;
 use crate::timer::Timers;
 use crate::transaction::{self, Plan};
 use crate::vector::{VECTOR_FRAMES_MAX, Vector, Verdict};
+use behind::Behind;
 use std::collections::VecDeque;
 
 /// Most blocks that a frame, and what it causes at once, passes in one go.
@@ -82,8 +84,8 @@ pub struct Outgoing {
 pub enum Item {
     /// Frames, to an input.
     Frames(InPort, Vector),
-    /// A stream message, to an input.
-    Message(InPort, StreamMessage),
+    /// A stream message, to an input, and who says it.
+    Message(InPort, StreamMessage, BlockId),
     /// Frames have left or were dropped: token, bytes.
     Completed(u64, u32),
     /// A table has changed, or one row of it.
@@ -129,6 +131,7 @@ pub struct Engine {
     timers: Timers,
     /// Inline: a stack, the next at the end.
     stack: Vec<Work>,
+    behind: Behind,
     /// Queued: one queue a block, and who is next.
     queues: Vec<VecDeque<Work>>,
     queued_frames: Vec<usize>,
@@ -168,6 +171,7 @@ impl Engine {
             rng,
             timers: Timers::default(),
             stack: Vec::new(),
+            behind: Behind::default(),
             queues: Vec::new(),
             queued_frames: Vec::new(),
             turn: VecDeque::new(),
@@ -535,6 +539,9 @@ impl Engine {
 
     fn step(&mut self, work: Work) {
         self.visits += 1;
+        if let Item::Message(_, _, from) = work.item {
+            self.behind.arrives(from, &mut self.stack);
+        }
         if work.depth > DEPTH_MAX || (self.visits > VISITS_MAX && matches!(work.item, Item::Frames(..))) {
             self.drop_work(work, Reason::Loop);
             return self.flush();
@@ -543,7 +550,7 @@ impl Engine {
         match work.item {
             Item::Frames(..) if self.paused => self.hold(work),
             Item::Frames(port, vector) => self.step_frames(id, depth, port, vector),
-            Item::Message(port, message) => self.call(id, depth, |block, cx| block.stream(port, message, cx)),
+            Item::Message(port, message, _) => self.call(id, depth, |block, cx| block.stream(port, message, cx)),
             Item::Completed(token, bytes) => self.call(id, depth, |block, cx| block.completed(token, bytes, cx)),
             Item::Changed(table, None) => self.call(id, depth, |block, cx| block.table_changed(table, cx)),
             Item::Changed(table, Some(row)) => self.call(id, depth, |block, cx| block.row_changed(table, row, cx)),
@@ -662,9 +669,16 @@ impl Engine {
         if let Some((port, vector)) = open {
             self.forward(id, depth, port, vector);
         }
+        let late = self.mode == Mode::Inline && self.behind.waits(id);
         for (port, message) in out.messages.drain(..) {
-            if let Some((block, input)) = self.slots.edge(id, port) {
-                self.fresh.push(Work { block, depth: depth + 1, item: Item::Message(input, message) });
+            let Some((block, input)) = self.slots.edge(id, port) else { continue };
+            let work = Work { block, depth: depth + 1, item: Item::Message(input, message, id) };
+            match late {
+                true => self.behind.add(id, work),
+                false => {
+                    self.behind.sets_out(id);
+                    self.fresh.push(work);
+                }
             }
         }
         for (reason, completion) in out.drops.drain(..) {

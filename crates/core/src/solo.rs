@@ -175,7 +175,7 @@ impl Solo {
         let depth = work.depth;
         match work.item {
             Item::Frames(port, vector) => self.frames(now, depth, port, vector, around, given),
-            Item::Message(port, message) => self.call(now, depth, around, given, |block, cx| block.stream(port, message, cx)),
+            Item::Message(port, message, _) => self.call(now, depth, around, given, |block, cx| block.stream(port, message, cx)),
             Item::Completed(token, bytes) => self.call(now, depth, around, given, |block, cx| block.completed(token, bytes, cx)),
             Item::Changed(table, None) => self.call(now, depth, around, given, |block, cx| block.table_changed(table, cx)),
             Item::Changed(table, Some(row)) => self.call(now, depth, around, given, |block, cx| block.row_changed(table, row, cx)),
@@ -258,7 +258,7 @@ impl Solo {
         self.emitted(&mut out, depth, around, given);
         for (port, message) in out.messages.drain(..) {
             if let Some((block, input)) = around.edge(self.id, port) {
-                given.work.push(Work { block, depth: depth + 1, item: Item::Message(input, message) });
+                given.work.push(Work { block, depth: depth + 1, item: Item::Message(input, message, self.id) });
             }
         }
         for (reason, completion) in out.drops.drain(..) {
