@@ -1,25 +1,29 @@
 //! The block: which flows are connections of Multipath TCP, and which pass through.
 
+mod addresses;
+mod parameters;
 mod state;
 
 use crate::connection::{Connection, Left, Path};
 use crate::counters::{Counter, Counters};
+use crate::endpoint::Locals;
 use crate::key::Key;
 use crate::kind::{DOWN, FROM_ABOVE, KIND, Settings, UP};
 use crate::listening::Listening;
 use crate::out::{OWN_CALL, Out};
 use crate::subflow::Subflow;
-use crate::word::{self, Up};
+use crate::word::{self, Down, Up, Why};
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use weft_core::{
-    Block, BlockRow, Bytes, CallId, Config, Context, Duration, FlowId, InPort, Instant, KeyedHasher, Kind, Map, Rng, Slab, State,
-    StateError, StreamCall, StreamEvent, StreamMessage, StreamOptions, Value,
+    Block, BlockRow, Bytes, CallId, Config, Context, ControlError, FlowId, InPort, Instant, KeyedHasher, Kind, Map, Rng, Slab, State,
+    StateError, StreamCall, StreamEvent, StreamMessage, StreamOptions, Table, Value,
 };
+use weft_wire::tcp::mptcp::reset_reason;
 
 /// How to make one.
-pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(MptcpBlock::new(config))) };
+pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(MptcpBlock::new(config)?)) };
 
 /// Tries to find a key whose token is not taken.
 const KEYS_TRIED: usize = 4;
@@ -29,6 +33,8 @@ const KEYS_TRIED: usize = 4;
 enum Owner {
     /// A subflow of this connection.
     Connection(u64),
+    /// A subflow that was refused.
+    Nobody,
     /// Accepted, with an extension whose first word has not come: by this listener, between these two.
     Accepted { listener: FlowId, local: SocketAddr, remote: SocketAddr },
 }
@@ -43,6 +49,7 @@ weft_core::fields!(struct Listener { options });
 /// The block.
 #[derive(Debug)]
 pub struct MptcpBlock {
+    name: String,
     settings: Settings,
     counters: Counters,
     rng: Rng,
@@ -50,27 +57,36 @@ pub struct MptcpBlock {
     flows: Map<FlowId, Owner>,
     tokens: Map<u32, u64>,
     listeners: BTreeMap<FlowId, Listener>,
+    locals: Locals,
+    /// Identifiers of addresses that nobody has given one.
+    ids: BTreeMap<IpAddr, u8>,
     next_call: u64,
+    next_flow: u64,
 }
 
 impl MptcpBlock {
-    fn new(config: &mut Config) -> MptcpBlock {
+    fn new(config: &mut Config) -> Result<MptcpBlock, ControlError> {
         let hasher = KeyedHasher::new(&mut config.rng);
-        MptcpBlock {
-            settings: Settings {
-                enabled: config.bool("enabled"),
-                checksum: config.bool("checksum"),
-                connections_max: config.u64("connections_max") as usize,
-                close_timeout: config.duration("close_timeout"),
-            },
+        let mut block = MptcpBlock {
+            name: config.name.clone(),
+            settings: Settings::default(),
             counters: Counters::default(),
             rng: config.rng.fork("keys"),
             connections: Slab::default(),
             flows: Map::with_hasher(hasher),
             tokens: Map::with_hasher(hasher),
             listeners: BTreeMap::new(),
+            locals: Locals::default(),
+            ids: BTreeMap::new(),
             next_call: 0,
+            next_flow: 0,
+        };
+        for parameter in KIND.parameters {
+            let value = config.value(parameter.name);
+            block.check(parameter.name, &value)?;
+            block.settings.set(parameter.name, &value);
         }
+        Ok(block)
     }
 
     /// How many connections there are.
@@ -83,15 +99,29 @@ impl MptcpBlock {
         self.counters.get(counter)
     }
 
-    fn out<'a, 'b>(&'a mut self, cx: &'a mut Context<'b>) -> Out<'a, 'b> {
-        Out { cx, settings: &self.settings, counters: &mut self.counters, next_call: &mut self.next_call }
-    }
-
     /// Calls into a connection, then looks what is left of it.
-    fn with(&mut self, key: u64, cx: &mut Context<'_>, f: impl FnOnce(&mut Connection, &mut Out<'_, '_>)) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        let mut out = Out { cx, settings: &self.settings, counters: &mut self.counters, next_call: &mut self.next_call };
-        f(connection, &mut out);
+    fn with<R>(&mut self, key: u64, cx: &mut Context<'_>, f: impl FnOnce(&mut Connection, &mut Out<'_, '_>) -> R) -> Option<R> {
+        let connection = self.connections.get_mut(key)?;
+        let mut out = Out {
+            cx,
+            settings: &self.settings,
+            counters: &mut self.counters,
+            next_call: &mut self.next_call,
+            next_flow: &mut self.next_flow,
+            rng: &mut self.rng,
+            locals: &self.locals,
+            opened: Vec::new(),
+        };
+        let result = f(connection, &mut out);
+        for flow in out.opened {
+            self.flows.insert(flow, Owner::Connection(key));
+        }
+        // The first one's flow is the connection's.
+        for path in connection.paths.iter().skip(1).filter(|path| path.released) {
+            self.flows.swap_remove(&path.flow);
+        }
+        let first = connection.flow;
+        connection.paths.retain(|path| !path.released || path.flow == first);
         let (left, deadline) = (connection.left(), connection.deadline());
         let wanted = deadline.filter(|_| left == Left::All);
         let armed = std::mem::replace(&mut connection.armed, wanted);
@@ -101,13 +131,18 @@ impl MptcpBlock {
             _ => {}
         }
         if left != Left::All {
-            self.forget(key);
+            self.forget(key, cx);
         }
+        Some(result)
     }
 
     /// A connection is no longer one of Multipath TCP.
-    fn forget(&mut self, key: u64) {
+    fn forget(&mut self, key: u64, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.remove(key) else { return };
+        if let (Some(listener), Some(_)) = (connection.listener, connection.offered) {
+            let bytes = word::write(&Down::Withdraw(connection.local.token()));
+            cx.send(DOWN, StreamMessage::Word { flow: listener, bytes });
+        }
         for path in &connection.paths {
             self.flows.swap_remove(&path.flow);
         }
@@ -137,11 +172,11 @@ impl MptcpBlock {
         match message {
             StreamMessage::Call { id, flow, op } => self.call(id, flow, op, cx),
             StreamMessage::Data { flow, bytes, flags, mapping } => match self.of_sockets(flow) {
-                Some(key) => self.with(key, cx, |connection, out| connection.data_down(bytes, flags, out)),
+                Some(key) => drop(self.with(key, cx, |connection, out| connection.data_down(bytes, flags, out))),
                 None => cx.send(DOWN, StreamMessage::Data { flow, bytes, flags, mapping }),
             },
             StreamMessage::Credit { flow, bytes, enough } => match self.of_sockets(flow) {
-                Some(key) => self.with(key, cx, |connection, out| connection.taken(bytes, out)),
+                Some(key) => drop(self.with(key, cx, |connection, out| connection.taken(bytes, out))),
                 None => cx.send(DOWN, StreamMessage::Credit { flow, bytes, enough }),
             },
             other => cx.send(DOWN, other),
@@ -150,7 +185,8 @@ impl MptcpBlock {
 
     fn call(&mut self, id: CallId, flow: FlowId, mut op: Box<StreamCall>, cx: &mut Context<'_>) {
         if let Some(key) = self.of_sockets(flow) {
-            return self.with(key, cx, |connection, out| connection.call(id, *op, out));
+            self.with(key, cx, |connection, out| connection.call(id, *op, out));
+            return;
         }
         match &mut *op {
             StreamCall::Connect { local, remote, options, extension: extension @ None } if self.has_room() => {
@@ -204,11 +240,13 @@ impl MptcpBlock {
     fn coming_up(&mut self, message: StreamMessage, cx: &mut Context<'_>) {
         match message {
             StreamMessage::Data { flow, bytes, flags, mapping } => match self.of_subflow(flow) {
-                Some((key, index)) => self.with(key, cx, |connection, out| connection.data_up(index, bytes, flags, mapping, out)),
+                Some((key, index)) => drop(self.with(key, cx, |connection, out| connection.data_up(index, bytes, flags, mapping, out))),
+                None if self.is_nobody(flow) => {}
                 None => cx.send(UP, StreamMessage::Data { flow, bytes, flags, mapping }),
             },
             StreamMessage::Credit { flow, bytes, enough } => match self.of_subflow(flow) {
-                Some((key, index)) => self.with(key, cx, |connection, out| connection.on_credit(index, bytes, enough, out)),
+                Some((key, index)) => drop(self.with(key, cx, |connection, out| connection.on_credit(index, bytes, enough, out))),
+                None if self.is_nobody(flow) => {}
                 None => cx.send(UP, StreamMessage::Credit { flow, bytes, enough }),
             },
             StreamMessage::Word { flow, bytes } => self.word(flow, &bytes, cx),
@@ -224,6 +262,10 @@ impl MptcpBlock {
         }
     }
 
+    fn is_nobody(&self, flow: FlowId) -> bool {
+        matches!(self.flows.get(&flow), Some(Owner::Nobody))
+    }
+
     fn event(&mut self, flow: FlowId, event: Box<StreamEvent>, cx: &mut Context<'_>) {
         match &*event {
             StreamEvent::Accepted { child, local, remote, extended: true } => {
@@ -232,11 +274,17 @@ impl MptcpBlock {
                 self.flows.insert(*child, owner);
                 return;
             }
+            _ if self.is_nobody(flow) => {
+                if matches!(*event, StreamEvent::Released) {
+                    self.flows.swap_remove(&flow);
+                }
+                return;
+            }
             StreamEvent::Released => drop(self.listeners.remove(&flow)),
             _ => {}
         }
         match self.of_subflow(flow) {
-            Some((key, index)) => self.with(key, cx, |connection, out| connection.on_event(index, *event, out)),
+            Some((key, index)) => drop(self.with(key, cx, |connection, out| connection.on_event(index, *event, out))),
             None => cx.send(UP, StreamMessage::Event { flow, event }),
         }
     }
@@ -246,6 +294,10 @@ impl MptcpBlock {
         match (self.flows.get(&flow).copied(), word) {
             (Some(Owner::Accepted { listener, local, remote }), Up::Begun { local: key }) => {
                 self.accept(flow, key, listener, (local, remote), cx);
+            }
+            (Some(Owner::Accepted { listener, local, remote }), Up::Joined { token, remote_id, local_id, backup }) => {
+                let path = Path { local_id, remote_id, backup_by_peer: backup, joined: true, up: true, ..Path::new(flow, local, remote) };
+                self.join(token, listener, path, cx);
             }
             (_, Up::Count(counter)) => self.counters.count(counter),
             (Some(Owner::Connection(key)), word) => {
@@ -263,10 +315,50 @@ impl MptcpBlock {
         let options = self.listeners.get(&listener).map(|listener| listener.options.clone()).unwrap_or_default();
         let mut connection = Connection::new(child, false, key, options, Path::new(child, local, remote));
         connection.listener = Some(listener);
-        connection.opened(&mut self.out(cx));
-        self.insert(connection);
+        let key = self.insert(connection);
+        self.with(key, cx, Connection::opened);
         let event = StreamEvent::Accepted { child, local, remote, extended: false };
         cx.send(UP, StreamMessage::Event { flow: listener, event: Box::new(event) });
+    }
+
+    /// A connection that a listener has accepted joins another: sockets do not hear of it.
+    fn join(&mut self, token: u32, listener: FlowId, path: Path, cx: &mut Context<'_>) {
+        let flow = path.flow;
+        let took = StreamMessage::Call { id: CallId(OWN_CALL), flow: listener, op: Box::new(StreamCall::Took { connections: 1 }) };
+        cx.send(DOWN, took);
+        let joined = match self.tokens.get(&token).copied() {
+            Some(key) => {
+                self.flows.insert(flow, Owner::Connection(key));
+                self.with(key, cx, |connection, out| connection.joined(path, out)) == Some(true)
+            }
+            None => false,
+        };
+        if !joined {
+            self.counters.count(Counter::MPJoinRejected);
+            self.flows.swap_remove(&flow);
+            let why = Why::Reason { transient: false, reason: reset_reason::PROHIBITED };
+            cx.send(DOWN, StreamMessage::Word { flow, bytes: word::write(&Down::Reset(why)) });
+            cx.send(DOWN, StreamMessage::Call { id: CallId(OWN_CALL), flow, op: Box::new(StreamCall::Abort) });
+            // Nothing of it concerns anybody.
+            self.flows.insert(flow, Owner::Nobody);
+        }
+    }
+
+    /// Looks which addresses there are, and brings all connections in line.
+    fn look_at_addresses(&mut self, cx: &mut Context<'_>) {
+        let locals = addresses::look(&self.settings, &mut self.ids, &self.locals, cx);
+        if locals == self.locals {
+            return;
+        }
+        self.locals = locals;
+        let keys: Vec<u64> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.with(key, cx, |connection, out| {
+                let locals = out.locals;
+                connection.reconcile(locals, out);
+            });
+        }
+        self.locals.lost.clear();
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -295,24 +387,24 @@ impl Block for MptcpBlock {
     }
 
     fn get(&self, name: &str, _now: Instant) -> Option<Value> {
-        Some(match name {
-            "enabled" => self.settings.enabled.into(),
-            "checksum" => self.settings.checksum.into(),
-            "connections_max" => (self.settings.connections_max as u64).into(),
-            "close_timeout" => (self.settings.close_timeout.as_nanos() as u64).into(),
-            "connections" => Value::Array(self.rows()),
-            _ => return None,
-        })
+        match name {
+            "connections" => Some(Value::Array(self.rows())),
+            _ => self.settings.get(name),
+        }
     }
 
-    fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
-        match name {
-            "enabled" => self.settings.enabled = value.as_bool().unwrap_or(self.settings.enabled),
-            "checksum" => self.settings.checksum = value.as_bool().unwrap_or(self.settings.checksum),
-            "connections_max" => {
-                self.settings.connections_max = value.as_u64().map_or(self.settings.connections_max, |most| most as usize);
-            }
-            _ => self.settings.close_timeout = value.as_u64().map_or(self.settings.close_timeout, Duration::from_nanos),
+    fn check(&self, name: &str, value: &Value) -> Result<(), ControlError> {
+        Settings::check(name, value).map_err(|why| ControlError::BadValue { block: self.name.clone(), parameter: name.to_owned(), why })
+    }
+
+    fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
+        self.settings.set(name, &value);
+        self.look_at_addresses(cx);
+    }
+
+    fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
+        if matches!(table, Table::Addresses(_) | Table::Interfaces) {
+            self.look_at_addresses(cx);
         }
     }
 
@@ -332,11 +424,13 @@ impl Block for MptcpBlock {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<MptcpBlock>() {
             std::mem::swap(self, old);
             std::mem::swap(&mut self.settings, &mut old.settings);
+            std::mem::swap(&mut self.name, &mut old.name);
             old.counters = self.counters.clone();
         }
     }
 
     fn started(&mut self, cx: &mut Context<'_>) {
+        self.look_at_addresses(cx);
         // Timers do not pass from one block to its successor.
         let keys: Vec<u64> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {

@@ -3,11 +3,13 @@
 //! Numbers of data are *distances*: bytes since the side's first one. So they neither wrap nor begin at random; the extension of a subflow knows what
 //! they are on the wire.
 
+mod addresses;
 mod close;
 mod fall_back;
 mod path;
 mod receive;
 mod receiver;
+mod reinject;
 mod send;
 mod sender;
 mod state;
@@ -18,8 +20,11 @@ use crate::counters::Counter;
 use crate::key::Key;
 use crate::out::Out;
 use crate::word::{Down, Have, Up};
+use addresses::{Announcement, Known};
 use receiver::Receiver;
 use sender::Sender;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use weft_core::{Bytes, CallId, DataFlags, FlowId, Instant, Room, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOptions};
 
 /// How far the connection is.
@@ -74,6 +79,13 @@ pub struct Connection {
     /// What sockets have heard: that it failed, that only TIME-WAIT is left.
     pub(crate) told_failed: bool,
     pub(crate) told_time_wait: bool,
+    /// Addresses of this side that the peer is told of, and the peer's that may be used.
+    pub(crate) said: Vec<Announcement>,
+    pub(crate) known: Vec<Known>,
+    /// Pairs of addresses between which there was a subflow, or an attempt.
+    pub(crate) tried: BTreeSet<(IpAddr, SocketAddr)>,
+    /// What the listener was told last: subflows that may come, endpoints.
+    pub(crate) offered: Option<(u8, usize)>,
     /// When it gives up waiting for its peer.
     pub(crate) gives_up_at: Option<Instant>,
     /// What the engine's timer is set to.
@@ -110,6 +122,10 @@ impl Connection {
             paths: vec![first],
             closed: false,
             waiting: Vec::new(),
+            said: Vec::new(),
+            known: Vec::new(),
+            tried: BTreeSet::new(),
+            offered: None,
             told_failed: false,
             told_time_wait: false,
             gives_up_at: None,
@@ -139,11 +155,16 @@ impl Connection {
                 (self.remote, self.checksum, self.deny_join_id0) = (Some(remote), checksum, deny_join_id0);
             }
             Up::Confirmed => {
-                if index == 0 {
+                self.paths[index].confirmed = true;
+                if self.paths[index].joined {
+                    // RFC 8684 §3.2: the fourth segment says that the third has come.
+                    self.have(index, true, out);
+                    self.make_firm(out);
+                } else {
                     self.confirmed = true;
                 }
-                self.paths[index].confirmed = true;
-                self.have(index, true, out);
+                let locals = out.locals;
+                self.reconcile(locals, out);
                 self.push(out);
             }
             Up::Heard { ack, window_bytes } => self.heard(ack, window_bytes, out),
@@ -152,12 +173,16 @@ impl Connection {
             Up::FellBack => self.fell_back(out),
             Up::Count(counter) => out.count(counter),
             Up::Summed { offset, bytes, sum } => self.paths[index].summed.push_back((offset, bytes, sum)),
-            Up::Priority { backup } => self.paths[index].backup_by_peer = backup,
+            Up::Priority { backup } => {
+                self.paths[index].backup_by_peer = backup;
+                self.push(out);
+            }
             Up::Answered { remote_id, backup } => {
                 (self.paths[index].remote_id, self.paths[index].backup_by_peer) = (remote_id, backup);
             }
             Up::Failed(_) | Up::Reset { .. } | Up::Gone { .. } => {}
-            Up::Announced { .. } | Up::Removed(_) => {}
+            Up::Announced { id, address, port, echo } => self.announced(index, (id, address, port), echo, out),
+            Up::Removed(ids) => self.removed(&ids, out),
             // The first words of accepted connections, which the block has taken.
             Up::Begun { .. } | Up::Joined { .. } => {}
         }
@@ -180,6 +205,7 @@ impl Connection {
         if self.receive.widen(buffer) {
             (0..self.paths.len()).for_each(|index| self.have(index, false, out));
         }
+        self.watch(index, out);
         self.measure_buffer();
         self.grant(out);
         self.push(out);
@@ -193,7 +219,8 @@ impl Connection {
         match event {
             StreamEvent::Established { local, remote } => {
                 (self.paths[index].local, self.paths[index].remote) = (local, remote);
-                if index == 0 {
+                self.paths[index].up = true;
+                if !self.paths[index].joined {
                     self.opened(out);
                     out.event(self.flow, StreamEvent::Established { local, remote });
                 }
@@ -276,12 +303,18 @@ impl Connection {
 
     /// The time that it has set.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.send.again_at, self.gives_up_at].into_iter().flatten().min()
+        [self.send.again_at, self.send.stalled_at, self.next_announcement(), self.gives_up_at].into_iter().flatten().min()
     }
 
     pub(crate) fn on_timer(&mut self, out: &mut Out<'_, '_>) {
         if self.send.again_at.is_some_and(|at| at <= out.now()) {
             self.say_end_again(out);
+        }
+        if self.send.stalled_at.is_some_and(|at| at <= out.now()) {
+            self.stalled(out);
+        }
+        if self.next_announcement().is_some_and(|at| at <= out.now()) {
+            self.address_timer(out);
         }
         if self.gives_up_at.is_some_and(|at| at <= out.now()) {
             self.gives_up_at = None;

@@ -1,7 +1,10 @@
 //! What the block declares.
 
 use crate::counters;
-use weft_core::{Carries, Duration, InPort, Kind, OutPort, Parameter, ParameterType, Port};
+use crate::endpoint::Endpoint;
+use crate::scheduler;
+use weft_core::table::Family;
+use weft_core::{Carries, Duration, InPort, Kind, OutPort, Parameter, ParameterType, Port, Table};
 
 /// Inputs and outputs.
 pub(crate) const FROM_ABOVE: InPort = InPort(0);
@@ -31,6 +34,36 @@ pub static KIND: Kind = Kind {
         parameter("enabled", ParameterType::Bool, "true", "new connections try Multipath TCP (net.mptcp.enabled)"),
         parameter("checksum", ParameterType::Bool, "false", "ask for checksums of data (net.mptcp.checksum_enabled)"),
         parameter(
+            "path_manager",
+            ParameterType::Choice(&["all", "kernel"]),
+            "\"all\"",
+            "all: without endpoints every address of the node is used; kernel: endpoints only, as Linux does",
+        ),
+        parameter(
+            "endpoints",
+            ParameterType::List,
+            "[]",
+            "addresses to use, as `ip mptcp endpoint add` takes them: \"10.0.0.1 subflow backup dev eth1\"",
+        ),
+        parameter(
+            "subflows",
+            ParameterType::Unsigned { min: 0, max: 8 },
+            "8",
+            "subflows of a connection beside the first (ip mptcp limits)",
+        ),
+        parameter(
+            "add_addr_accepted",
+            ParameterType::Unsigned { min: 0, max: 8 },
+            "8",
+            "addresses that a peer may announce to a connection (ip mptcp limits)",
+        ),
+        parameter(
+            "scheduler",
+            ParameterType::Choice(scheduler::NAMES),
+            "\"default\"",
+            "which subflow gets the next data (net.mptcp.scheduler)",
+        ),
+        parameter(
             "connections_max",
             ParameterType::Unsigned { min: 0, max: 1 << 20 },
             "65536",
@@ -44,6 +77,13 @@ pub static KIND: Kind = Kind {
         ),
     ],
     counters: counters::ROWS,
+    asks: &[
+        Table::Addresses(Family::V4),
+        Table::Addresses(Family::V6),
+        Table::Routes(Family::V4),
+        Table::Routes(Family::V6),
+        Table::Interfaces,
+    ],
     state_version: 1,
     ..Kind::EMPTY
 };
@@ -55,4 +95,10 @@ pub(crate) struct Settings {
     pub checksum: bool,
     pub connections_max: usize,
     pub close_timeout: Duration,
+    /// Every address is an endpoint, if nobody names one.
+    pub every: bool,
+    pub endpoints: Vec<Endpoint>,
+    pub subflows: usize,
+    pub add_addr_accepted: usize,
+    pub scheduler: String,
 }

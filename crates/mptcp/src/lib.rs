@@ -19,10 +19,12 @@
 pub mod block;
 pub mod connection;
 pub mod counters;
+pub mod endpoint;
 pub mod key;
 mod kind;
 pub mod listening;
 mod out;
+pub mod scheduler;
 pub mod subflow;
 pub mod word;
 

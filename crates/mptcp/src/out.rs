@@ -1,12 +1,16 @@
 //! The way out of the block, for what deals with one connection.
 
 use crate::counters::{Counter, Counters};
+use crate::endpoint::Locals;
 use crate::kind::{DOWN, Settings, UP};
 use crate::word::{self, Down};
-use weft_core::{CallId, Context, FlowId, Instant, StreamCall, StreamError, StreamEvent, StreamMessage};
+use weft_core::{CallId, Context, FlowId, Instant, Rng, StreamCall, StreamError, StreamEvent, StreamMessage};
 
 /// Set in the numbers of the block's own calls, whose replies nobody waits for.
 pub(crate) const OWN_CALL: u64 = 1 << 63;
+
+/// Set in the numbers of flows that the block opens itself. Sockets' are far below.
+pub(crate) const OWN_FLOW: u64 = 1 << 62;
 
 /// The way out.
 pub(crate) struct Out<'a, 'b> {
@@ -14,6 +18,11 @@ pub(crate) struct Out<'a, 'b> {
     pub settings: &'a Settings,
     pub counters: &'a mut Counters,
     pub next_call: &'a mut u64,
+    pub next_flow: &'a mut u64,
+    pub rng: &'a mut Rng,
+    pub locals: &'a Locals,
+    /// Flows that were opened meanwhile.
+    pub opened: Vec<FlowId>,
 }
 
 impl Out<'_, '_> {
@@ -41,6 +50,13 @@ impl Out<'_, '_> {
         let id = CallId(OWN_CALL | *self.next_call);
         *self.next_call += 1;
         self.down(StreamMessage::Call { id, flow, op: Box::new(op) });
+    }
+    /// A number for a flow of the block's own.
+    pub(crate) fn new_flow(&mut self) -> FlowId {
+        let flow = FlowId(OWN_FLOW | *self.next_flow);
+        *self.next_flow += 1;
+        self.opened.push(flow);
+        flow
     }
     /// The answer to a call of the sockets'.
     pub(crate) fn reply(&mut self, id: CallId, flow: FlowId, result: Result<(), StreamError>) {

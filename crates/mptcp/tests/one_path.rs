@@ -55,8 +55,9 @@ fn exchange(pair: &mut Pair) {
             let flow = app.flow(flow);
             (flow.received.len(), flow.events.clone(), flow.released)
         });
-        assert_eq!(received, BYTES, "{node} {events:?}");
-        assert!(pair.app(node, |app, _| app.flow(flow).received == pattern(BYTES)), "{node} {events:?}");
+        assert_eq!(received, BYTES, "{node} {events:?} {:?}", counters(&mut pair.nodes[1]));
+        let wrong = pair.app(node, |app, _| app.flow(flow).received.iter().zip(pattern(BYTES)).position(|(a, b)| *a != b));
+        assert_eq!(wrong, None, "{node} {events:?} {:?}", [0, 1].map(|side| counters(&mut pair.nodes[side])));
         assert!(released, "{node} {events:?}");
         assert!(events.iter().any(|event| event == "halfclosed"), "{events:?}");
         assert!(!events.iter().any(|event| event.starts_with("failed")), "{events:?}");
@@ -144,4 +145,11 @@ fn where_one_side_does_not_speak_it_the_connection_is_plain() {
         let said = |on_wire: &OnWire| on_wire.segment.options.mptcp().count();
         assert!(log.iter().all(|(_, _, on_wire)| on_wire.segment.flags.contains(Flags::SYN) || said(on_wire) == 0));
     }
+}
+
+/// Counters that are not zero.
+fn counters(node: &mut Node) -> Vec<(&'static str, u64)> {
+    let Some(id) = node.engine.graph().find("mptcp") else { return Vec::new() };
+    let values = node.engine.graph().block(id).unwrap().counters();
+    weft_mptcp::counters::ROWS.iter().zip(values).filter(|(_, value)| **value > 0).map(|(row, value)| (row.name, *value)).collect()
 }

@@ -10,6 +10,7 @@ use weft_core::{FlowId, Instant, Map, Slab, State, StateError};
 impl Field for Owner {
     fn write(&self, out: &mut Writer) {
         match self {
+            Owner::Nobody => out.byte(2),
             Owner::Connection(key) => {
                 out.byte(0);
                 out.put(key);
@@ -25,6 +26,7 @@ impl Field for Owner {
     fn read(from: &mut Reader<'_>) -> Result<Owner, Damage> {
         match from.byte()? {
             0 => Ok(Owner::Connection(from.take()?)),
+            2 => Ok(Owner::Nobody),
             1 => Ok(Owner::Accepted { listener: from.take()?, local: from.take()?, remote: from.take()? }),
             other => Err(Damage::new(format_args!("a flow has no owner {other}"))),
         }
@@ -48,7 +50,10 @@ impl MptcpBlock {
                 out.put(key);
             }
             out.put(&self.listeners);
+            out.put(&self.ids);
+            out.put(&self.locals.addresses);
             out.put(&self.next_call);
+            out.put(&self.next_flow);
         })
     }
 
@@ -67,9 +72,21 @@ impl MptcpBlock {
                 of_tokens.insert(from.take()?, from.take()?);
             }
             let listeners: BTreeMap<FlowId, Listener> = from.take()?;
-            Ok((counters, rng, connections, of_flows, of_tokens, listeners, from.take()?))
+            let (ids, addresses, next_call, next_flow) = (from.take()?, from.take()?, from.take()?, from.take()?);
+            Ok((counters, rng, connections, of_flows, of_tokens, listeners, ids, addresses, next_call, next_flow))
         })?;
-        (self.counters, self.rng, self.connections, self.flows, self.tokens, self.listeners, self.next_call) = taken;
+        (
+            self.counters,
+            self.rng,
+            self.connections,
+            self.flows,
+            self.tokens,
+            self.listeners,
+            self.ids,
+            self.locals.addresses,
+            self.next_call,
+            self.next_flow,
+        ) = taken;
         Ok(())
     }
 }

@@ -102,7 +102,8 @@ impl Connection {
     pub(super) fn path_failed(&mut self, index: usize, error: StreamError, out: &mut Out<'_, '_>) {
         self.paths[index].closed = true;
         if self.paths.iter().any(|path| !path.closed && !path.released) || matches!(self.stage, Stage::Ending | Stage::Failed) {
-            return;
+            self.reinject(index);
+            return self.push(out);
         }
         self.fail(error, out);
     }
@@ -111,13 +112,18 @@ impl Connection {
     pub(super) fn path_released(&mut self, index: usize, out: &mut Out<'_, '_>) {
         let path = &mut self.paths[index];
         (path.released, path.closed) = (true, true);
-        (path.credit, path.sent) = (0, 0);
+        path.credit = 0;
         if self.paths.iter().all(|path| path.released) {
             if self.stage == Stage::Open && !self.closed {
                 self.fail(StreamError::Reset, out);
             }
             self.finish(Stage::Ending, out);
             return out.event(self.flow, StreamEvent::Released);
+        }
+        if self.stage == Stage::Open {
+            self.reinject(index);
+            self.push(out);
+            self.offer_again(out);
         }
         self.tell_time_wait(out);
     }

@@ -1,5 +1,6 @@
 //! A subflow, as its connection sees it.
 
+use crate::scheduler::View;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use weft_core::{Bytes, FlowId, Room};
@@ -13,6 +14,8 @@ pub struct Path {
     pub(crate) remote: SocketAddr,
     pub(crate) local_id: u8,
     pub(crate) remote_id: u8,
+    /// It is not the first.
+    pub(crate) joined: bool,
     /// Its handshake has ended here.
     pub(crate) up: bool,
     /// And the peer has heard so: it may send.
@@ -26,6 +29,10 @@ pub struct Path {
     /// Bytes that have come up since the first.
     pub(crate) received: u64,
     pub(crate) room: Room,
+    /// Data that was handed to it and the peer has not acknowledged: distances.
+    pub(crate) maps: VecDeque<(u64, u64)>,
+    /// Its tcp has heard nothing for a retransmission timeout, and others are there.
+    pub(crate) suspect: bool,
     /// Its end: the peer sends no more, this side has closed it, only TIME-WAIT is left, nothing is.
     pub(crate) half_closed: bool,
     pub(crate) closed: bool,
@@ -36,7 +43,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, up, confirmed, backup, backup_by_peer, credit, sent, received, room, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, credit, sent, received, room, maps, suspect, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -48,6 +55,7 @@ impl Path {
             remote,
             local_id: 0,
             remote_id: 0,
+            joined: false,
             up: false,
             confirmed: false,
             backup: false,
@@ -56,6 +64,8 @@ impl Path {
             sent: 0,
             received: 0,
             room: Room::default(),
+            maps: VecDeque::new(),
+            suspect: false,
             half_closed: false,
             closed: false,
             time_wait: false,
@@ -67,7 +77,34 @@ impl Path {
 
     /// May data be handed to it?
     pub(crate) fn may_send(&self) -> bool {
-        self.up && !self.closed && !self.released
+        // RFC 8684 §3.2: on a subflow that joins "data … MUST NOT be sent until" the fourth segment has come.
+        self.up && (!self.joined || self.confirmed) && !self.closed && !self.released
+    }
+
+    /// Data goes to it.
+    pub(crate) fn map(&mut self, start: u64, end: u64) {
+        match self.maps.back_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => self.maps.push_back((start, end)),
+        }
+    }
+
+    /// The peer has everything before this.
+    pub(crate) fn unmap(&mut self, una: u64) {
+        self.maps.retain(|(_, end)| *end > una);
+    }
+
+    /// As a scheduler sees it.
+    pub(crate) fn view(&self) -> View {
+        View {
+            rtt: self.room.rtt,
+            cwnd_bytes: self.room.cwnd_bytes,
+            free_bytes: self.room.free_bytes,
+            queued_bytes: self.sent.saturating_sub(self.room.acknowledged_bytes),
+            credit_bytes: self.credit,
+            mss_bytes: self.room.mss_bytes,
+            backup: self.backup || self.backup_by_peer,
+        }
     }
 
     /// Bytes that its tcp could hold in all.

@@ -95,11 +95,18 @@ impl Receiver {
 
     /// What waited and is next now.
     pub(super) fn next_waiting(&mut self) -> Option<Bytes> {
-        let entry = self.waiting.first_entry().filter(|entry| *entry.key() == self.next)?;
-        let bytes = entry.remove();
-        self.next += bytes.len() as u64;
-        self.waiting_bytes -= bytes.len() as u64;
-        Some(bytes)
+        loop {
+            let entry = self.waiting.first_entry().filter(|entry| *entry.key() <= self.next)?;
+            let (at, mut bytes) = entry.remove_entry();
+            self.waiting_bytes -= bytes.len() as u64;
+            // What came in order may have reached into it.
+            let known = self.next - at;
+            if known < bytes.len() as u64 {
+                let bytes = bytes.split_off(known as usize);
+                self.next += bytes.len() as u64;
+                return Some(bytes);
+            }
+        }
     }
 
     pub(super) fn has_gap(&self) -> bool {

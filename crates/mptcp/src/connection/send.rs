@@ -1,9 +1,11 @@
 //! Sending: data of the [`Sender`](super::sender::Sender) is handed to subflows, and let go of when the peer has it.
 
-use super::{Connection, Stage};
+use super::{Connection, Path, Stage};
+use crate::counters::Counter;
 use crate::out::Out;
+use crate::scheduler::{self, Choice, View};
 use crate::word::Down;
-use weft_core::{DataFlags, Duration, StreamEvent, StreamMessage};
+use weft_core::{DataFlags, Duration, FlowId, StreamEvent, StreamMessage};
 
 /// The first wait before the end is said again, and the longest (Linux's TCP_RTO_MIN and TCP_RTO_MAX).
 const AGAIN_MIN: Duration = Duration::from_millis(200);
@@ -20,15 +22,18 @@ impl Connection {
         }
         // "…the receive window is only updated if the largest sequence number allowed (i.e., DATA_ACK + receive window) increases".
         send.edge = send.edge.max(ack + u64::from(window_bytes));
-        if ack > send.una {
+        let progress = ack > send.una;
+        if progress {
             send.una = ack.min(send.end);
             send.release();
+            self.paths.iter_mut().for_each(|path| path.unmap(send.una));
         }
         if send.end_said && !send.end_heard && ack > send.end {
             send.end_heard = true;
             send.again_at = None;
             self.end_was_heard(out);
         }
+        self.wait_for_ack(progress, out);
         self.grant(out);
         self.push(out);
     }
@@ -71,40 +76,66 @@ impl Connection {
         if self.stage != Stage::Open {
             return;
         }
+        self.push_lost(out);
         while self.send.unsent() > 0 {
             let mut window = self.send.edge.saturating_sub(self.send.next);
             if window == 0 && self.send.una == self.send.next {
                 // Nothing is out whose acknowledgment could open the window: one byte goes to tcp, which probes (RFC 9293 §3.8.6.1).
                 window = 1;
             }
-            let Some(index) = self.choose() else { break };
-            let bytes = self.send.unsent().min(window).min(self.paths[index].credit);
+            let Some(Choice { index, bytes }) = self.choose(None, window, out) else { break };
+            let bytes = self.send.unsent().min(window).min(bytes).min(self.paths[index].credit);
             if bytes == 0 {
                 break;
             }
-            self.hand_down(index, bytes, out);
+            self.hand_down(index, self.send.next, bytes, out);
         }
+        self.wait_for_ack(false, out);
         if self.send.end_wanted && !self.send.end_said && self.send.unsent() == 0 {
             self.say_end(out);
         }
     }
 
-    /// The subflow that gets the next data.
-    fn choose(&self) -> Option<usize> {
-        let usable = |path: &&super::Path| path.may_send() && path.credit > 0;
-        self.paths.iter().find(usable).and_then(|path| self.path(path.flow))
+    /// What is to go again goes first. With another subflow than the one that has it, if there is one.
+    fn push_lost(&mut self, out: &mut Out<'_, '_>) {
+        while let Some((start, end, holder)) = self.send.first_lost() {
+            let Some(Choice { index, .. }) = self.choose(holder, end - start, out) else { break };
+            let bytes = (end - start).min(self.paths[index].credit);
+            if bytes == 0 {
+                break;
+            }
+            out.count(Counter::MPTCPRetrans);
+            self.hand_down(index, start, bytes, out);
+            self.send.found(start + bytes);
+        }
     }
 
-    /// New data to a subflow.
-    fn hand_down(&mut self, index: usize, bytes: u64, out: &mut Out<'_, '_>) {
+    /// The subflow that gets the next data, and how much of it. Not `but`.
+    fn choose(&self, but: Option<FlowId>, window: u64, out: &Out<'_, '_>) -> Option<Choice> {
+        let usable = |path: &Path| path.may_send() && Some(path.flow) != but;
+        let any_good = self.paths.iter().any(|path| usable(path) && !path.suspect);
+        let paths = self.paths.iter().enumerate().filter(|(_, path)| usable(path) && path.suspect != any_good);
+        let views: Vec<(usize, View)> = paths.map(|(index, path)| (index, path.view())).collect();
+        match views[..] {
+            // tcp knows best how to cut what has one way only.
+            [(index, _)] => Some(Choice { index, bytes: u64::MAX }),
+            _ => scheduler::by_name(&out.settings.scheduler).choose(&views, self.send.unsent(), window),
+        }
+    }
+
+    /// Data from `from` on to a subflow.
+    fn hand_down(&mut self, index: usize, from: u64, bytes: u64, out: &mut Out<'_, '_>) {
         let (path, send) = (&mut self.paths[index], &mut self.send);
-        let mapping = if self.fallen_back { 0 } else { send.next.wrapping_sub(path.sent) };
-        let slices = send.slices(send.next, bytes);
+        let slices = send.slices(from, bytes);
         let last = slices.len().saturating_sub(1);
+        let mut next = from;
         for (at, bytes) in slices.into_iter().enumerate() {
             let length = bytes.len() as u64;
-            (path.sent, path.credit, send.next) = (path.sent + length, path.credit - length, send.next + length);
-            let is_end = at == last && send.next == send.end;
+            let mapping = if self.fallen_back { 0 } else { next.wrapping_sub(path.sent) };
+            path.map(next, next + length);
+            (path.sent, path.credit, next) = (path.sent + length, path.credit - length, next + length);
+            send.next = send.next.max(next);
+            let is_end = at == last && next == send.end;
             let flags = DataFlags {
                 more: if is_end { send.flags.0 } else { at < last },
                 record_end: is_end && send.flags.1,
@@ -118,7 +149,7 @@ impl Connection {
     pub(super) fn push_plain(&mut self, out: &mut Out<'_, '_>) {
         let bytes = self.send.unsent().min(self.paths[0].credit);
         if bytes > 0 {
-            self.hand_down(0, bytes, out);
+            self.hand_down(0, self.send.next, bytes, out);
         }
         // tcp keeps it.
         self.send.una = self.send.next;

@@ -1,7 +1,7 @@
 //! The sending side's variables: data from sockets, kept until the peer has it at the connection's level.
 
 use std::collections::VecDeque;
-use weft_core::{Bytes, DataFlags, Instant};
+use weft_core::{Bytes, DataFlags, FlowId, Instant};
 
 /// Variables of the sending side. Distances.
 #[derive(Debug, Default)]
@@ -31,9 +31,14 @@ pub struct Sender {
     /// When the end is said again, and how often it was.
     pub again_at: Option<Instant>,
     pub again: u32,
+    /// Data that is to go again: from, to, and the subflow that had it. In order, and no two overlap.
+    pub lost: VecDeque<(u64, u64, Option<FlowId>)>,
+    /// When nothing will have been acknowledged for long, and how often that was so.
+    pub stalled_at: Option<Instant>,
+    pub stalls: u32,
 }
 weft_core::fields!(struct Sender {
-    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again,
+    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again, lost, stalled_at, stalls,
 });
 
 impl Sender {
@@ -75,8 +80,71 @@ impl Sender {
         }
     }
 
+    /// Data is to go again. What is to go again already stays as it is.
+    pub(super) fn lose(&mut self, start: u64, end: u64, holder: Option<FlowId>) {
+        let mut at = start;
+        let mut place = self.lost.iter().position(|(_, until, _)| *until > start).unwrap_or(self.lost.len());
+        while at < end {
+            let next = self.lost.get(place).copied();
+            let until = next.map_or(end, |(known, _, _)| known.clamp(at, end));
+            if at < until {
+                self.lost.insert(place, (at, until, holder));
+                place += 1;
+            }
+            at = match next {
+                Some((_, known_end, _)) => known_end.max(until),
+                None => end,
+            };
+            place += 1;
+        }
+    }
+
+    /// The next that is to go again.
+    pub(super) fn first_lost(&mut self) -> Option<(u64, u64, Option<FlowId>)> {
+        while let Some((start, end, holder)) = self.lost.front().copied() {
+            if end > self.una {
+                return Some((start.max(self.una), end, holder));
+            }
+            self.lost.pop_front();
+        }
+        None
+    }
+
+    /// It has gone, up to here.
+    pub(super) fn found(&mut self, until: u64) {
+        if let Some(front) = self.lost.front_mut() {
+            front.0 = until;
+            if front.0 >= front.1 {
+                self.lost.pop_front();
+            }
+        }
+    }
+
     /// Bytes that no subflow has yet.
     pub(super) fn unsent(&self) -> u64 {
         self.end - self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_again_goes_once() {
+        let mut send = Sender { next: 100, end: 100, ..Sender::default() };
+        send.lose(20, 40, None);
+        send.lose(60, 70, None);
+        send.lose(10, 80, Some(FlowId(1)));
+        send.lose(0, 100, Some(FlowId(2)));
+        let one = Some(FlowId(1));
+        let two = Some(FlowId(2));
+        assert_eq!(send.lost, [(0, 10, two), (10, 20, one), (20, 40, None), (40, 60, one), (60, 70, None), (70, 80, one), (80, 100, two)]);
+        send.una = 30;
+        assert_eq!(send.first_lost(), Some((30, 40, None)));
+        send.found(35);
+        assert_eq!(send.first_lost(), Some((35, 40, None)));
+        send.found(40);
+        assert_eq!(send.first_lost(), Some((40, 60, one)));
     }
 }

@@ -60,6 +60,10 @@ impl Field for Connection {
             paths,
             closed,
             waiting,
+            said,
+            known,
+            tried,
+            offered: _,
             told_failed,
             told_time_wait,
             gives_up_at,
@@ -83,6 +87,9 @@ impl Field for Connection {
         // Of calls only these two wait, in this order.
         out.put(&waiting.iter().any(|(_, op)| matches!(op, StreamCall::ShutdownWrite)));
         out.put(&waiting.iter().any(|(_, op)| matches!(op, StreamCall::Close { .. })));
+        out.put(said);
+        out.put(known);
+        out.put(tried);
         out.put(told_failed);
         out.put(told_time_wait);
         out.put(gives_up_at);
@@ -106,6 +113,10 @@ impl Field for Connection {
             paths: from.take::<Vec<Path>>()?,
             closed: from.take()?,
             waiting: Vec::new(),
+            said: Vec::new(),
+            known: Vec::new(),
+            tried: Default::default(),
+            offered: None,
             told_failed: false,
             told_time_wait: false,
             gives_up_at: None,
@@ -118,6 +129,9 @@ impl Field for Connection {
         if from.take()? {
             connection.waiting.push((own, StreamCall::Close { unread: false, linger: None }));
         }
+        connection.said = from.take()?;
+        connection.known = from.take()?;
+        connection.tried = from.take()?;
         connection.told_failed = from.take()?;
         connection.told_time_wait = from.take()?;
         connection.gives_up_at = from.take()?;

@@ -89,12 +89,13 @@ impl Subflow {
                 }
                 self.count(Counter::MPCapableSYNACKRX);
                 self.agree(Key(key), checksum, deny_join_id0);
+                self.hear(0, incoming.window_bytes);
             }
             (Part::First, Keys::Both { sender, receiver }) if !self.opens && !syn => {
-                return self.end_handshake(sender, receiver, checksum, deny_join_id0);
+                return self.end_handshake((sender, receiver), checksum, deny_join_id0, incoming.window_bytes);
             }
             (Part::First, Keys::WithData { sender, receiver, data_len, checksum: sum }) if !self.opens && !syn => {
-                let verdict = self.end_handshake(sender, receiver, checksum, deny_join_id0);
+                let verdict = self.end_handshake((sender, receiver), checksum, deny_join_id0, incoming.window_bytes);
                 if verdict == Verdict::Continue && data_len > 0 {
                     // RFC 8684 §3.1: the mapping of the connection's first bytes.
                     self.keep(Extent { offset: 0, bytes: data_len.into(), mapping: 0, sum: sum.unwrap_or(0) }, incoming);
@@ -114,6 +115,14 @@ impl Subflow {
         self.say_up(Up::Agreed { remote, checksum, deny_join_id0 });
     }
 
+    /// The peer has everything before `ack`, and takes so much more.
+    fn hear(&mut self, ack: u64, window_bytes: u32) {
+        if self.heard != Some((ack, window_bytes)) {
+            self.heard = Some((ack, window_bytes));
+            self.say_up(Up::Heard { ack, window_bytes });
+        }
+    }
+
     fn confirm(&mut self) {
         if !std::mem::replace(&mut self.confirmed, true) {
             self.say_up(Up::Confirmed);
@@ -121,7 +130,7 @@ impl Subflow {
     }
 
     /// The third segment of the handshake, with both keys.
-    fn end_handshake(&mut self, sender: u64, receiver: u64, checksum: bool, deny_join_id0: bool) -> Verdict {
+    fn end_handshake(&mut self, (sender, receiver): (u64, u64), checksum: bool, deny_join_id0: bool, window_bytes: u32) -> Verdict {
         if receiver != self.local.0 || self.remote.is_some_and(|(known, _)| known != Key(sender)) {
             self.count(Counter::BadOptions);
             return self.fall_back_or_reset();
@@ -129,6 +138,7 @@ impl Subflow {
         if self.remote.is_none() {
             self.count(Counter::MPCapableACKRX);
             self.agree(Key(sender), checksum, deny_join_id0);
+            self.hear(0, window_bytes);
             self.confirm();
         }
         Verdict::Continue
@@ -171,11 +181,7 @@ impl Subflow {
                 self.confirm();
             }
             let near = self.local_first.wrapping_add(self.heard.map_or(0, |(ack, _)| ack));
-            let heard = (expand(ack, near).wrapping_sub(self.local_first), incoming.window_bytes);
-            if self.heard != Some(heard) {
-                self.heard = Some(heard);
-                self.say_up(Up::Heard { ack: heard.0, window_bytes: heard.1 });
-            }
+            self.hear(expand(ack, near).wrapping_sub(self.local_first), incoming.window_bytes);
         }
         let Some(mapping) = dss.mapping else { return Verdict::Continue };
         let Some((_, first)) = self.remote.filter(|_| self.confirmed || self.opens) else {

@@ -42,12 +42,22 @@ impl Default for Wire {
     }
 }
 
+/// Which wire leads to an address.
+fn wire_of(address: std::net::IpAddr) -> usize {
+    match address {
+        std::net::IpAddr::V4(v4) => v4.octets()[2].into(),
+        std::net::IpAddr::V6(_) => 0,
+    }
+}
+
 /// Says of a segment whether it is carried.
 pub type Filter = Box<dyn FnMut(usize, &OnWire) -> bool>;
 
 pub struct Pair {
     pub nodes: [Node; 2],
     pub wires: [Wire; 2],
+    /// Further wires: the one at 0 is for segments that have an address in 10.0.1.0/24, and so on.
+    pub more: Vec<[Wire; 2]>,
     pub now: Instant,
     /// One for each direction: what is drawn for data does not depend on how many acknowledgments there are.
     rngs: [Rng; 2],
@@ -67,7 +77,7 @@ impl Pair {
     pub fn of(nodes: [Node; 2], seed: u64, wire: Wire) -> Pair {
         let now = nodes[0].now;
         let rngs = ["there", "back"].map(|way| Rng::for_name(seed, way));
-        Pair { nodes, wires: [wire.clone(), wire], now, rngs, flying: BTreeMap::new(), sent: 0, log: None, filter: None }
+        Pair { nodes, wires: [wire.clone(), wire], more: Vec::new(), now, rngs, flying: BTreeMap::new(), sent: 0, log: None, filter: None }
     }
     pub fn app<R>(&mut self, node: usize, f: impl FnOnce(&mut App, &mut Context<'_>) -> R) -> R {
         self.nodes[node].app(f)
@@ -86,7 +96,9 @@ impl Pair {
             log.push((self.now, from, on_wire.clone()));
         }
         let kept = self.filter.as_mut().is_none_or(|filter| filter(from, &on_wire));
-        let (wire, rng) = (&mut self.wires[from], &mut self.rngs[from]);
+        let number = [on_wire.src.ip(), on_wire.dst.ip()].into_iter().map(wire_of).max().unwrap_or(0);
+        let wire = if number == 0 { &mut self.wires[from] } else { &mut self.more[number - 1][from] };
+        let rng = &mut self.rngs[from];
         wire.carried += 1;
         if !kept || rng.chance(wire.loss) {
             wire.lost += 1;

@@ -1,0 +1,62 @@
+//! Which addresses this node has for connections.
+
+use crate::endpoint::{Endpoint, Locals, free_id};
+use crate::kind::Settings;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use weft_core::table::{Address, AddressState, Family, Which};
+use weft_core::{Answer, Context, InterfaceIndex, Query, Table};
+
+/// Endpoints that nobody has named, at most.
+const EVERY_MAX: usize = 64;
+
+/// What there is now; `ids` keeps the identifiers of addresses, `before` is what there was.
+pub(super) fn look(settings: &Settings, ids: &mut BTreeMap<IpAddr, u8>, before: &Locals, cx: &Context<'_>) -> Locals {
+    let interfaces = match cx.ask(Table::Interfaces, &Query::Interfaces(Which::All)) {
+        Answer::Interfaces(rows) => rows,
+        _ => Vec::new(),
+    };
+    let is_up = |index: InterfaceIndex| interfaces.iter().find(|row| row.interface.index == index).is_none_or(|row| row.interface.up);
+    let named = |name: &str| interfaces.iter().find(|row| row.interface.name == name).map(|row| row.interface.index);
+    let mut usable: Vec<Address> = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        if let Answer::Addresses(list) = cx.ask(Table::Addresses(family), &Query::Addresses) {
+            let good = |address: &Address| matches!(address.state, AddressState::Preferred | AddressState::Deprecated);
+            usable.extend(list.into_iter().filter(|address| good(address) && is_up(address.interface)));
+        }
+    }
+    let addresses: Vec<IpAddr> = usable.iter().map(|address| address.address).collect();
+    let lost = before.addresses.iter().copied().filter(|address| !addresses.contains(address)).collect();
+    let every = settings.every && settings.endpoints.is_empty();
+    let endpoints = match every {
+        true => every_address(&usable, ids),
+        false => {
+            let resolved = |endpoint: &Endpoint| Endpoint {
+                interface: endpoint.dev.as_deref().map_or(InterfaceIndex::NONE, |dev| named(dev).unwrap_or(InterfaceIndex(u32::MAX))),
+                ..endpoint.clone()
+            };
+            settings.endpoints.iter().map(resolved).collect()
+        }
+    };
+    Locals { endpoints, addresses, lost, every }
+}
+
+/// Every address that others can reach.
+fn every_address(usable: &[Address], ids: &mut BTreeMap<IpAddr, u8>) -> Vec<Endpoint> {
+    let reachable = |address: &&Address| {
+        let link_local = matches!(address.address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        address.scope == 0 && !address.address.is_loopback() && !link_local && address.state == AddressState::Preferred
+    };
+    let mut out = Vec::new();
+    for address in usable.iter().filter(reachable).take(EVERY_MAX) {
+        let known = ids.get(&address.address).copied();
+        let Some(id) = known.or_else(|| free_id(ids.values().copied().collect::<Vec<_>>().into_iter())) else { continue };
+        ids.insert(address.address, id);
+        out.push(Endpoint::any(id, address.address, address.interface));
+    }
+    // Identifiers of addresses that are gone are free, once there is need of them.
+    if ids.len() > usize::from(u8::MAX) - EVERY_MAX {
+        ids.retain(|address, _| usable.iter().any(|known| known.address == *address));
+    }
+    out
+}

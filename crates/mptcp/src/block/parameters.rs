@@ -1,0 +1,70 @@
+//! The parameters: what may be set, and what it means.
+
+use crate::endpoint::{Endpoint, parse_all};
+use crate::kind::Settings;
+use weft_core::{Duration, Value};
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            enabled: true,
+            checksum: false,
+            connections_max: 0,
+            close_timeout: Duration::ZERO,
+            every: true,
+            endpoints: Vec::new(),
+            subflows: 0,
+            add_addr_accepted: 0,
+            scheduler: "default".to_owned(),
+        }
+    }
+}
+
+/// The endpoints that a value names.
+fn endpoints(value: &Value) -> Result<Vec<Endpoint>, String> {
+    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+    parse_all(texts.ok_or("write each as a text: \"10.0.0.1 subflow\"")?.into_iter())
+}
+
+impl Settings {
+    /// Would this value do? Types and bounds have been looked at.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    pub(super) fn check(name: &str, value: &Value) -> Result<(), String> {
+        if name == "endpoints" { endpoints(value).map(|_| ()) } else { Ok(()) }
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: &Value) {
+        let number = value.as_u64().unwrap_or_default();
+        match name {
+            "enabled" => self.enabled = value.as_bool().unwrap_or(self.enabled),
+            "checksum" => self.checksum = value.as_bool().unwrap_or(self.checksum),
+            "connections_max" => self.connections_max = number as usize,
+            "close_timeout" => self.close_timeout = Duration::from_nanos(number),
+            "path_manager" => self.every = value.as_str() != Some("kernel"),
+            // It was checked.
+            "endpoints" => self.endpoints = endpoints(value).unwrap_or_default(),
+            "subflows" => self.subflows = number as usize,
+            "add_addr_accepted" => self.add_addr_accepted = number as usize,
+            "scheduler" => value.as_str().into_iter().for_each(|name| self.scheduler = name.to_owned()),
+            _ => {}
+        }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Value> {
+        Some(match name {
+            "enabled" => self.enabled.into(),
+            "checksum" => self.checksum.into(),
+            "connections_max" => (self.connections_max as u64).into(),
+            "close_timeout" => (self.close_timeout.as_nanos() as u64).into(),
+            "path_manager" => if self.every { "all" } else { "kernel" }.into(),
+            "endpoints" => self.endpoints.iter().map(Endpoint::text).collect::<Vec<_>>().into(),
+            "subflows" => (self.subflows as u64).into(),
+            "add_addr_accepted" => (self.add_addr_accepted as u64).into(),
+            "scheduler" => self.scheduler.as_str().into(),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! Addresses of both sides, and the subflows between them.
+
+use super::{Connection, Path, Stage};
+use crate::counters::Counter;
+use crate::endpoint::{Endpoint, Locals};
+use crate::out::Out;
+use crate::subflow::{Joins, Subflow};
+use crate::word::{Down, Joinable, Say, Why};
+use std::net::{IpAddr, SocketAddr};
+use weft_core::table::{Family, RouteKind, Traffic};
+use weft_core::{Duration, Instant, InterfaceIndex, Query, StreamCall};
+use weft_wire::tcp::mptcp::reset_reason;
+
+/// ADD_ADDR is said again so often (ADD_ADDR_RETRANS_MAX), each time after this (net.mptcp.add_addr_timeout).
+const ANNOUNCED_MAX: u32 = 3;
+const ANNOUNCE_AGAIN: Duration = Duration::from_secs(120);
+/// Addresses that a connection tells its peer of, at most, and takes of it (Linux's MPTCP_PM_ADDR_MAX).
+const ADDRESSES_MAX: usize = 8;
+/// Pairs of addresses that were tried, at most.
+const TRIED_MAX: usize = 1024;
+/// Linux's ip_local_port_range.
+const PORT_FIRST: u16 = 32_768;
+const PORTS: u64 = 28_232;
+
+/// An address of this side that the peer is told of.
+#[derive(Clone, Debug)]
+pub(crate) struct Announcement {
+    pub id: u8,
+    pub address: IpAddr,
+    pub port: Option<u16>,
+    /// The peer has confirmed it.
+    pub echoed: bool,
+    pub times: u32,
+    /// When it is said again.
+    pub again_at: Option<Instant>,
+}
+weft_core::fields!(struct Announcement { id, address, port, echoed, times, again_at });
+
+/// An address of the peer's that may be used.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub id: u8,
+    pub at: SocketAddr,
+}
+weft_core::fields!(struct Known { id, at });
+
+/// One end of a subflow that is to be.
+#[derive(Clone, Debug)]
+struct From {
+    id: u8,
+    address: IpAddr,
+    interface: InterfaceIndex,
+    backup: bool,
+    everywhere: bool,
+}
+
+impl Connection {
+    /// Brings subflows and announcements in line with what this node has.
+    pub(crate) fn reconcile(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
+        if self.stage != Stage::Open || self.fallen_back || self.remote.is_none() {
+            return;
+        }
+        self.leave_lost_addresses(locals, out);
+        if !self.confirmed {
+            return;
+        }
+        self.announce(locals, out);
+        self.open_subflows(locals, out);
+        self.offer(locals, out);
+    }
+
+    /// Subflows from an address that is gone.
+    fn leave_lost_addresses(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
+        let lost: Vec<usize> = (0..self.paths.len())
+            .filter(|index| {
+                let path = &self.paths[*index];
+                !path.closed && !path.released && locals.lost.contains(&path.local.ip())
+            })
+            .collect();
+        for index in lost {
+            let (id, address) = (self.paths[index].local_id, self.paths[index].local.ip());
+            self.drop_path(index, reset_reason::UNSPECIFIED, out);
+            self.said.retain(|said| said.address != address);
+            self.tried.retain(|(from, _)| *from != address);
+            if let Some(other) = self.speaker() {
+                out.word(self.paths[other].flow, &Down::Say(Say::Remove(vec![id])));
+            }
+        }
+    }
+
+    /// A subflow is reset; what it had goes over others.
+    pub(super) fn drop_path(&mut self, index: usize, reason: u8, out: &mut Out<'_, '_>) {
+        let path = &mut self.paths[index];
+        path.closed = true;
+        let flow = path.flow;
+        out.word(flow, &Down::Reset(Why::Reason { transient: false, reason }));
+        out.call(flow, StreamCall::Abort);
+        self.reinject(index);
+        self.push(out);
+    }
+
+    /// A subflow that options may be said on.
+    pub(super) fn speaker(&self) -> Option<usize> {
+        (0..self.paths.len()).filter(|index| self.paths[*index].may_send()).min_by_key(|index| self.paths[*index].suspect)
+    }
+
+    fn announce(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
+        let signals = locals.endpoints.iter().filter(|endpoint| endpoint.signal && (!locals.every || !self.opens));
+        for endpoint in signals {
+            let known = self.said.iter().any(|said| said.address == endpoint.address && said.port == endpoint.port);
+            if !known && self.said.len() < ADDRESSES_MAX && endpoint.address != self.paths[0].local.ip() {
+                let Endpoint { id, address, port, .. } = *endpoint;
+                self.said.push(Announcement { id, address, port, echoed: false, times: 0, again_at: None });
+            }
+        }
+        self.say_next_address(out);
+    }
+
+    /// One address at a time: the next when the peer has confirmed the last, or does not.
+    fn say_next_address(&mut self, out: &mut Out<'_, '_>) {
+        let Some(speaker) = self.speaker() else { return };
+        if self.said.iter().any(|said| said.again_at.is_some()) {
+            return;
+        }
+        let Some(said) = self.said.iter_mut().find(|said| !said.echoed && said.times < ANNOUNCED_MAX) else { return };
+        said.times += 1;
+        said.again_at = Some(out.now() + ANNOUNCE_AGAIN);
+        let say = Say::Announce { id: said.id, address: said.address, port: said.port, echo: false };
+        out.word(self.paths[speaker].flow, &Down::Say(say));
+    }
+
+    pub(super) fn address_timer(&mut self, out: &mut Out<'_, '_>) {
+        for said in self.said.iter_mut().filter(|said| said.again_at.is_some_and(|at| at <= out.now())) {
+            said.again_at = None;
+        }
+        self.say_next_address(out);
+    }
+
+    pub(super) fn next_announcement(&self) -> Option<Instant> {
+        self.said.iter().filter_map(|said| said.again_at).min()
+    }
+
+    /// ADD_ADDR of the peer's, or its echo.
+    pub(super) fn announced(&mut self, index: usize, (id, address, port): (u8, IpAddr, Option<u16>), echo: bool, out: &mut Out<'_, '_>) {
+        if echo {
+            for said in self.said.iter_mut().filter(|said| said.id == id && said.address == address) {
+                (said.echoed, said.again_at) = (true, None);
+            }
+            return self.say_next_address(out);
+        }
+        out.word(self.paths[index].flow, &Down::Say(Say::Announce { id, address, port, echo: true }));
+        let address = match address {
+            IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
+            IpAddr::V4(_) => address,
+        };
+        let at = SocketAddr::new(address, port.unwrap_or(self.paths[0].remote.port()));
+        let usable = !address.is_unspecified() && !address.is_multicast() && !address.is_loopback();
+        let most = out.settings.add_addr_accepted.min(ADDRESSES_MAX);
+        if !usable || self.known.iter().any(|known| known.id == id || known.at == at) || self.known.len() >= most {
+            return out.count(Counter::AddAddrDrop);
+        }
+        self.known.push(Known { id, at });
+        let locals = out.locals;
+        self.open_subflows(locals, out);
+    }
+
+    /// REMOVE_ADDR.
+    pub(super) fn removed(&mut self, ids: &[u8], out: &mut Out<'_, '_>) {
+        for id in ids {
+            self.known.retain(|known| known.id != *id);
+            let gone: Vec<usize> = (0..self.paths.len()).filter(|at| self.paths[*at].remote_id == *id && !self.paths[*at].closed).collect();
+            for index in gone {
+                // The last one stays: whoever still says something on it is there.
+                if self.paths.iter().filter(|path| path.may_send()).count() > 1 {
+                    out.count(Counter::RmSubflow);
+                    self.drop_path(index, reset_reason::UNSPECIFIED, out);
+                }
+            }
+        }
+    }
+
+    /// How many subflows there are beside the first.
+    fn further(&self) -> usize {
+        self.paths.iter().skip(1).filter(|path| !path.closed && !path.released).count()
+    }
+
+    fn open_subflows(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
+        if self.closed || self.send.end_said || locals.every && !self.opens {
+            return;
+        }
+        let first = &self.paths[0];
+        let own = From { id: 0, address: first.local.ip(), interface: InterfaceIndex::NONE, backup: false, everywhere: locals.every };
+        let first_remote = (0, first.remote);
+        let initial = own.address;
+        let endpoints = locals.endpoints.iter().filter(|endpoint| endpoint.subflow && endpoint.address != initial);
+        let from = endpoints.map(|endpoint| From {
+            id: endpoint.id,
+            address: endpoint.address,
+            interface: endpoint.interface,
+            backup: endpoint.backup,
+            everywhere: endpoint.fullmesh,
+        });
+        let from: Vec<From> = std::iter::once(own).chain(from).collect();
+        let no_mesh = !from.iter().skip(1).any(|from| from.everywhere) && !locals.every;
+        for (at, from) in from.iter().enumerate() {
+            if at > 0 && !self.deny_join_id0 {
+                self.open_subflow(from, first_remote, out);
+            }
+            // Linux takes an endpoint with fullmesh, else the address that the routes say.
+            if from.everywhere || at == 0 && no_mesh {
+                let known: Vec<(u8, SocketAddr)> = self.known.iter().map(|known| (known.id, known.at)).collect();
+                known.into_iter().for_each(|to| self.open_subflow(from, to, out));
+            }
+        }
+    }
+
+    fn open_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), out: &mut Out<'_, '_>) {
+        let pair = (from.address, to);
+        let fits = from.address.is_ipv4() == to.is_ipv4() && self.further() < out.settings.subflows;
+        if !fits || self.tried.contains(&pair) || self.tried.len() >= TRIED_MAX || !has_route(from, to, out) {
+            return;
+        }
+        let Some(remote) = self.remote else { return };
+        self.tried.insert(pair);
+        let local = SocketAddr::new(from.address, PORT_FIRST + out.rng.below(PORTS) as u16);
+        let flow = out.new_flow();
+        let joins = Joins { token: remote.token(), local_id: from.id, backup: from.backup, local_nonce: out.rng.u32(), remote_nonce: 0 };
+        let extension = Subflow::joins(true, joins, (self.local, remote), self.checksum).state();
+        let path = Path { local_id: from.id, remote_id, backup: from.backup, joined: true, ..Path::new(flow, local, to) };
+        self.paths.push(path);
+        let mut options = Box::new(self.options.clone());
+        if from.interface != InterfaceIndex::NONE {
+            options.interface = from.interface.0;
+        }
+        out.call(flow, StreamCall::Connect { local, remote: to, options, extension: Some(Box::new(extension)) });
+    }
+
+    /// A subflow of the peer's has joined.
+    pub(crate) fn joined(&mut self, path: Path, out: &mut Out<'_, '_>) -> bool {
+        if self.stage != Stage::Open || self.fallen_back || self.further() >= out.settings.subflows {
+            return false;
+        }
+        self.paths.push(path);
+        self.have(self.paths.len() - 1, false, out);
+        true
+    }
+
+    /// It can no longer become plain TCP: there are two subflows.
+    pub(super) fn make_firm(&mut self, out: &mut Out<'_, '_>) {
+        for path in self.paths.iter().filter(|path| !path.released) {
+            out.word(path.flow, &Down::Firm);
+        }
+    }
+
+    /// The listener that accepted it learns that it may be joined, and by how many more.
+    fn offer(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
+        let (Some(listener), Some(remote)) = (self.listener, self.remote) else { return };
+        let ids: Vec<(IpAddr, u8)> = locals.endpoints.iter().map(|endpoint| (endpoint.address, endpoint.id)).collect();
+        let room = out.settings.subflows.saturating_sub(self.further()).min(u8::MAX.into()) as u8;
+        let own = self.paths[0].local.ip();
+        let ids = ids.into_iter().filter(|(address, _)| *address != own).collect();
+        let joinable = Joinable { local: self.local, remote, checksum: self.checksum, room, ids };
+        if self.offered.as_ref() != Some(&(room, locals.endpoints.len())) {
+            self.offered = Some((room, locals.endpoints.len()));
+            out.word(listener, &Down::Offer(Box::new(joinable)));
+        }
+    }
+
+    /// The same, after subflows have come or gone.
+    pub(super) fn offer_again(&mut self, out: &mut Out<'_, '_>) {
+        if self.stage == Stage::Open && self.confirmed && !self.fallen_back {
+            let locals = out.locals;
+            self.offer(locals, out);
+        }
+    }
+}
+
+/// Is there a way from this address to that one?
+fn has_route(from: &From, to: SocketAddr, out: &Out<'_, '_>) -> bool {
+    let interface = (from.interface != InterfaceIndex::NONE).then_some(from.interface);
+    let traffic = Traffic { protocol: weft_wire::Protocol::TCP.0, ports: (0, to.port()), ..Traffic::default() };
+    let query = Query::Route { destination: to.ip(), source: Some(from.address), interface, traffic };
+    let answer = out.cx.route(&query, Family::of(to.ip()));
+    answer.is_some_and(|route| matches!(route.kind, RouteKind::Unicast | RouteKind::Local))
+}
