@@ -89,9 +89,8 @@ fn what_a_block_says_when_it_is_called_back_comes_behind_what_it_has_said() {
         let below = engine.graph().find("below").unwrap();
         for _ in 0..2 {
             engine.with(Instant::ZERO, below, |_, cx| cx.send(OutPort(0), credit(9))).unwrap();
-            let had = engine.with(Instant::ZERO, below, |block, _| {
-                std::mem::take(&mut block.as_any_mut().downcast_mut::<End_>().unwrap().had)
-            });
+            let had =
+                engine.with(Instant::ZERO, below, |block, _| std::mem::take(&mut block.as_any_mut().downcast_mut::<End_>().unwrap().had));
             assert_eq!(had.unwrap(), [1, 2, 3, 4, 5], "{mode:?}");
         }
     }

@@ -351,7 +351,11 @@ impl Node {
         self.engine.control(self.now, &Message { serial: 2, op }).result.unwrap();
     }
     pub fn set(&mut self, name: &str, value: Value) -> Result<Value, ControlError> {
-        let op = Op::Set { target: Selector::Name("tcp".to_owned()), name: name.to_owned(), value };
+        self.tell("tcp", name, value)
+    }
+    /// Sets a parameter of a block.
+    pub fn tell(&mut self, block: &str, name: &str, value: Value) -> Result<Value, ControlError> {
+        let op = Op::Set { target: Selector::Name(block.to_owned()), name: name.to_owned(), value };
         self.engine.control(self.now, &Message { serial: 3, op }).result
     }
     pub fn counter(&mut self, counter: Count) -> u64 {

@@ -1,0 +1,130 @@
+//! What the tests of this crate share: pairs of nodes that have the block.
+#![allow(dead_code)] // each test file uses its own part
+
+#[path = "../../../tcp/tests/common/mod.rs"]
+pub mod common;
+
+use common::pair::{Pair, Wire};
+use common::{Node, OnWire, pattern};
+use indexmap::IndexMap;
+use weft_core::*;
+use weft_mptcp::counters::Counter;
+use weft_wire::tcp::mptcp::Message as Option30;
+
+pub const BYTES: usize = 200_000;
+pub const FLOW: FlowId = FlowId(1);
+
+pub fn node(name: &str) -> Node {
+    let tcp = BlockRow {
+        kind: weft_tcp::ROW.kind,
+        make: |config| Ok(Box::new(weft_tcp::TcpBlock::with_extensions(config, weft_mptcp::EXTENSIONS)?)),
+    };
+    Node::with_rows(name, &[], &[tcp, weft_mptcp::ROW])
+}
+
+/// A pair with the block in both nodes, or in some.
+pub fn pair(seed: u64, wire: Wire, inserted: [bool; 2]) -> Pair {
+    let mut pair = Pair::of([node("client"), node("server")], seed, wire);
+    for (node, _) in inserted.into_iter().enumerate().filter(|(_, inserted)| *inserted) {
+        pair.nodes[node].insert("mptcp");
+        pair.nodes[node].tell("mptcp", "path_manager", "kernel".into()).unwrap();
+    }
+    pair.log = Some(Vec::new());
+    pair
+}
+
+pub fn bad_wire() -> Wire {
+    Wire { loss: 0.02, reorder: 0.05, late: Duration::from_millis(4), duplicate: 0.01, rate: 20_000_000, queue: 60_000, ..Wire::default() }
+}
+
+/// Both send so much, and close.
+pub fn exchange(pair: &mut Pair) {
+    exchange_and(pair, |_| {});
+}
+
+/// The client connects to the server's port 80, which listens at every address.
+pub fn connect(pair: &mut Pair) {
+    pair.nodes[1].listen(1, "0.0.0.0:80", 16, StreamOptions::default());
+    pair.nodes[0].connect(1, "10.0.0.1:1234", "10.0.0.2:80", StreamOptions::default());
+}
+
+/// The same; `each` is done at every step.
+pub fn exchange_and(pair: &mut Pair, mut each: impl FnMut(&mut Pair)) {
+    connect(pair);
+    pair.nodes[1].app(|app, _| app.reply = Some(pattern(BYTES)));
+    pair.nodes[0].app(|app, _| app.flow(FLOW).shutdown_after = true);
+    pair.nodes[0].write(1, pattern(BYTES));
+    let until = pair.now + Duration::from_secs(120);
+    pair.run(until, |pair| {
+        each(pair);
+        let accepted = pair.accepted();
+        let over =
+            |pair: &mut Pair, node: usize, flow| pair.app(node, |app, _| app.flow(flow).events.iter().any(|event| event == "halfclosed"));
+        over(pair, 0, FLOW) && accepted.is_some_and(|child| over(pair, 1, child))
+    });
+    pair.filter = None;
+    pair.run_for(Duration::from_secs(200));
+    let child = pair.accepted().unwrap();
+    for (node, flow) in [(0, FLOW), (1, child)] {
+        let (received, events, released) = pair.app(node, |app, _| {
+            let flow = app.flow(flow);
+            (flow.received.len(), flow.events.clone(), flow.released)
+        });
+        assert_eq!(received, BYTES, "{node} {events:?} {:?}", counters(&mut pair.nodes[1]));
+        let wrong = pair.app(node, |app, _| app.flow(flow).received.iter().zip(pattern(BYTES)).position(|(a, b)| *a != b));
+        assert_eq!(wrong, None, "{node} {events:?} {:?}", [0, 1].map(|side| counters(&mut pair.nodes[side])));
+        assert!(released, "{node} {events:?} {:?}", pair.nodes.each_mut().map(connections));
+        assert!(events.iter().any(|event| event == "halfclosed"), "{events:?}");
+        assert!(!events.iter().any(|event| event.starts_with("failed")), "{events:?}");
+    }
+    assert_eq!(pair.nodes.each_mut().map(|node| node.population()), [(0, 0, 0); 2]);
+}
+
+pub fn counter(node: &mut Node, counter: Counter) -> u64 {
+    let id = node.engine.graph().find("mptcp").unwrap();
+    node.engine.graph().block(id).unwrap().counters()[counter as usize]
+}
+
+pub fn population(node: &mut Node) -> u64 {
+    let id = node.engine.graph().find("mptcp").unwrap();
+    node.engine
+        .with(node.now, id, |block, _| block.as_any_mut().downcast_mut::<weft_mptcp::MptcpBlock>().unwrap().population() as u64)
+        .unwrap()
+}
+
+pub fn options(on_wire: &OnWire) -> Vec<Option30> {
+    on_wire.segment.options.mptcp().map(Result::unwrap).collect()
+}
+
+/// Errors, and fall-backs, of which there may be none.
+pub const ERRORS: &[Counter] = &[
+    Counter::MPCapableFallbackACK,
+    Counter::MPCapableFallbackSYNACK,
+    Counter::DSSNotMatching,
+    Counter::DSSNoMatchTCP,
+    Counter::DataCsumErr,
+    Counter::NoDSSInWindow,
+    Counter::BadOptions,
+    Counter::WordsUnread,
+    Counter::MPCurrEstab,
+];
+
+/// Counters that are not zero.
+pub fn counters(node: &mut Node) -> Vec<(&'static str, u64)> {
+    let Some(id) = node.engine.graph().find("mptcp") else { return Vec::new() };
+    let values = node.engine.graph().block(id).unwrap().counters();
+    weft_mptcp::counters::ROWS.iter().zip(values).filter(|(_, value)| **value > 0).map(|(row, value)| (row.name, *value)).collect()
+}
+
+/// Puts a block of a kind in the place of the one that has its name.
+pub fn replace(node: &mut Node, name: &str) {
+    let op = Op::Replace { name: name.to_owned(), kind: name.to_owned(), parameters: IndexMap::new(), drop_state: false };
+    node.engine.control(node.now, &Message { serial: 4, op }).result.unwrap();
+}
+
+/// What the block knows of its connections.
+pub fn connections(node: &mut Node) -> Vec<Value> {
+    let id = node.engine.graph().find("mptcp").unwrap();
+    let value = node.engine.graph().block(id).unwrap().get("connections", node.now).unwrap();
+    value.as_array().unwrap().clone()
+}

@@ -1,0 +1,185 @@
+//! Connections over two paths: joins from both sides, cuts, addresses that come and go, and blocks that are replaced meanwhile.
+
+mod support;
+
+use support::common::pair::{Pair, Wire};
+use support::common::pattern;
+use support::*;
+use weft_core::*;
+use weft_mptcp::counters::Counter;
+use weft_wire::tcp::mptcp::{Join, Message as Option30};
+
+fn slow(rate: u64, delay_ms: u64) -> Wire {
+    Wire { rate, delay: Duration::from_millis(delay_ms), queue: 60_000, ..Wire::default() }
+}
+
+/// A pair with two wires. The client has 10.0.0.1 and 10.0.1.1; the server 10.0.0.2, and 10.0.1.2 in `server`'s words.
+fn two(seed: u64, wires: [Wire; 2], client: &[&str], server: &[&str]) -> Pair {
+    let [first, second] = wires;
+    let mut pair = pair(seed, first, [true, true]);
+    pair.more.push([second.clone(), second]);
+    pair.nodes[0].tell("mptcp", "endpoints", client.into()).unwrap();
+    pair.nodes[1].tell("mptcp", "endpoints", server.into()).unwrap();
+    pair
+}
+
+fn no_errors(pair: &mut Pair) {
+    for node in &mut pair.nodes {
+        ERRORS.iter().for_each(|error| assert_eq!(counter(node, *error), 0, "{error:?} {:?}", counters(node)));
+    }
+}
+
+/// How much of the data went over the second wire, of all.
+fn share(pair: &Pair, from: usize) -> f64 {
+    let data = pair.log.iter().flatten().filter(|(_, side, on_wire)| *side == from && !on_wire.payload.is_empty());
+    let second = |address: std::net::SocketAddr| address.to_string().starts_with("10.0.1.");
+    let (mut all, mut there) = (0, 0);
+    for (_, _, on_wire) in data {
+        all += on_wire.payload.len();
+        there += if second(on_wire.src) || second(on_wire.dst) { on_wire.payload.len() } else { 0 };
+    }
+    there as f64 / all as f64
+}
+
+#[test]
+fn an_endpoint_joins_and_both_wires_carry_data_both_ways() {
+    let mut pair = two(1, [slow(2_000_000, 10), slow(1_000_000, 30)], &["10.0.1.1 subflow"], &[]);
+    exchange(&mut pair);
+    no_errors(&mut pair);
+    let log = pair.log.as_ref().unwrap();
+    let joins: Vec<Join> = log
+        .iter()
+        .flat_map(|(_, _, on_wire)| options(on_wire))
+        .filter_map(|option| match option {
+            Option30::Join(join) => Some(join),
+            _ => None,
+        })
+        .collect();
+    assert!(matches!(joins[..3], [Join::Syn { .. }, Join::SynAck { .. }, Join::Ack { .. }]), "{joins:?}");
+    for from in 0..2 {
+        let share = share(&pair, from);
+        assert!((0.1..0.6).contains(&share), "{from}: {share}");
+    }
+    let [client, server] = &mut pair.nodes;
+    assert_eq!(counter(client, Counter::MPJoinSynAckRx), 1);
+    assert_eq!(counter(server, Counter::MPJoinAckRx), 1);
+    assert_eq!((population(client), population(server)), (0, 0));
+}
+
+#[test]
+fn an_address_that_is_announced_is_joined() {
+    let mut pair = two(2, [slow(2_000_000, 10), slow(1_000_000, 30)], &[], &["10.0.1.2 signal id 9"]);
+    exchange(&mut pair);
+    no_errors(&mut pair);
+    let [client, server] = &mut pair.nodes;
+    for (node, wanted) in [(client, [Counter::AddAddr, Counter::EchoAddTx]), (server, [Counter::AddAddrTx, Counter::EchoAdd])] {
+        wanted.iter().for_each(|one| assert_eq!(counter(node, *one), 1, "{one:?}"));
+    }
+    assert!(share(&pair, 0) > 0.1 && share(&pair, 1) > 0.1);
+}
+
+#[test]
+fn limits_hold() {
+    let mut pair = two(3, [slow(2_000_000, 10), slow(1_000_000, 30)], &["10.0.1.1 subflow"], &[]);
+    pair.nodes[1].tell("mptcp", "subflows", 0.into()).unwrap();
+    exchange(&mut pair);
+    assert_eq!(counter(&mut pair.nodes[1], Counter::MPJoinRejected), 1);
+    let mut pair = two(3, [slow(2_000_000, 10), slow(1_000_000, 30)], &[], &["10.0.1.2 signal"]);
+    pair.nodes[0].tell("mptcp", "add_addr_accepted", 0.into()).unwrap();
+    exchange(&mut pair);
+    assert_eq!(counter(&mut pair.nodes[0], Counter::AddAddrDrop), 1);
+    assert_eq!(share(&pair, 0), 0.0);
+}
+
+#[test]
+fn a_backup_carries_nothing_until_the_other_is_cut() {
+    let mut pair = two(4, [slow(2_000_000, 10), slow(2_000_000, 10)], &["10.0.1.1 subflow backup"], &[]);
+    exchange(&mut pair);
+    no_errors(&mut pair);
+    assert!(share(&pair, 0) == 0.0 && share(&pair, 1) == 0.0, "{} {}", share(&pair, 0), share(&pair, 1));
+    let mut pair = two(4, [slow(2_000_000, 10), slow(2_000_000, 10)], &["10.0.1.1 subflow backup"], &[]);
+    let cut = pair.now + Duration::from_millis(400);
+    exchange_and(&mut pair, |pair| {
+        if pair.now > cut && pair.filter.is_none() {
+            pair.filter =
+                Some(Box::new(|_, on_wire| on_wire.src.to_string().starts_with("10.0.1") || on_wire.dst.to_string().starts_with("10.0.1")));
+        }
+    });
+    assert!(share(&pair, 0) > 0.1 && share(&pair, 1) > 0.1);
+}
+
+#[test]
+fn either_wire_may_be_cut_and_restored_at_any_time() {
+    for seed in 0..24 {
+        let bad = |wire: Wire| Wire { loss: 0.01, reorder: 0.02, late: Duration::from_millis(5), ..wire };
+        let mut pair = two(seed, [bad(slow(2_000_000, 10)), bad(slow(1_000_000, 30))], &["10.0.1.1 subflow"], &["10.0.1.2 signal"]);
+        let mut rng = Rng::for_name(seed, "cuts");
+        let (victim, from) = (rng.chance(0.5), pair.now + Duration::from_millis(100 + rng.below(900)));
+        let until = from + Duration::from_millis(500 + rng.below(4000));
+        exchange_and(&mut pair, |pair| {
+            let cut = (from..until).contains(&pair.now);
+            let second =
+                |on_wire: &support::common::OnWire| [on_wire.src, on_wire.dst].iter().any(|end| end.to_string().starts_with("10.0.1."));
+            pair.filter = cut.then(|| Box::new(move |_: usize, on_wire: &support::common::OnWire| second(on_wire) != victim) as _);
+        });
+        no_errors(&mut pair);
+    }
+}
+
+#[test]
+fn successors_of_tcp_and_of_the_block_go_on_to_the_bit() {
+    for seed in 0..6 {
+        let run = |replaced: bool| {
+            let bad = |wire: Wire| Wire { loss: 0.01, reorder: 0.02, late: Duration::from_millis(5), ..wire };
+            let mut pair = two(seed, [bad(slow(2_000_000, 10)), bad(slow(1_000_000, 30))], &["10.0.1.1 subflow"], &["10.0.1.2 signal"]);
+            let mut rng = Rng::for_name(seed, "replacements");
+            exchange_and(&mut pair, |pair| {
+                let node = &mut pair.nodes[usize::from(rng.chance(0.5))];
+                match rng.below(12) {
+                    0 if replaced => replace(node, "tcp"),
+                    1 if replaced => replace(node, "mptcp"),
+                    2 if replaced => through_bytes(node),
+                    _ => {}
+                }
+            });
+            let log = pair.log.take().unwrap();
+            log.into_iter().map(|(at, from, on_wire)| (at, from, on_wire.bytes)).collect::<Vec<_>>()
+        };
+        let (still, replaced) = (run(false), run(true));
+        for (at, (one, other)) in still.iter().zip(&replaced).enumerate() {
+            assert!(one == other, "seed {seed}: segment {at} of {} is another", still.len());
+        }
+        assert_eq!(still.len(), replaced.len());
+    }
+}
+
+/// What the block holds becomes bytes, and these a block that holds the same.
+fn through_bytes(node: &mut support::common::Node) {
+    let now = node.now;
+    let id = node.engine.graph().find("mptcp").unwrap();
+    let state = node.engine.graph().block(id).unwrap().export(now).unwrap();
+    let read = State::from_bytes(&state.to_bytes()).unwrap();
+    node.engine.with(now, id, |block, _| block.import(&read, now).unwrap()).unwrap();
+    // It begins as one that has taken another's place: with its timers.
+    node.engine.with(now, id, |block, cx| block.started(cx)).unwrap();
+    assert!(node.engine.graph().block(id).unwrap().export(now).unwrap() == state);
+}
+
+#[test]
+fn a_program_that_leaves_data_unread_resets_all_subflows() {
+    let mut pair = two(9, [slow(2_000_000, 10), slow(1_000_000, 30)], &["10.0.1.1 subflow"], &[]);
+    connect(&mut pair);
+    pair.run_for(Duration::from_millis(500));
+    pair.nodes[0].write(1, pattern(50_000));
+    pair.run_for(Duration::from_millis(500));
+    let child = pair.accepted().unwrap();
+    assert_eq!(connections(&mut pair.nodes[0])[0]["paths"].as_array().unwrap().len(), 2);
+    pair.nodes[1].call(child.0, StreamCall::Close { unread: true, linger: None });
+    pair.run_for(Duration::from_secs(1));
+    let events = pair.nodes[0].events(1);
+    assert!(events.contains(&"failed reset".to_owned()) && events.last() == Some(&"released".to_owned()), "{events:?}");
+    let [client, server] = &mut pair.nodes;
+    assert_eq!((counter(server, Counter::MPFastcloseTx), counter(client, Counter::MPFastcloseRx) > 0), (2, true));
+    assert_eq!((population(client), population(server)), (0, 0));
+    assert_eq!(pair.nodes.each_mut().map(|node| node.population()), [(0, 0, 0); 2]);
+}
