@@ -188,6 +188,9 @@ pub struct Kind {
     /// blocks side by side knows from this which of them may wait for which.
     #[serde(skip)]
     pub asks: &'static [Table],
+    /// It stands in several edges: what comes in by an input goes on by the output of the same place. So it is put into each, and taken out of all.
+    #[serde(skip)]
+    pub in_pairs: bool,
     /// Version of its exported state; 0: it keeps none.
     pub state_version: u32,
     /// Which build it is: another one has another version.
@@ -208,6 +211,7 @@ impl Kind {
         counters: &[],
         owns: &[],
         asks: &[],
+        in_pairs: false,
         state_version: 0,
         version: env!("CARGO_PKG_VERSION"),
     };

@@ -531,15 +531,17 @@ impl Planner<'_> {
         let first_any = |ports: &[crate::block::Port]| ports.iter().position(|port| port.carries == Carries::Any).map(|at| at as u8);
         let input = match &block.port {
             Some(_) => candidates(&block.block, "input", block.port.as_deref(), kind.inputs)?.first().copied(),
+            // One that stands in several edges has a way through for each.
+            None if kind.in_pairs => None,
             None => first_any(kind.inputs).or((kind.inputs.len() == 1).then_some(0)),
         };
-        let output = first_any(kind.outputs).or((kind.outputs.len() == 1).then_some(0));
+        let output = match kind.in_pairs {
+            true => input,
+            false => first_any(kind.outputs).or((kind.outputs.len() == 1).then_some(0)),
+        };
         let (Some(input), Some(output)) = (input, output) else {
-            return Err(ControlError::AmbiguousPort {
-                from: block.to_string(),
-                to: block.to_string(),
-                candidates: "bind its ports one by one".to_owned(),
-            });
+            let candidates = if kind.in_pairs { port_names(kind.inputs) } else { "bind its ports one by one".to_owned() };
+            return Err(ControlError::AmbiguousPort { from: block.to_string(), to: block.to_string(), candidates });
         };
         if let Some((taken, _)) = self.plan.shape.edges.get(&(id, OutPort(output))) {
             return Err(ControlError::PortTaken { from: block.to_string(), to: self.plan.end_name(*taken, "") });
@@ -617,15 +619,18 @@ impl Planner<'_> {
         }
         let edges = &self.plan.shape.edges;
         let out: Vec<_> = edges.iter().filter(|((from, _), _)| *from == id).map(|(key, edge)| (*key, *edge)).collect();
-        let [(out_key, next)] = out[..] else {
+        if out.is_empty() || out.len() > 1 && !kind.in_pairs {
             return Err(ControlError::NotExtractable { block: name.to_owned(), outputs: out.len() as u64 });
-        };
-        let before: Vec<_> = edges.iter().filter(|(_, (to, _))| *to == id).map(|(key, _)| *key).collect();
-        self.plan.shape.edges.remove(&out_key);
+        }
         let mut made = Vec::new();
-        for key in before {
-            self.plan.shape.edges.insert(key, next);
-            made.push(self.edge_name(key, next));
+        for ((_, OutPort(at)), next) in &out {
+            let leads = |(to, InPort(input)): &(BlockId, InPort)| *to == id && (!kind.in_pairs || input == at);
+            let before: Vec<_> = self.plan.shape.edges.iter().filter(|(_, edge)| leads(edge)).map(|(key, _)| *key).collect();
+            self.plan.shape.edges.remove(&(id, OutPort(*at)));
+            for key in before {
+                self.plan.shape.edges.insert(key, *next);
+                made.push(self.edge_name(key, *next));
+            }
         }
         self.plan.edges_changed = true;
         self.plan

@@ -65,6 +65,22 @@ fn insert_and_extract_change_the_way_and_back() {
 }
 
 #[test]
+fn a_block_for_several_edges_is_put_into_each_and_taken_out_of_all() {
+    let mut engine = chain();
+    let two =
+        control(&mut engine, Op::All(vec![add("w", "both"), insert("w:from_left", "a", "b"), insert("w:from_right", "b", "x")])).unwrap();
+    assert_eq!(two[1], "insert w:from_left a b: a:out -> w:from_left, w:to_right -> b:in");
+    assert_eq!((edges(&mut engine).len(), way(&mut engine).as_str()), (4, "ab"));
+    let taken = control(&mut engine, insert("w:from_left", "w", "x")).unwrap_err().to_string();
+    assert!(taken.contains("w:to_right") || taken.contains("bound"), "{taken}");
+    let unnamed = control(&mut engine, Op::All(vec![add("v", "both"), insert("v", "a", "w")])).unwrap_err().to_string();
+    assert!(unnamed.contains("from_left, from_right"), "{unnamed}");
+    let out = control(&mut engine, Op::Extract { block: "w".to_owned() }).unwrap();
+    assert_eq!(out, serde_json::json!(["extract w: a:out -> b:in, b:out -> x:in"]));
+    assert_eq!(way(&mut engine), "ab");
+}
+
+#[test]
 fn an_output_is_unbound_from_wherever_it_leads() {
     let mut engine = chain();
     let anywhere = |from: &str| Op::Unbind { from: End::parse(from), to: None };
@@ -129,7 +145,7 @@ fn every_refusal_says_what_is_wrong_and_leaves_nothing_behind() {
     let mut engine = chain();
     control(&mut engine, Op::All(vec![add("o", "owner"), add("h", "hold"), insert("h", "b", "x")])).unwrap();
     let cases: Vec<(Op, &str)> = vec![
-        (add("n", "nothing"), "there is no kind of block named 'nothing'; known: copy, exit, hold, owner, split, stamp"),
+        (add("n", "nothing"), "there is no kind of block named 'nothing'; known: both, copy, exit, hold, owner, split, stamp"),
         (stamp("a"), "a block named 'a' exists already"),
         (add("a b", "exit"), "'a b' is no name for a block: use letters, digits, '-', '_' and '.', at most 64"),
         (Op::Delete { name: "q".to_owned() }, "there is no block named 'q'; the graph has: a, b, h, o, x"),

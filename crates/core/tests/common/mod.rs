@@ -203,6 +203,22 @@ impl Block for Exit {
     }
 }
 
+/// Stands in two edges, and does nothing.
+pub static BOTH: Kind = Kind {
+    name: "both",
+    inputs: &[Port::optional("from_left", Carries::Any, "frames"), Port::optional("from_right", Carries::Any, "frames")],
+    outputs: &[Port::optional("to_right", Carries::Any, "frames"), Port::optional("to_left", Carries::Any, "frames")],
+    in_pairs: true,
+    ..Kind::EMPTY
+};
+pub struct Both;
+impl Block for Both {
+    common!(BOTH);
+    fn process(&mut self, port: InPort, vector: &mut Vector, _cx: &mut Context<'_>) {
+        vector.forward_all(OutPort(port.0));
+    }
+}
+
 /// Owns a table, and needs a port bound.
 pub static OWNER: Kind = Kind {
     name: "owner",
@@ -236,6 +252,7 @@ pub fn table() -> BlockTable {
         BlockRow { kind: &COPY, make: |_| Ok(Box::new(Copy)) },
         BlockRow { kind: &HOLD, make: |_| Ok(Box::new(Hold::default())) },
         BlockRow { kind: &EXIT, make: |_| Ok(Box::new(Exit::default())) },
+        BlockRow { kind: &BOTH, make: |_| Ok(Box::new(Both)) },
         BlockRow { kind: &OWNER, make: |_| Ok(Box::new(Owner)) },
     ])
 }
