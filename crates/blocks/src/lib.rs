@@ -14,6 +14,7 @@ mod facts;
 pub mod fuzzing;
 pub mod ip;
 pub mod link;
+pub mod middlebox;
 pub mod qdisc;
 pub mod table;
 pub mod tool;

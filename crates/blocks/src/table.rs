@@ -39,6 +39,8 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::compress::ROW,
         crate::tool::seal::ROW,
         crate::tool::trigger::ROW,
+        crate::middlebox::strip_options::ROW,
+        crate::middlebox::drop_options::ROW,
     ]
 }
 

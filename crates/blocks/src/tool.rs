@@ -7,7 +7,7 @@ pub mod compress;
 mod condition;
 pub mod corrupt;
 pub mod counter;
-mod cut;
+pub(crate) mod cut;
 pub mod delay;
 pub mod drop;
 pub mod duplicate;

@@ -4,7 +4,7 @@ use weft_core::offload::{CutChecksums, cut};
 use weft_core::{Frame, Vector};
 
 /// Takes the frames of a vector out and cuts the large ones. `None`, and nothing taken: there are no large ones.
-pub(super) fn cut_all(vector: &mut Vector) -> Option<Vec<Frame>> {
+pub(crate) fn cut_all(vector: &mut Vector) -> Option<Vec<Frame>> {
     if vector.iter().all(|(_, frame)| frame.meta().gso.is_none()) {
         return None;
     }
