@@ -19,4 +19,5 @@ mod segment;
 mod testing;
 
 pub mod drop_options;
+pub mod shift_sequence;
 pub mod strip_options;

@@ -41,6 +41,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::tool::trigger::ROW,
         crate::middlebox::strip_options::ROW,
         crate::middlebox::drop_options::ROW,
+        crate::middlebox::shift_sequence::ROW,
     ]
 }
 
