@@ -18,6 +18,8 @@ mod segment;
 #[cfg(test)]
 mod testing;
 
+pub mod coalesce;
 pub mod drop_options;
 pub mod shift_sequence;
+pub mod split;
 pub mod strip_options;

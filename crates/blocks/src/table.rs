@@ -42,6 +42,8 @@ pub fn rows() -> Vec<BlockRow> {
         crate::middlebox::strip_options::ROW,
         crate::middlebox::drop_options::ROW,
         crate::middlebox::shift_sequence::ROW,
+        crate::middlebox::split::ROW,
+        crate::middlebox::coalesce::ROW,
     ]
 }
 
