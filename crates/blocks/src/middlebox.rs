@@ -18,6 +18,7 @@ mod segment;
 #[cfg(test)]
 mod testing;
 
+pub mod alter_payload;
 pub mod coalesce;
 pub mod drop_options;
 pub mod shift_sequence;

@@ -44,6 +44,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::middlebox::shift_sequence::ROW,
         crate::middlebox::split::ROW,
         crate::middlebox::coalesce::ROW,
+        crate::middlebox::alter_payload::ROW,
     ]
 }
 
