@@ -21,6 +21,7 @@ mod testing;
 pub mod alter_payload;
 pub mod coalesce;
 pub mod drop_options;
+pub mod inject_reset;
 pub mod shift_sequence;
 pub mod split;
 pub mod strip_options;

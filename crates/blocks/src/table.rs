@@ -45,6 +45,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::middlebox::split::ROW,
         crate::middlebox::coalesce::ROW,
         crate::middlebox::alter_payload::ROW,
+        crate::middlebox::inject_reset::ROW,
     ]
 }
 
