@@ -22,6 +22,7 @@ pub mod alter_payload;
 pub mod coalesce;
 pub mod drop_options;
 pub mod inject_reset;
+pub mod nat;
 pub mod shift_sequence;
 pub mod split;
 pub mod strip_options;

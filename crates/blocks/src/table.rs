@@ -46,6 +46,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::middlebox::coalesce::ROW,
         crate::middlebox::alter_payload::ROW,
         crate::middlebox::inject_reset::ROW,
+        crate::middlebox::nat::ROW,
     ]
 }
 

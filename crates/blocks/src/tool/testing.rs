@@ -43,6 +43,10 @@ impl Bench {
         let mut rows = crate::table::rows();
         rows.push(BlockRow { kind: &END, make: |_| Ok(Box::new(End)) });
         rows.extend(other);
+        let (outputs, in_pairs) =
+            rows.iter().find(|row| row.kind.name == kind).map_or((&[][..], false), |row| (row.kind.outputs, row.kind.in_pairs));
+        let bind = |port: &Port| Op::Bind { from: control::End::parse(&format!("tool:{}", port.name)), to: control::End::parse("end:in") };
+        let binds: Vec<Op> = outputs.iter().filter(|port| port.required || in_pairs).map(bind).collect();
         let mut engine = Engine::new(Mode::Inline, BlockTable::new(rows), Rng::for_name(1, "bench"));
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let add =
@@ -51,8 +55,8 @@ impl Bench {
         ops.extend([
             Op::Add { name: "tool".to_owned(), kind: kind.to_owned(), parameters },
             Op::Add { name: "end".to_owned(), kind: "end".to_owned(), parameters: Default::default() },
-            Op::Bind { from: control::End::parse("tool:out"), to: control::End::parse("end:in") },
         ]);
+        ops.extend(binds);
         engine.control(Instant::ZERO, &Message { serial: 1, op: Op::All(ops) }).result.unwrap();
         let tool = engine.graph().find("tool").unwrap();
         Bench { engine, tool }
