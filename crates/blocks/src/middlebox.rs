@@ -13,6 +13,8 @@
 
 mod aging;
 mod connections;
+#[cfg(test)]
+mod hostile;
 mod options;
 mod segment;
 #[cfg(test)]
