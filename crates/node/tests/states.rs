@@ -14,24 +14,31 @@ use weft_core::{Bytes, Instant, Rng, Selector, State, Value, command, parameter}
 use weft_node::block_table;
 
 /// Kinds that are in the folder, each from a node in the midst of things.
-const KINDS: [&str; 21] = [
+const KINDS: [&str; 28] = [
+    "alter_payload",
     "arp",
+    "coalesce",
     "delay",
+    "drop_options",
     "ether",
     "fifo",
     "gilbert",
     "icmp4",
     "icmp6",
     "igmp",
+    "inject_reset",
     "interfaces",
     "ip4",
     "ip6",
     "mld",
+    "nat",
     "nd",
     "netem",
     "rate",
     "reorder",
+    "shift_sequence",
     "sockets",
+    "strip_options",
     "tbf",
     "tcp",
     "trigger",
@@ -109,14 +116,62 @@ fn busy() -> Pair {
     pair
 }
 
+/// Two nodes between which middleboxes stand: at the first one that leaves its address, at the second these kinds, where frames come in.
+fn boxed(kinds: &[&str]) -> Pair {
+    let mut pair = Pair::new(0, "");
+    let mut carry_out = |node: usize, lines: &[String]| {
+        let op = Op::All(lines.iter().map(|line| command::parse(line).unwrap().unwrap()).collect());
+        pair.nodes[node].control(Instant::from_millis(1), &Message { serial: 1, op }).result.unwrap();
+    };
+    let nat = ["add n nat outside=eth0 address=10.0.0.1", "insert n:from_wire interfaces ether", "insert n:from_node ether interfaces"];
+    carry_out(0, &nat.map(str::to_owned));
+    let mut next = "ether:lower".to_owned();
+    for kind in kinds {
+        let name = kind.split_once(' ').map_or(*kind, |(name, _)| name);
+        carry_out(1, &[format!("add {name} {kind}"), format!("insert {name} interfaces:upper {next}")]);
+        next = format!("{name}:in");
+    }
+    pair
+}
+
+/// The states of middleboxes with a connection in their tables.
+fn states_of_boxes() -> Vec<State> {
+    let several: &[&str] = &[
+        "alter_payload find=you 'replace=the other end'",
+        "inject_reset after_bytes=100000",
+        "drop_options options=254 direction=from_opener",
+        "strip_options options=mptcp direction=from_opener",
+    ];
+    let mut pairs = [several, &["coalesce time=600s"]].map(|kinds| {
+        let mut pair = boxed(kinds);
+        let (client, _) = pair.connect();
+        pair.call(0, |sockets, cx| sockets.send(client, Bytes::from_static(b"how are you"), 0, None, &[], cx)).unwrap();
+        pair
+    });
+    // Where only one direction gets other numbers nothing comes but a SYN.
+    let mut alone = boxed(&["shift_sequence"]);
+    let socket = alone.call(0, |sockets, cx| sockets.socket(AF_INET, SOCK_STREAM, 0, cx)).unwrap();
+    let _ = alone.call(0, |sockets, cx| sockets.connect(socket, &address(2, 80), cx));
+    let mut states = Vec::new();
+    for pair in pairs.iter_mut().chain([&mut alone]) {
+        let rest = AT.since(pair.now);
+        pair.pass(rest);
+        for node in &mut pair.nodes {
+            states.extend(node.snapshot(AT, weft_core::TimeKind::Virtual).unwrap().blocks.into_iter().map(|(_, state)| state));
+        }
+    }
+    states
+}
+
 fn name_of(state: &State) -> String {
     format!("{}-{}.state", state.kind, state.version)
 }
 
 fn write_missing() {
     let mut pair = busy();
-    let names = pair.nodes[0].snapshot(AT, weft_core::TimeKind::Virtual).unwrap().blocks;
-    for (_, state) in names.iter().filter(|(_, state)| KINDS.contains(&&*state.kind)) {
+    let busy = pair.nodes[0].snapshot(AT, weft_core::TimeKind::Virtual).unwrap().blocks;
+    let states: Vec<State> = busy.into_iter().map(|(_, state)| state).chain(states_of_boxes()).collect();
+    for state in states.iter().filter(|state| KINDS.contains(&&*state.kind)) {
         let path = folder().join(name_of(state));
         if !path.exists() {
             std::fs::create_dir_all(folder()).unwrap();
