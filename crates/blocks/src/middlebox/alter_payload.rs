@@ -23,12 +23,12 @@ const OUT: OutPort = OutPort(0);
 pub static KIND: Kind = Kind {
     name: "alter_payload",
     summary: "replaces bytes in what TCP carries, and renumbers the connection from there on",
-    doc: "Replaces each occurrence of `find` in the payload of a segment by `replace`, which may be longer or shorter. From there on sequence numbers of one direction \
-          and acknowledgments and SACK's blocks of the other are adjusted, so it must see both: in a router interfaces:upper -> ether:lower. Bytes that are sent \
-          again become the same bytes. A segment that became longer leaves in several. Not found is what lies across two segments, in a SYN, or in bytes that come \
-          behind later ones. A connection has at most 64 places in flight for each direction; more are not replaced. ICMP errors stay as they are. \
-          Large frames are cut first. A segment with a wrong checksum passes as it is. IPv4 and IPv6. Drops nothing. Its state is the connections: without them \
-          they break.\n\
+    doc: "Replaces each occurrence of `find` in the payload of a segment by `replace`, which may be longer or shorter. From there on sequence numbers of one \
+          direction and acknowledgments and SACK's blocks of the other are adjusted, so it must see both: in a router interfaces:upper -> ether:lower. Bytes \
+          that are sent again become the same bytes. A segment that became longer leaves in several. Not found is what lies across two segments, in a SYN, or in \
+          bytes that come behind later ones. A connection has at most 64 places in flight for each direction; more are not replaced. ICMP errors stay as they \
+          are. Large frames are cut first. A segment with a wrong checksum passes as it is. IPv4 and IPv6. Drops nothing. An edge that has it has no \
+          shift_sequence and no inject_reset: each would see one direction as the other has made it. Its state is the connections: without them they break.\n\
           Example: insert alter_payload interfaces:upper ether:lower; set alter_payload.find 'EPSV'; set alter_payload.replace 'XXXX'",
     inputs: &[Port::required("in", Carries::Any, "Ethernet frames or IP packets, of both directions")],
     outputs: &[Port::required("out", Carries::Any, "the same, with other payload")],

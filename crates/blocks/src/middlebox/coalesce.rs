@@ -15,11 +15,11 @@ const OUT: OutPort = OutPort(0);
 pub static KIND: Kind = Kind {
     name: "coalesce",
     summary: "joins adjacent TCP segments into larger ones, with the options of the first",
-    doc: "Holds a segment with payload for `time` at most. One that continues it is added: the options of the first stay, those of the other are lost; acknowledgment \
-          and window are the other's, and so are PSH and FIN. Anything else of the same direction of a connection lets go first what is held, and so does a segment that would make it \
-          longer than bytes_max. Large frames are cut first. Segments with SYN, RST or URG, without payload, or with a wrong checksum are not held. Of more than \
-          connections_max directions nothing is held. Stands in edges of Ethernet frames or IP packets, IPv4 and IPv6. Drops nothing. What is held is its \
-          state, which a successor takes over.\n\
+    doc: "Holds a segment with payload for `time` at most. One that continues it is added: the options of the first stay, those of the other are lost; \
+          acknowledgment and window are the other's, and so are PSH and FIN. Anything else of the same direction of a connection lets go first what is held, and \
+          so does a segment that would make it longer than bytes_max. Large frames are cut first. Segments with SYN, RST or URG, without payload, or with a \
+          wrong checksum are not held. Of more than connections_max directions nothing is held. Stands in edges of Ethernet frames or IP packets, IPv4 and IPv6. \
+          Drops nothing. What is held is its state, which a successor takes over.\n\
           Example: insert coalesce interfaces:upper ether:lower; set coalesce.time 5ms",
     inputs: &[Port::required("in", Carries::Any, "Ethernet frames or IP packets")],
     outputs: &[Port::required("out", Carries::Any, "the same, in fewer segments")],

@@ -16,8 +16,8 @@ const KNOWN: &[u8] = &[kind::MSS, kind::WINDOW_SCALE, kind::SACK_PERMITTED, kind
 pub static KIND: Kind = Kind {
     name: "drop_options",
     summary: "drops TCP segments that carry options of given or unknown kinds",
-    doc: "Drops (filtered) a segment that carries an option of the given kinds. With unknown also one that carries any but MSS, window scale, SACK permitted, SACK, \
-          timestamps and MD5, or an option of an impossible length. Which segments it looks at is said by syn, syn_ack and others, and by direction; a \
+    doc: "Drops (filtered) a segment that carries an option of the given kinds. With unknown also one that carries any but MSS, window scale, SACK permitted, \
+          SACK, timestamps and MD5, or an option of an impossible length. Which segments it looks at is said by syn, syn_ack and others, and by direction; a \
           connection whose SYN was not seen has no direction. Stands in edges of Ethernet frames or IP packets, IPv4 and IPv6. Large frames are dropped whole. \
           Its state is the connections whose direction it knows.\n\
           Example: insert drop_options interfaces:upper ether:lower; set drop_options.options mptcp; set drop_options.others false",

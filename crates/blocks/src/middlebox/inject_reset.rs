@@ -13,11 +13,12 @@ const OUT: OutPort = OutPort(0);
 pub static KIND: Kind = Kind {
     name: "inject_reset",
     summary: "ends TCP connections by resets that neither end has sent",
-    doc: "Counts payload and segments of each connection, both directions together. With the segment that completes after_bytes or after_segments it sends, once, a reset to \
-          one end or both: to whoever that segment is for with the number behind it (with drop_original its own), to its sender with the number that it \
-          acknowledges. The reset to an end looks like the last frame that went there; where none was seen, like this one with ends exchanged. So it must see both \
-          directions: in a router interfaces:upper -> ether:lower. A connection whose SYN was not seen has no opener, and is reset for both only. One that has \
-          ended begins anew with a SYN. Large frames stay large, and are one segment. IPv4 and IPv6. Its state is the connections.\n\
+    doc: "Counts payload and segments of each connection, both directions together. With the segment that completes after_bytes or after_segments it sends, \
+          once, a reset to one end or both: to whoever that segment is for with the number behind it (with drop_original its own), to its sender with the number \
+          that it acknowledges. The reset to an end looks like the last frame that went there; where none was seen, like this one with ends exchanged. So it \
+          must see both directions: in a router interfaces:upper -> ether:lower. A connection whose SYN was not seen has no opener, and is reset for both only. \
+          One that has ended begins anew with a SYN. Large frames stay large, and are one segment. IPv4 and IPv6. An edge that has it has no shift_sequence and \
+          no alter_payload: each would see one direction as the other has made it. Its state is the connections.\n\
           Example: insert inject_reset interfaces:upper ether:lower; set inject_reset.after_bytes 100000",
     inputs: &[Port::required("in", Carries::Any, "Ethernet frames or IP packets, of both directions")],
     outputs: &[Port::required("out", Carries::Any, "the same, and resets")],

@@ -27,16 +27,15 @@ const FROM_WIRE: InPort = InPort(0);
 pub static KIND: Kind = Kind {
     name: "nat",
     summary: "translates addresses and ports, so that hosts behind a router share one address (IPv4)",
-    doc: "Stands in both edges between interfaces and ether of a router. What leaves through the interface `outside` gets `address` as its source and a port that is free: \
-          its own, or a random one between port_min and port_max. What arrives there for the address is for the end that the port belongs to; without a \
-          mapping it is dropped (filtered), and so is everything else that arrives there, but for groups and broadcasts: nothing comes in that nobody asked for. \
-          TCP, UDP, echo requests, and the packets that ICMP errors quote. A mapping is of one pair of ends; a used one stays for the time of its kind. What leaves \
-          and finds no place or port is dropped (table-full), and so are fragments and other protocols (filtered), unless the node itself sends them. \
-          Without outside or address everything passes. IPv6 and ARP pass as they are. Its state is the \
-          mappings.\n\
+    doc: "Stands in both edges between interfaces and ether of a router. What leaves through the interface `outside` gets `address` as its source and a port \
+          that is free: its own, or a random one between port_min and port_max. What arrives there for the address is for the end that the port belongs to; \
+          without a mapping it is dropped (filtered), and so is everything else that arrives there, but for groups and broadcasts: nothing comes in that nobody \
+          asked for. TCP, UDP, echo requests, and the packets that ICMP errors quote. A mapping is of one pair of ends; a used one stays for the time of its \
+          kind. What leaves and finds no place or port is dropped (table-full), and so are fragments and other protocols (filtered), unless the node itself \
+          sends them. Without outside or address everything passes. IPv6 and ARP pass as they are. Its state is the mappings.\n\
           Standards: RFC 3022 (NAPT); RFC 4787, 5382, 5508 (timeouts, errors; mapping and filtering are address- and port-dependent).\n\
-          Example: insert nat:from_wire interfaces:upper ether:lower; insert nat:from_node ether:lower interfaces:upper; set nat.outside eth1; \
-          set nat.address 192.0.2.1",
+          Example: insert nat:from_wire interfaces:upper ether:lower; insert nat:from_node ether:lower interfaces:upper; set nat.outside eth1; set nat.address \
+          192.0.2.1",
     inputs: &[
         Port::optional("from_wire", Carries::Ethernet, "frames that arrive, of any interface"),
         Port::optional("from_node", Carries::Ethernet, "frames that leave, of any interface"),

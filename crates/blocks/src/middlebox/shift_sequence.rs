@@ -14,11 +14,11 @@ const OUT: OutPort = OutPort(0);
 pub static KIND: Kind = Kind {
     name: "shift_sequence",
     summary: "gives TCP connections other sequence numbers",
-    doc: "Draws two numbers for a connection whose SYN it sees, one for each end. What an end sends has its number added to the sequence number; what it gets has it \
-          taken off the acknowledgment number and SACK's blocks. So it must see both directions: in a router interfaces:upper -> ether:lower. A connection whose \
-          SYN it did not see, or that finds no place in the table, keeps its numbers. ICMP errors stay as they are: what they quote has other numbers, and \
-          hosts do not believe them, as behind many a firewall. IPv4 and IPv6. Large frames stay large. Drops nothing. Its state is the connections: without \
-          them they break.\n\
+    doc: "Draws two numbers for a connection whose SYN it sees, one for each end. What an end sends has its number added to the sequence number; what it gets \
+          has it taken off the acknowledgment number and SACK's blocks. So it must see both directions: in a router interfaces:upper -> ether:lower. A \
+          connection whose SYN it did not see, or that finds no place in the table, keeps its numbers. ICMP errors stay as they are: what they quote has other \
+          numbers, and hosts do not believe them, as behind many a firewall. IPv4 and IPv6. Large frames stay large. Drops nothing. An edge that has it has no \
+          alter_payload and no inject_reset: each would see one direction as the other has made it. Its state is the connections: without them they break.\n\
           Example: insert shift_sequence interfaces:upper ether:lower",
     inputs: &[Port::required("in", Carries::Any, "Ethernet frames or IP packets, of both directions")],
     outputs: &[Port::required("out", Carries::Any, "the same, with other numbers")],

@@ -12,10 +12,10 @@ const OUT: OutPort = OutPort(0);
 pub static KIND: Kind = Kind {
     name: "split",
     summary: "cuts TCP segments into smaller ones, each with the options of the whole",
-    doc: "Cuts the payload of each segment that has more than segment_bytes into pieces of that size. Each has the header of the whole, options included, as network \
-          cards do it (TSO); PSH and FIN are on the last one, CWR on the first, and IPv4's identification counts up. Large frames are cut, too, where their segments are larger. \
-          Segments with SYN or RST pass as they are, and so do those whose checksum is wrong. Stands in edges of Ethernet frames or IP packets, IPv4 and \
-          IPv6. Drops nothing.\n\
+    doc: "Cuts the payload of each segment that has more than segment_bytes into pieces of that size. Each has the header of the whole, options included, as \
+          network cards do it (TSO); PSH and FIN are on the last one, CWR on the first, and IPv4's identification counts up. Large frames are cut, too, where \
+          their segments are larger. Segments with SYN or RST pass as they are, and so do those whose checksum is wrong. Stands in edges of Ethernet frames or \
+          IP packets, IPv4 and IPv6. Drops nothing.\n\
           Example: insert split interfaces:upper ether:lower; set split.segment_bytes 500",
     inputs: &[Port::required("in", Carries::Any, "Ethernet frames or IP packets")],
     outputs: &[Port::required("out", Carries::Any, "the same, in smaller segments")],

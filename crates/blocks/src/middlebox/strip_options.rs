@@ -14,8 +14,8 @@ const OUT: OutPort = OutPort(0);
 pub static KIND: Kind = Kind {
     name: "strip_options",
     summary: "takes options of given kinds away from TCP segments",
-    doc: "Writes NOP over each option of the given kinds, as Linux's TCPOPTSTRIP does: lengths stay. In which segments is said by syn, syn_ack and others, and by \
-          direction; a connection whose SYN was not seen has no direction. Bytes behind an option of an impossible length stay as they are. Stands in edges \
+    doc: "Writes NOP over each option of the given kinds, as Linux's TCPOPTSTRIP does: lengths stay. In which segments is said by syn, syn_ack and others, and \
+          by direction; a connection whose SYN was not seen has no direction. Bytes behind an option of an impossible length stay as they are. Stands in edges \
           of Ethernet frames or IP packets, IPv4 and IPv6; behind `filter` for one interface only. Large frames stay large. Drops nothing. Its state is the \
           connections whose direction it knows.\n\
           Example: insert strip_options interfaces:upper ether:lower; set strip_options.options mptcp; set strip_options.syn_ack false",
