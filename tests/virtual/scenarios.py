@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import paths
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, pair, program, section
+from .shared import SECONDS_MAX, events, pair, program, section
 
 
 def two_nodes(*programs: str, **wire) -> str:
@@ -421,6 +421,43 @@ libc = ctypes.CDLL(None, use_errno=True); libc.sbrk.restype = ctypes.c_long; pri
 print([line.split() for line in open('/proc/self/limits') if 'data' in line or 'files' in line])
 """)
 SCENARIOS["limits"] = LIMITS
+
+# Every middlebox, in two routers: what they change is changed, and a million bytes each way are what was sent. One that deals in sequence numbers goes into
+# a router of its own; behind nat:to_node both directions have the addresses of the hosts.
+def middleboxes(at: str, *boxes: str) -> list[str]:
+    made = [f"add {box.split()[0]} {box}" for box in boxes]
+    return made + [f"insert {box.split()[0]} {before.split()[0]} ether:lower" for box, before in zip(boxes, [at, *boxes])]
+
+
+MIDDLEBOXES = "".join(section(f"nodes.{name}") for name in ("a", "r", "s", "b"))
+MIDDLEBOXES += "".join(section(f"wires.{ends}", between=list(ends), rate="100mbit", delay="1ms", loss=0.003) for ends in ("ar", "rs", "sb"))
+MIDDLEBOXES += events(
+    {"at": "0s", "node": "r", "control": [
+        "add nat nat outside=eth1 address=10.0.1.1", "insert nat:from_wire interfaces:upper ether:lower", "insert nat:from_node ether:lower interfaces:upper",
+        *middleboxes("nat:to_node", "strip_options options=timestamps direction=from_opener", "drop_options options=254", "shift_sequence")]},
+    {"at": "0s", "node": "s", "control": middleboxes("interfaces:upper", "alter_payload find=127 'replace=the router'", "split segment_bytes=700", "coalesce")})
+MIDDLEBOXES += python("server", "b", """
+import hashlib, socket
+there, who = socket.create_server(('', 9)).accept()
+print(who[0], there.recv(18, socket.MSG_WAITALL), flush=True)
+there.sendall(b'127 heard')
+got = hashlib.sha256()
+for _ in range(1000): got.update(there.recv(1000, socket.MSG_WAITALL))
+print(got.hexdigest(), flush=True)
+there.sendall(bytes(at * 7 // 3 % 251 for at in range(1000000)))
+assert got.digest() == hashlib.sha256(bytes(at * 5 // 3 % 251 for at in range(1000000))).digest()
+""") + python("client", "a", """
+import hashlib, socket
+there = socket.create_connection(('b', 9))
+there.sendall(b'from 127 on'); heard = there.recv(16, socket.MSG_WAITALL)
+print(heard)
+assert heard == b'the router heard'
+there.sendall(bytes(at * 5 // 3 % 251 for at in range(1000000)))
+got = hashlib.sha256()
+for _ in range(1000): got.update(there.recv(1000, socket.MSG_WAITALL))
+assert got.digest() == hashlib.sha256(bytes(at * 7 // 3 % 251 for at in range(1000000))).digest()
+""", start="1s")
+SCENARIOS["middleboxes"] = MIDDLEBOXES
 
 # A terminal between two programs: what is typed is echoed by the kernel, by the shell, and once by a child of its.
 SCENARIOS["a terminal"] = section("nodes.a") + program(
