@@ -72,6 +72,8 @@ pub struct Connection {
     pub(crate) send: Sender,
     pub(crate) receive: Receiver,
     pub(crate) paths: Vec<Path>,
+    /// There was a second subflow: it can no longer become plain TCP.
+    pub(crate) firm: bool,
     /// The program has let go of it.
     pub(crate) closed: bool,
     /// Calls that wait until all data is handed down, of a connection that has fallen back.
@@ -120,6 +122,7 @@ impl Connection {
             send: Sender::default(),
             receive: Receiver::default(),
             paths: vec![first],
+            firm: false,
             closed: false,
             waiting: Vec::new(),
             said: Vec::new(),
@@ -172,7 +175,7 @@ impl Connection {
             Up::FastClosed => self.fast_closed(out),
             Up::FellBack => self.fell_back(out),
             Up::Count(counter) => out.count(counter),
-            Up::Summed { offset, bytes, sum } => self.paths[index].summed.push_back((offset, bytes, sum)),
+            Up::Summed { offset, bytes, sum } => self.paths[index].sum((offset, bytes, sum)),
             Up::Priority { backup } => {
                 self.paths[index].backup_by_peer = backup;
                 self.push(out);
@@ -180,7 +183,8 @@ impl Connection {
             Up::Answered { remote_id, backup } => {
                 (self.paths[index].remote_id, self.paths[index].backup_by_peer) = (remote_id, backup);
             }
-            Up::Failed(_) | Up::Reset { .. } | Up::Gone { .. } => {}
+            Up::Failed(_) => self.failed_at_peer(index, out),
+            Up::Reset { .. } | Up::Gone { .. } => {}
             Up::Announced { id, address, port, echo } => self.announced(index, (id, address, port), echo, out),
             Up::Removed(ids) => self.removed(&ids, out),
             // The first words of accepted connections, which the block has taken.

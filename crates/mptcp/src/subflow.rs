@@ -6,6 +6,8 @@
 mod read;
 mod write;
 
+pub(crate) use write::is_right;
+
 use crate::counters::Counter;
 use crate::key::Key;
 use crate::word::{self, Down, Have, Say, Up, Why};
@@ -101,6 +103,10 @@ pub struct Subflow {
     /// Mappings of what has come, by where they begin.
     arrived: BTreeMap<u64, Extent>,
     end: Option<u64>,
+    /// Data has no mappings any more; and the one that says so has been sent.
+    infinite: Option<bool>,
+    /// The mapping of the data that was sent last.
+    last_mapping: u64,
     says: VecDeque<Say>,
     reset: Option<Why>,
     words: VecDeque<Vec<u8>>,
@@ -126,6 +132,8 @@ impl Subflow {
             sent: VecDeque::new(),
             arrived: BTreeMap::new(),
             end: None,
+            infinite: None,
+            last_mapping: 0,
             says: VecDeque::new(),
             reset: None,
             words: VecDeque::new(),
@@ -248,6 +256,10 @@ impl Extension for Subflow {
             }
             Some(Down::Firm) => {
                 self.may_fall_back = false;
+                false
+            }
+            Some(Down::Infinite) => {
+                self.infinite = Some(false);
                 false
             }
             Some(Down::Offer(_) | Down::Withdraw(_)) | None => {

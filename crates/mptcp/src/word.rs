@@ -20,6 +20,8 @@ pub enum Down {
     Reset(Why),
     /// The connection can no longer become plain TCP.
     Firm,
+    /// Plain TCP from the next data on, which says so by an infinite mapping.
+    Infinite,
     /// To a listener's: connections that may be joined here.
     Offer(Box<Joinable>),
     /// To a listener's: the connection of this token may no longer be joined.

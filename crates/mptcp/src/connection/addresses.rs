@@ -247,6 +247,7 @@ impl Connection {
 
     /// It can no longer become plain TCP: there are two subflows.
     pub(super) fn make_firm(&mut self, out: &mut Out<'_, '_>) {
+        self.firm = true;
         for path in self.paths.iter().filter(|path| !path.released) {
             out.word(path.flow, &Down::Firm);
         }

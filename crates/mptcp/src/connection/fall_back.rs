@@ -3,7 +3,9 @@
 use super::{Connection, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
+use crate::word::Down;
 use weft_core::{CallId, StreamCall, StreamEvent, StreamMessage};
+use weft_wire::tcp::mptcp::reset_reason;
 
 impl Connection {
     /// The one subflow has become plain TCP.
@@ -26,6 +28,17 @@ impl Connection {
             out.call(flow, StreamCall::ShutdownRead);
         }
         self.push_plain(out);
+    }
+
+    /// MP_FAIL: the peer has found that a box on the way changes the data (RFC 8684 §3.7).
+    pub(super) fn failed_at_peer(&mut self, index: usize, out: &mut Out<'_, '_>) {
+        let alone = self.paths.iter().filter(|path| !path.released && !path.closed).count() <= 1 && !self.firm;
+        if !alone {
+            return self.drop_path(index, reset_reason::MIDDLEBOX, out);
+        }
+        out.count(Counter::DSSCorruptionFallback);
+        out.word(self.flow, &Down::Infinite);
+        self.fell_back(out);
     }
 
     /// Does tcp have room for everything that sockets may still send?

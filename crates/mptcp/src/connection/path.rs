@@ -81,6 +81,12 @@ impl Path {
         self.up && (!self.joined || self.confirmed) && !self.closed && !self.released
     }
 
+    /// A mapping with a checksum has come, whose data comes in its turn.
+    pub(crate) fn sum(&mut self, summed: (u64, u32, u16)) {
+        let place = self.summed.partition_point(|known| known.0 < summed.0);
+        self.summed.insert(place, summed);
+    }
+
     /// Data goes to it.
     pub(crate) fn map(&mut self, start: u64, end: u64) {
         match self.maps.back_mut() {

@@ -2,8 +2,12 @@
 
 use super::{Connection, Stage};
 use crate::counters::Counter;
+use crate::key::Key;
 use crate::out::Out;
+use crate::subflow::is_right;
+use crate::word::{Down, Say};
 use weft_core::{Bytes, DataFlags, StreamEvent, StreamMessage};
+use weft_wire::tcp::mptcp::reset_reason;
 
 impl Connection {
     /// Data of a subflow, in its order.
@@ -14,13 +18,10 @@ impl Connection {
         let length = bytes.len() as u64;
         let at = self.paths[index].received.wrapping_add(mapping);
         self.paths[index].received += length;
-        if let Some(bytes) = self.receive.take(at, bytes, out) {
-            self.deliver(bytes, flags, out);
-            while let Some(bytes) = self.receive.next_waiting() {
-                out.count(Counter::OFOMerge);
-                self.deliver(bytes, flags, out);
-            }
-            self.reach_end(out);
+        if self.checksum {
+            self.check(index, at, bytes, flags, out);
+        } else {
+            self.put(at, bytes, flags, out);
         }
         let now = self.receive.ended;
         self.have(index, now, out);
@@ -28,6 +29,75 @@ impl Connection {
         let flow = self.paths[index].flow;
         out.down(StreamMessage::Credit { flow, bytes: u32::try_from(length).unwrap_or(u32::MAX), enough: 0 });
         self.end_if_over(out);
+    }
+
+    /// Data takes its place.
+    fn put(&mut self, at: u64, bytes: Bytes, flags: DataFlags, out: &mut Out<'_, '_>) {
+        let Some(bytes) = self.receive.take(at, bytes, out) else { return };
+        self.deliver(bytes, flags, out);
+        while let Some(bytes) = self.receive.next_waiting() {
+            out.count(Counter::OFOMerge);
+            self.deliver(bytes, flags, out);
+        }
+        self.reach_end(out);
+    }
+
+    /// Data waits until all of its mapping is here, and its checksum is right (RFC 8684 §3.3.1).
+    fn check(&mut self, index: usize, at: u64, bytes: Bytes, flags: DataFlags, out: &mut Out<'_, '_>) {
+        let path = &mut self.paths[index];
+        let first_at = at.wrapping_sub(path.held.iter().map(|bytes| bytes.len() as u64).sum());
+        path.held.push_back(bytes);
+        let held: u64 = path.held.iter().map(|bytes| bytes.len() as u64).sum();
+        let first = path.received - held;
+        while path.summed.front().is_some_and(|(offset, bytes, _)| offset + u64::from(*bytes) <= first) {
+            path.summed.pop_front();
+        }
+        let Some((offset, bytes, sum)) = path.summed.front().copied().filter(|(offset, ..)| *offset <= first) else {
+            // Nobody has said what it comes to: the extension falls back for data without a mapping, or resets.
+            let held = std::mem::take(&mut path.held);
+            let mut at = first_at;
+            for bytes in held {
+                let length = bytes.len() as u64;
+                self.put(at, bytes, flags, out);
+                at = at.wrapping_add(length);
+            }
+            return;
+        };
+        // A part that was here before the block was is not summed again: the whole of it is wanted.
+        if first + held < offset + u64::from(bytes) {
+            return;
+        }
+        let held = std::mem::take(&mut path.held);
+        path.summed.pop_front();
+        let data = held.iter().fold(weft_wire::checksum::Sum::default(), |sum, bytes| sum.add_bytes(bytes)).fold();
+        let seq = self.remote.map_or(0, Key::first).wrapping_add(first_at);
+        let subflow_seq = (offset as u32).wrapping_add(1);
+        if offset == first && !is_right(seq, subflow_seq, bytes as u16, data, sum) {
+            out.count(Counter::DataCsumErr);
+            if self.checksum_is_wrong(index, first_at, out) {
+                return;
+            }
+        }
+        let mut at = first_at;
+        for bytes in held {
+            let length = bytes.len() as u64;
+            self.put(at, bytes, flags, out);
+            at = at.wrapping_add(length);
+        }
+    }
+
+    /// A box on the way changes the data. With one subflow the connection becomes plain TCP, and the program gets what has come; with several the subflow
+    /// goes, and the data comes again by another. Returns whether the data is dropped.
+    fn checksum_is_wrong(&mut self, index: usize, at: u64, out: &mut Out<'_, '_>) -> bool {
+        out.word(self.paths[index].flow, &Down::Say(Say::Fail(at)));
+        let alone = self.paths.iter().filter(|path| !path.released && !path.closed).count() <= 1 && !self.firm;
+        if alone {
+            out.count(Counter::DSSCorruptionFallback);
+            return false;
+        }
+        out.count(Counter::DSSCorruptionReset);
+        self.drop_path(index, reset_reason::MIDDLEBOX, out);
+        true
     }
 
     fn deliver(&mut self, bytes: Bytes, flags: DataFlags, out: &mut Out<'_, '_>) {

@@ -58,6 +58,7 @@ impl Field for Connection {
             send,
             receive,
             paths,
+            firm,
             closed,
             waiting,
             said,
@@ -83,6 +84,7 @@ impl Field for Connection {
         out.put(send);
         out.put(receive);
         out.put(paths);
+        out.put(firm);
         out.put(closed);
         // Of calls only these two wait, in this order.
         out.put(&waiting.iter().any(|(_, op)| matches!(op, StreamCall::ShutdownWrite)));
@@ -111,6 +113,7 @@ impl Field for Connection {
             send: from.take()?,
             receive: from.take()?,
             paths: from.take::<Vec<Path>>()?,
+            firm: from.take()?,
             closed: from.take()?,
             waiting: Vec::new(),
             said: Vec::new(),

@@ -56,6 +56,10 @@ impl Subflow {
         if given.bytes == 0 {
             return self.write_dss(None, options);
         }
+        if let Some(said) = self.infinite {
+            return self.write_infinite(said, &given, options);
+        }
+        self.last_mapping = given.mapping;
         let at = self.sent.partition_point(|extent| extent.end() <= given.offset);
         let extent = match self.sent.get(at).filter(|extent| extent.offset <= given.offset) {
             // Whatever of it goes again has the mapping that all of it had.
@@ -75,8 +79,25 @@ impl Subflow {
         self.write_dss(Some(self.mapping_of(&extent)), options);
     }
 
+    /// RFC 8684 §3.7: "an infinite mapping": a length of 0, once; then TCP without options.
+    fn write_infinite(&mut self, said: bool, given: &Extent, options: &mut Options) {
+        let known = self.sent.iter().find(|extent| extent.offset <= given.offset && given.offset < extent.end()).copied();
+        match known {
+            // What was sent before goes as it went.
+            Some(extent) => self.write_dss(Some(self.mapping_of(&extent)), options),
+            None if !said => {
+                let extent = Extent { mapping: self.last_mapping, sum: 0, ..*given };
+                let mapping = Mapping { len: 0, checksum: self.checksum.then_some(0), ..self.mapping_of(&extent) };
+                self.write_dss(Some(mapping), options);
+                self.infinite = Some(true);
+                self.count(Counter::InfiniteMapTx);
+            }
+            None => {}
+        }
+    }
+
     pub(super) fn write_ack(&mut self, options: &mut Options) {
-        let Some((remote, _)) = self.remote else { return };
+        let Some((remote, _)) = self.remote.filter(|_| self.infinite != Some(true)) else { return };
         if self.says_handshake() && self.sent_to == 0 {
             let message = match self.part {
                 Part::First => self.capable(Keys::Both { sender: self.local.0, receiver: remote.0 }),
@@ -170,6 +191,11 @@ impl Subflow {
 pub(crate) fn sum_of(seq: u64, subflow_seq: u32, len: u16, data: u16) -> u16 {
     let pseudo = Sum::default().add_u32((seq >> 32) as u32).add_u32(seq as u32).add_u32(subflow_seq).add_u16(len);
     pseudo.add_u16(data).finish()
+}
+
+/// Does data agree with the checksum that came with it?
+pub(crate) fn is_right(seq: u64, subflow_seq: u32, len: u16, data: u16, checksum: u16) -> bool {
+    Sum::from_folded(!sum_of(seq, subflow_seq, len, data)).add_u16(checksum).fold() == 0xffff
 }
 
 /// Adds an option, if all of them fit then. Returns whether they do.

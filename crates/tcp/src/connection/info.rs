@@ -95,7 +95,8 @@ impl Connection {
             receive_queue_bytes: ((self.receive.delivered - self.receive.taken) + self.receive.queue.bytes()).min(u64::from(u32::MAX))
                 as u32,
             send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
-            write_room_bytes: self.write_room(config),
+            // Of one that somebody stands in front of, that one's credit is all that may be written.
+            write_room_bytes: if self.extension.is_plain() { self.write_room(config) } else { 0 },
             window_clamp: self.receive.clamp,
             receive_buffer_bytes: self.receive.buffer,
             congestion: self.control.name().to_owned(),

@@ -1,6 +1,6 @@
 //! Two nodes joined by a wire with rate, delay, loss, reordering and duplication, in virtual time.
 
-use super::{App, Node, OnWire, cut};
+use super::{App, Node, OnWire, cut, encode};
 use std::collections::BTreeMap;
 use weft_core::*;
 
@@ -53,6 +53,9 @@ fn wire_of(address: std::net::IpAddr) -> usize {
 /// Says of a segment whether it is carried.
 pub type Filter = Box<dyn FnMut(usize, &OnWire) -> bool>;
 
+/// Changes a segment: its header and payload; its bytes are made anew.
+pub type Alter = Box<dyn FnMut(usize, &mut OnWire)>;
+
 pub struct Pair {
     pub nodes: [Node; 2],
     pub wires: [Wire; 2],
@@ -68,6 +71,8 @@ pub struct Pair {
     pub log: Option<Vec<(Instant, usize, OnWire)>>,
     /// Decides about each segment beside chance: false loses it.
     pub filter: Option<Filter>,
+    /// A box on the way: changes segments.
+    pub alter: Option<Alter>,
 }
 
 impl Pair {
@@ -77,7 +82,18 @@ impl Pair {
     pub fn of(nodes: [Node; 2], seed: u64, wire: Wire) -> Pair {
         let now = nodes[0].now;
         let rngs = ["there", "back"].map(|way| Rng::for_name(seed, way));
-        Pair { nodes, wires: [wire.clone(), wire], more: Vec::new(), now, rngs, flying: BTreeMap::new(), sent: 0, log: None, filter: None }
+        Pair {
+            nodes,
+            wires: [wire.clone(), wire],
+            more: Vec::new(),
+            now,
+            rngs,
+            flying: BTreeMap::new(),
+            sent: 0,
+            log: None,
+            filter: None,
+            alter: None,
+        }
     }
     pub fn app<R>(&mut self, node: usize, f: impl FnOnce(&mut App, &mut Context<'_>) -> R) -> R {
         self.nodes[node].app(f)
@@ -94,6 +110,10 @@ impl Pair {
     fn transmit(&mut self, from: usize, mut on_wire: OnWire) {
         if let Some(log) = &mut self.log {
             log.push((self.now, from, on_wire.clone()));
+        }
+        if let Some(alter) = &mut self.alter {
+            alter(from, &mut on_wire);
+            on_wire.bytes = encode(&on_wire.segment, &on_wire.payload, on_wire.src, on_wire.dst);
         }
         let kept = self.filter.as_mut().is_none_or(|filter| filter(from, &on_wire));
         let number = [on_wire.src.ip(), on_wire.dst.ip()].into_iter().map(wire_of).max().unwrap_or(0);

@@ -1,0 +1,137 @@
+//! Boxes on the way, at every point of a connection: what the programs send arrives, as Multipath TCP or as TCP, and nothing hangs.
+
+mod support;
+
+use support::common::OnWire;
+use support::common::pair::{Pair, Wire};
+use support::*;
+use weft_core::*;
+use weft_mptcp::counters::Counter;
+use weft_wire::tcp::Flags;
+
+fn is_second(on_wire: &OnWire) -> bool {
+    [on_wire.src, on_wire.dst].iter().any(|end| end.to_string().starts_with("10.0.1."))
+}
+
+/// Takes MPTCP's options out.
+fn strip(on_wire: &mut OnWire) {
+    let kept: Vec<(u8, Vec<u8>)> =
+        on_wire.segment.options.others().filter(|(kind, _)| *kind != 30).map(|(kind, data)| (kind, data.to_vec())).collect();
+    on_wire.segment.options.others = Default::default();
+    kept.iter().for_each(|(kind, data)| on_wire.segment.options.push_other(*kind, data).unwrap());
+}
+
+fn wire() -> Wire {
+    Wire { loss: 0.005, rate: 10_000_000, queue: 60_000, ..Wire::default() }
+}
+
+fn with_checksums(pair: &mut Pair) {
+    pair.nodes.iter_mut().for_each(|node| drop(node.tell("mptcp", "checksum", true.into()).unwrap()));
+}
+
+#[test]
+fn options_are_taken_out_at_every_point_of_the_handshake_and_both_ways_after_it() {
+    // Which segments lose them: by side, by step.
+    type Point = fn(usize, &OnWire, u32) -> bool;
+    let points: [(&str, Point); 9] = [
+        ("SYN", |from, on_wire, _| from == 0 && on_wire.segment.flags.contains(Flags::SYN)),
+        ("SYN|ACK", |from, on_wire, _| from == 1 && on_wire.segment.flags.contains(Flags::SYN)),
+        ("all but SYN, from the client", |from, on_wire, _| from == 0 && !on_wire.segment.flags.contains(Flags::SYN)),
+        ("all but SYN, from the server", |from, on_wire, _| from == 1 && !on_wire.segment.flags.contains(Flags::SYN)),
+        ("all but SYN", |_, on_wire, _| !on_wire.segment.flags.contains(Flags::SYN)),
+        ("data from the client", |from, on_wire, _| from == 0 && !on_wire.payload.is_empty()),
+        ("data from the server", |from, on_wire, _| from == 1 && !on_wire.payload.is_empty()),
+        ("all", |_, _, _| true),
+        ("all after 40 segments", |_, _, number| number > 40),
+    ];
+    for (name, point) in points {
+        for seed in 0..6 {
+            for checksum in [false, true] {
+                let mut pair = pair(seed, wire(), [true, true]);
+                if checksum {
+                    with_checksums(&mut pair);
+                }
+                let mut number = 0;
+                pair.alter = Some(Box::new(move |from, on_wire| {
+                    number += 1;
+                    if point(from, on_wire, number) {
+                        strip(on_wire);
+                    }
+                }));
+                println!("{name}, seed {seed}, checksum {checksum}");
+                exchange(&mut pair);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_of_two_paths_loses_its_options() {
+    for seed in 0..8 {
+        let mut pair = pair(seed, wire(), [true, true]);
+        pair.more.push([wire(), wire()]);
+        pair.nodes[0].tell("mptcp", "endpoints", vec!["10.0.1.1 subflow"].into()).unwrap();
+        let begun = pair.now + Duration::from_millis(if seed % 2 == 0 { 0 } else { 120 });
+        let clock = std::rc::Rc::new(std::cell::Cell::new(pair.now));
+        let now = clock.clone();
+        pair.alter = Some(Box::new(move |_, on_wire| {
+            if is_second(on_wire) && now.get() >= begun {
+                strip(on_wire);
+            }
+        }));
+        exchange_and(&mut pair, |pair| clock.set(pair.now));
+    }
+}
+
+#[test]
+fn checksums_find_a_box_that_changes_data() {
+    // With one path the programs get what the box made of it, as with TCP.
+    for side in 0..2 {
+        let mut pair = pair(1, Wire::default(), [true, true]);
+        with_checksums(&mut pair);
+        let mut number = 0;
+        pair.alter = Some(Box::new(move |from, on_wire| {
+            if from == side && on_wire.payload.len() > 100 {
+                number += 1;
+                if number == 30 {
+                    on_wire.payload[50] ^= 1;
+                }
+            }
+        }));
+        exchange_with(&mut pair, |_| {}, 1);
+        let found = &mut pair.nodes[1 - side];
+        assert_eq!((counter(found, Counter::DataCsumErr), counter(found, Counter::MPFailTx)), (1, 1), "{side} {:?}", counters(found));
+        assert_eq!(counter(&mut pair.nodes[side], Counter::MPFailRx), 1);
+        assert_eq!(counter(&mut pair.nodes[side], Counter::InfiniteMapTx), 1);
+    }
+    // With two the path is given up, and the data is right.
+    for seed in 0..8 {
+        let mut pair = pair(seed, wire(), [true, true]);
+        pair.more.push([wire(), wire()]);
+        with_checksums(&mut pair);
+        pair.nodes[0].tell("mptcp", "endpoints", vec!["10.0.1.1 subflow"].into()).unwrap();
+        pair.alter = Some(Box::new(move |_, on_wire| {
+            if is_second(on_wire) && on_wire.payload.len() > 100 {
+                // Added, not flipped: two flips in one mapping may come to the same sum.
+                on_wire.payload[50] = on_wire.payload[50].wrapping_add(1);
+            }
+        }));
+        exchange(&mut pair);
+        let errors: u64 = pair.nodes.iter_mut().map(|node| counter(node, Counter::DataCsumErr)).sum();
+        assert!(errors > 0);
+    }
+}
+
+#[test]
+fn checksums_that_are_right_change_nothing() {
+    for seed in 0..8 {
+        let mut pair = pair(seed, bad_wire(), [true, true]);
+        pair.more.push([bad_wire(), bad_wire()]);
+        pair.nodes[seed as usize % 2].tell("mptcp", "checksum", true.into()).unwrap();
+        pair.nodes[0].tell("mptcp", "endpoints", vec!["10.0.1.1 subflow"].into()).unwrap();
+        exchange(&mut pair);
+        for node in &mut pair.nodes {
+            ERRORS.iter().for_each(|error| assert_eq!(counter(node, *error), 0, "{error:?} {:?}", counters(node)));
+        }
+    }
+}
