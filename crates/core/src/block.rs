@@ -387,6 +387,14 @@ pub trait Block: Any + Send {
         let _ = old;
     }
 
+    /// Does something go through it that would not go on without it? Then `extract` only retires it.
+    fn lingers(&self) -> bool {
+        false
+    }
+
+    /// It is to be extracted: from now on it takes nothing new, and it orders its extraction ([`Context::order`]) when it no longer [lingers](Block::lingers).
+    fn retire(&mut self) {}
+
     /// The block is deleted or replaced: the frames that it holds back. They end here, and whoever waits for them hears of it.
     fn give_up(&mut self) -> Vec<Frame> {
         Vec::new()

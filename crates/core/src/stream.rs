@@ -248,6 +248,8 @@ pub enum StreamCall {
         /// SO_LINGER on: how long the caller waits, which is his affair; zero: reset at once.
         linger: Option<Duration>,
     },
+    /// Nobody is there who gave the connection its extension: go on as plain TCP.
+    Plain,
     /// Reset now (connect(AF_UNSPEC), crash of the program's world).
     Abort,
     /// Change one option.

@@ -58,7 +58,7 @@ impl Block for End_ {
         let StreamMessage::Credit { bytes, .. } = message else { panic!("{message:?}") };
         self.had.push(bytes);
         if bytes == 0 {
-            [4, 5].map(|number| cx.send(OutPort(0), credit(number)));
+            (4..=5).for_each(|number| cx.send(OutPort(0), credit(number)));
         }
     }
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -17,7 +17,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::{
-    Block, BlockRow, Bytes, CallId, Config, Context, ControlError, FlowId, InPort, Instant, KeyedHasher, Kind, Map, Rng, Slab, State,
+    Block, BlockRow, Bytes, CallId, Config, Context, ControlError, FlowId, InPort, Instant, KeyedHasher, Kind, Map, Op, Rng, Slab, State,
     StateError, StreamCall, StreamEvent, StreamMessage, StreamOptions, Table, Value,
 };
 use weft_wire::tcp::mptcp::reset_reason;
@@ -27,6 +27,8 @@ pub const ROW: BlockRow = BlockRow { kind: &KIND, make: |config| Ok(Box::new(Mpt
 
 /// Tries to find a key whose token is not taken.
 const KEYS_TRIED: usize = 4;
+/// The serial number of the only order that it gives.
+const EXTRACTION: u64 = 1;
 
 /// What a flow below is.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,10 @@ pub struct MptcpBlock {
     locals: Locals,
     /// Identifiers of addresses that nobody has given one.
     ids: BTreeMap<IpAddr, u8>,
+    /// It is to be extracted, when its last connection has ended.
+    retired: bool,
+    /// That has been ordered.
+    leaves: bool,
     next_call: u64,
     next_flow: u64,
 }
@@ -78,6 +84,8 @@ impl MptcpBlock {
             listeners: BTreeMap::new(),
             locals: Locals::default(),
             ids: BTreeMap::new(),
+            retired: false,
+            leaves: false,
             next_call: 0,
             next_flow: 0,
         };
@@ -132,8 +140,27 @@ impl MptcpBlock {
         }
         if left != Left::All {
             self.forget(key, cx);
+            self.leave_if_retired(cx);
         }
         Some(result)
+    }
+
+    /// Orders its extraction, if that was wanted and nothing is left.
+    fn leave_if_retired(&mut self, cx: &mut Context<'_>) {
+        if self.retired
+            && !self.leaves
+            && self.connections.is_empty()
+            && cx.order(EXTRACTION, Op::Extract { block: self.name.clone() }).is_ok()
+        {
+            self.leaves = true;
+        }
+    }
+
+    /// Listeners answer MP_CAPABLE, or no longer do.
+    fn tell_listeners(&self, capable: bool, cx: &mut Context<'_>) {
+        for flow in self.listeners.keys() {
+            cx.send(DOWN, StreamMessage::Word { flow: *flow, bytes: word::write(&Down::Capable(capable)) });
+        }
     }
 
     /// A connection is no longer one of Multipath TCP.
@@ -196,9 +223,13 @@ impl MptcpBlock {
                     self.insert(Connection::new(flow, true, key, (**options).clone(), first));
                 }
             }
-            StreamCall::Listen { options, extension: extension @ None, .. } if self.settings.enabled => {
+            StreamCall::Listen { options, extension: extension @ None, .. } if self.settings.enabled && !self.retired => {
                 *extension = Some(Box::new(Listening::new(true, self.settings.checksum).state()));
                 self.listeners.entry(flow).or_insert_with(|| Listener { options: (**options).clone() });
+                cx.send(DOWN, StreamMessage::Call { id, flow, op });
+                // It may have one of an earlier block, which has told it to stop.
+                let bytes = word::write(&Down::Capable(true));
+                return cx.send(DOWN, StreamMessage::Word { flow, bytes });
             }
             StreamCall::Set(option) => {
                 if let Some(listener) = self.listeners.get_mut(&flow) {
@@ -212,11 +243,12 @@ impl MptcpBlock {
 
     /// May there be one more connection?
     fn has_room(&mut self) -> bool {
+        let wanted = self.settings.enabled && !self.retired;
         let room = self.connections.len() < self.settings.connections_max;
-        if self.settings.enabled && !room {
+        if wanted && !room {
             self.counters.count(Counter::TablesFull);
         }
-        self.settings.enabled && room
+        wanted && room
     }
 
     /// A key whose token nobody has.
@@ -429,8 +461,21 @@ impl Block for MptcpBlock {
         }
     }
 
+    fn lingers(&self) -> bool {
+        // Listeners have to hear of it, too.
+        !self.connections.is_empty() || !self.retired && !self.listeners.is_empty()
+    }
+
+    fn retire(&mut self) {
+        self.retired = true;
+    }
+
     fn started(&mut self, cx: &mut Context<'_>) {
         self.look_at_addresses(cx);
+        if self.retired {
+            self.tell_listeners(false, cx);
+            self.leave_if_retired(cx);
+        }
         // Timers do not pass from one block to its successor.
         let keys: Vec<u64> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {

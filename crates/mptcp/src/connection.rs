@@ -293,7 +293,11 @@ impl Connection {
                 out.reply(id, self.flow, Ok(()));
                 self.fast_close(out);
             }
-            StreamCall::Took { .. } | StreamCall::Connect { .. } | StreamCall::ConnectWith { .. } | StreamCall::Listen { .. } => {
+            StreamCall::Took { .. }
+            | StreamCall::Plain
+            | StreamCall::Connect { .. }
+            | StreamCall::ConnectWith { .. }
+            | StreamCall::Listen { .. } => {
                 out.reply(id, self.flow, Err(StreamError::Invalid));
             }
         }

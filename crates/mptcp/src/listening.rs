@@ -112,6 +112,7 @@ impl Extension for Listening {
                     self.joinable.insert(joinable.local.token(), *joinable);
                 }
             }
+            Some(Down::Capable(capable)) => self.capable = capable,
             Some(Down::Withdraw(token)) => drop(self.joinable.remove(&token)),
             _ => self.count(Counter::WordsUnread),
         }

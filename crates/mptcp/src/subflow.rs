@@ -262,7 +262,7 @@ impl Extension for Subflow {
                 self.infinite = Some(false);
                 false
             }
-            Some(Down::Offer(_) | Down::Withdraw(_)) | None => {
+            Some(Down::Offer(_) | Down::Withdraw(_) | Down::Capable(_)) | None => {
                 self.count(Counter::WordsUnread);
                 false
             }

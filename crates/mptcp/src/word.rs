@@ -22,6 +22,8 @@ pub enum Down {
     Firm,
     /// Plain TCP from the next data on, which says so by an infinite mapping.
     Infinite,
+    /// To a listener's: MP_CAPABLE is answered, or not.
+    Capable(bool),
     /// To a listener's: connections that may be joined here.
     Offer(Box<Joinable>),
     /// To a listener's: the connection of this token may no longer be joined.

@@ -75,7 +75,11 @@ fn credit(streams: &Streams, sockets: &mut Registry, flow: FlowId, bytes: u32, e
 /// Something happened to a flow.
 fn flow_event(streams: &mut Streams, sockets: &mut Registry, flow: FlowId, event: StreamEvent, cx: &mut Context<'_>) {
     match event {
-        StreamEvent::Accepted { child, local, remote, extended: _ } => {
+        StreamEvent::Accepted { child, local, remote, extended } => {
+            if extended {
+                // Whoever gave the listener an extension does not stand there any more.
+                streams.call(child, StreamCall::Plain, cx);
+            }
             return listener::accepted(streams, sockets, flow, child, local, remote, cx);
         }
         StreamEvent::Released => return streams.released(sockets, flow),

@@ -1,11 +1,11 @@
 //! The block as state.
 
-use super::{Listener, MptcpBlock, Owner};
+use super::{MptcpBlock, Owner};
 use crate::counters::{Counters, ROWS};
+use crate::endpoint::Locals;
 use crate::kind::KIND;
-use std::collections::BTreeMap;
 use weft_core::state::{Damage, Field, Reader, Writer};
-use weft_core::{FlowId, Instant, Map, Slab, State, StateError};
+use weft_core::{FlowId, Instant, Map, State, StateError};
 
 impl Field for Owner {
     fn write(&self, out: &mut Writer) {
@@ -52,6 +52,7 @@ impl MptcpBlock {
             out.put(&self.listeners);
             out.put(&self.ids);
             out.put(&self.locals.addresses);
+            out.put(&self.retired);
             out.put(&self.next_call);
             out.put(&self.next_flow);
         })
@@ -61,8 +62,7 @@ impl MptcpBlock {
         let (flows, tokens) = (*self.flows.hasher(), *self.tokens.hasher());
         let taken = state.taken(&KIND, now, |from| {
             let counters = Counters(from.counters(ROWS)?);
-            let rng = from.take()?;
-            let connections: Slab<_> = from.take()?;
+            let (rng, connections) = (from.take()?, from.take()?);
             let mut of_flows: Map<FlowId, Owner> = Map::with_hasher(flows);
             for _ in 0..from.count(usize::MAX)? {
                 of_flows.insert(from.take()?, from.take()?);
@@ -71,22 +71,24 @@ impl MptcpBlock {
             for _ in 0..from.count(usize::MAX)? {
                 of_tokens.insert(from.take()?, from.take()?);
             }
-            let listeners: BTreeMap<FlowId, Listener> = from.take()?;
-            let (ids, addresses, next_call, next_flow) = (from.take()?, from.take()?, from.take()?, from.take()?);
-            Ok((counters, rng, connections, of_flows, of_tokens, listeners, ids, addresses, next_call, next_flow))
+            Ok(MptcpBlock {
+                name: self.name.clone(),
+                settings: self.settings.clone(),
+                counters,
+                rng,
+                connections,
+                flows: of_flows,
+                tokens: of_tokens,
+                listeners: from.take()?,
+                ids: from.take()?,
+                locals: Locals { addresses: from.take()?, ..Locals::default() },
+                retired: from.take()?,
+                leaves: false,
+                next_call: from.take()?,
+                next_flow: from.take()?,
+            })
         })?;
-        (
-            self.counters,
-            self.rng,
-            self.connections,
-            self.flows,
-            self.tokens,
-            self.listeners,
-            self.ids,
-            self.locals.addresses,
-            self.next_call,
-            self.next_flow,
-        ) = taken;
+        *self = taken;
         Ok(())
     }
 }

@@ -209,6 +209,7 @@ impl Block for Below {
                     StreamCall::Listen { local, backlog, .. } => {
                         self.listeners.insert(flow, Listening { local, room: backlog + 1 });
                     }
+                    StreamCall::Plain => {}
                     StreamCall::Took { connections } => {
                         if let Some(listening) = self.listeners.get_mut(&flow) {
                             listening.room += connections;

@@ -250,6 +250,7 @@ impl TcpBlock {
             StreamCall::ShutdownRead => connection.shutdown_read(),
             StreamCall::Close { unread, linger } => connection.close(env, unread, linger),
             StreamCall::Abort => connection.abort(env),
+            StreamCall::Plain => connection.make_plain(env),
             // Checked above: it cannot fail.
             StreamCall::Set(option) => drop(connection.set_option(env, option)),
             StreamCall::Took { .. } | StreamCall::Connect { .. } | StreamCall::ConnectWith { .. } | StreamCall::Listen { .. } => {}

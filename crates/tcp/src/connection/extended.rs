@@ -71,6 +71,13 @@ impl Connection {
         }
     }
 
+    /// Whoever gave it its extension is gone.
+    pub fn make_plain(&mut self, env: &mut Env<'_>) {
+        if !self.extension.is_plain() {
+            self.fall_back(env);
+        }
+    }
+
     /// It is plain TCP from now on.
     pub(super) fn fall_back(&mut self, env: &mut Env<'_>) {
         self.extension.on_fallback();

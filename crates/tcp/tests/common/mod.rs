@@ -48,6 +48,8 @@ pub struct App {
     /// Count what arrives and throw it away.
     pub discards: bool,
     pub discarded: u64,
+    /// Connections whose extension nobody knows any more.
+    pub left_behind: Vec<FlowId>,
     /// Memory is short, as told last.
     pub short: bool,
 }
@@ -118,8 +120,13 @@ impl Block for App {
             StreamMessage::Reply { flow, result, .. } => self.flow(flow).replies.push(result),
             StreamMessage::Event { flow, event } => {
                 assert!(!self.flow(flow).released, "{event:?} after Released");
-                if let StreamEvent::Accepted { child, .. } = *event {
+                if let StreamEvent::Accepted { child, extended, .. } = *event {
                     self.accepted.push(child);
+                    if extended {
+                        // As sockets do: who gave the listener its extension is gone.
+                        self.left_behind.push(child);
+                        cx.send(OutPort(0), StreamMessage::Call { id: CallId(0), flow: child, op: Box::new(StreamCall::Plain) });
+                    }
                     if !self.leaves_in_queue {
                         cx.send(OutPort(0), StreamMessage::Call { id: CallId(0), flow, op: Box::new(StreamCall::Took { connections: 1 }) });
                     }
@@ -141,6 +148,7 @@ impl Block for App {
                 self.flow(flow).events.push(text);
             }
             StreamMessage::Short(short) => self.short = short,
+            StreamMessage::Word { flow, .. } | StreamMessage::Room { flow, .. } if self.left_behind.contains(&flow) => {}
             StreamMessage::Call { .. } | StreamMessage::Word { .. } | StreamMessage::Room { .. } => {
                 unreachable!("tcp does not call, nor say this of plain connections")
             }
