@@ -202,15 +202,37 @@ impl Connection {
         });
         let from: Vec<From> = std::iter::once(own).chain(from).collect();
         let no_mesh = !from.iter().skip(1).any(|from| from.everywhere) && !locals.every;
+        // Of a node that nobody has named endpoints of each address gets its share: subflows that leave by one interface are in each other's way.
+        let locals_of = |family: bool| from.iter().filter(|from| from.address.is_ipv4() == family).count().max(1);
+        let remotes_of = |family: bool| self.known.iter().filter(|known| known.at.is_ipv4() == family).count() + 1;
+        let share = [false, true].map(|family| remotes_of(family).div_ceil(locals_of(family)));
         for (at, from) in from.iter().enumerate() {
-            if at > 0 && !self.deny_join_id0 {
+            let most = if locals.every { share[usize::from(from.address.is_ipv4())] } else { usize::MAX };
+            if at > 0 && !self.deny_join_id0 && self.subflows_from(from.address) < most {
                 self.open_subflow(from, first_remote, out);
             }
             // Linux takes an endpoint with fullmesh, else the address that the routes say.
             if from.everywhere || at == 0 && no_mesh {
                 let known: Vec<(u8, SocketAddr)> = self.known.iter().map(|known| (known.id, known.at)).collect();
-                known.into_iter().for_each(|to| self.open_subflow(from, to, out));
+                for to in known {
+                    if self.subflows_from(from.address) < most {
+                        self.open_subflow(from, to, out);
+                    }
+                }
             }
+        }
+    }
+
+    /// How many subflows an address has.
+    fn subflows_from(&self, address: IpAddr) -> usize {
+        self.paths.iter().filter(|path| path.local.ip() == address && !path.closed && !path.released).count()
+    }
+
+    /// A subflow is gone: another way may be tried.
+    pub(super) fn open_others(&mut self, out: &mut Out<'_, '_>) {
+        if self.stage == Stage::Open && self.confirmed && !self.fallen_back && self.remote.is_some() {
+            let locals = out.locals;
+            self.open_subflows(locals, out);
         }
     }
 

@@ -124,6 +124,7 @@ impl Connection {
             self.reinject(index);
             self.push(out);
             self.offer_again(out);
+            self.open_others(out);
         }
         self.tell_time_wait(out);
     }
