@@ -36,6 +36,7 @@ mod undo;
 mod urgent;
 mod window;
 
+pub use crate::congestion::Phase;
 pub use close::{Finished, TimeWait};
 pub(crate) use fast_open::accept_early;
 pub use fast_open::{Learned, Start};
@@ -148,31 +149,6 @@ pub struct Path {
     pub epoch: u64,
 }
 weft_core::fields!(struct Path { mtu, gso_max_bytes, interface, neighbour, epoch });
-
-/// Linux's tcp_ca_state.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Phase {
-    /// Nothing special.
-    #[default]
-    Open = 0,
-    /// Duplicates or SACKs were seen.
-    Disorder = 1,
-    /// The window is being reduced because of ECN.
-    Cwr = 2,
-    /// Fast recovery.
-    Recovery = 3,
-    /// After a retransmission timeout.
-    Loss = 4,
-}
-weft_core::fields!(
-    enum Phase {
-        Open = 0,
-        Disorder = 1,
-        Cwr = 2,
-        Recovery = 3,
-        Loss = 4,
-    }
-);
 
 /// Sender's variables of RFC 9293 §3.3.1 and what belongs to them.
 #[derive(Debug)]

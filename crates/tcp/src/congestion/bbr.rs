@@ -14,8 +14,7 @@ mod filter;
 mod policer;
 mod window;
 
-use super::{AckSample, CongestionControl, CongestionEvent, Window, initial_window_bytes};
-use crate::connection::Phase;
+use super::{AckSample, CongestionControl, CongestionEvent, Phase, Window, initial_window_bytes};
 use filter::MaxFilter;
 use policer::Policer;
 use weft_core::state::{Damage, Reader, Writer};

@@ -1,9 +1,8 @@
 //! What may be in flight: the product of bandwidth and delay with a gain, room for frames that are cut and acknowledgments that come in
 //! bursts, and what recovery makes of it.
 
-use super::super::{AckSample, INITIAL_WINDOW_SEGMENTS, Window};
+use super::super::{AckSample, INITIAL_WINDOW_SEGMENTS, Phase, Window};
 use super::{Bbr, CYCLE, Mode, SEGMENTS_MIN, UNIT};
-use crate::connection::Phase;
 use crate::pacing::FRAME_RATE_SHIFT;
 use weft_core::{Duration, Instant};
 
