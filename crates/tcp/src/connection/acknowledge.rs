@@ -1,10 +1,10 @@
 //! Taking an acknowledgment (Linux's tcp_ack, in its order): acceptability, window, SACK, what leaves the retransmission queue, RTT, loss
 //! detection, congestion control, timers.
 
-use super::delivery::RateSample;
-use super::handshake::SCALE_MAX;
+use super::ack::Ack;
+use super::bounds::SCALE_MAX;
+use super::deadlines::Timer;
 use super::outstanding::Sent;
-use super::timers::Timer;
 use super::{Connection, Phase};
 use crate::congestion::AckSample;
 use crate::congestion::hystart::Detected;
@@ -13,50 +13,6 @@ use crate::outbox::Env;
 use crate::position::START;
 use weft_core::{Duration, Instant, Reason};
 use weft_wire::tcp::{Flags, Segment};
-
-/// What one acknowledgment brought.
-#[derive(Debug, Default)]
-pub(super) struct Ack {
-    /// SND.UNA before it.
-    pub prior_una: u64,
-    /// End of the highest segment that was SACKed before this acknowledgment; SND.UNA without one.
-    pub prior_highest: u64,
-    /// Pipe before it, bytes.
-    pub prior_in_flight: u32,
-    pub advanced: bool,
-    /// Numbers that SND.UNA moved over and no SACK had reported, and newly sacked ones.
-    pub acked: u32,
-    pub sacked: u32,
-    pub lost: u32,
-    /// Segments delivered.
-    pub segments: u32,
-    /// It carries data, or moves the window: no duplicate (RFC 5681 §2).
-    pub has_data: bool,
-    pub window_moved: bool,
-    /// Data that was never retransmitted was acknowledged or sacked.
-    pub original: bool,
-    /// … sacked, below SND.HIGH of F-RTO.
-    pub original_sacked: bool,
-    /// Retransmitted data was acknowledged.
-    pub retransmitted: bool,
-    /// DSACK: RFC 2883 §4.
-    pub duplicate: bool,
-    pub ece: bool,
-    /// Lowest never-retransmitted segment that was delivered below the highest sacked: reordering.
-    pub reordered_from: Option<u64>,
-    first_sent: Option<Instant>,
-    last_sent: Option<Instant>,
-    first_sacked: Option<Instant>,
-    last_sacked: Option<Instant>,
-    rate: RateSample,
-}
-
-impl Ack {
-    /// RFC 5681 §2: neither data nor progress nor a window update.
-    pub(super) fn is_duplicate(&self) -> bool {
-        !self.has_data && !self.window_moved && !self.advanced
-    }
-}
 
 impl Connection {
     /// Takes the acknowledgment of a segment. False: the segment must be dropped.

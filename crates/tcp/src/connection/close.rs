@@ -1,49 +1,14 @@
 //! Ending: FIN, reset, linger, TIME-WAIT, ICMP errors.
 
-use super::timers::Timer;
+use super::deadlines::Timer;
+use super::finished::{Finished, TimeWait};
 use super::{Connection, State};
 use crate::counters::Counter;
 use crate::extension::Outgoing;
 use crate::outbox::Env;
 use weft_core::stream::SHORT_QUEUE_BYTES_MAX;
-use weft_core::{Duration, Frame, IcmpErrorKind, Instant, StreamError, StreamEvent};
+use weft_core::{Duration, Frame, IcmpErrorKind, StreamError, StreamEvent};
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
-
-/// What is left of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finished {
-    /// It lives.
-    No,
-    /// Nothing is left.
-    Closed,
-    /// TIME-WAIT: the block keeps a record.
-    TimeWait(TimeWait),
-}
-
-/// What TIME-WAIT has to know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeWait {
-    /// SND.NXT
-    pub send_next: Seq,
-    /// RCV.NXT
-    pub receive_next: Seq,
-    /// Window announced last, as on the wire.
-    pub window: u16,
-    /// The same in bytes.
-    pub window_bytes: u32,
-    /// TS.Recent, when timestamps are in use.
-    pub timestamp: Option<u32>,
-    /// When it was heard.
-    pub timestamp_at: Instant,
-    /// Offset of our timestamps.
-    pub timestamp_offset: u32,
-    /// DSCP of answers.
-    pub tos: u8,
-    /// TTL of answers.
-    pub ttl: u8,
-    /// SO_MARK.
-    pub mark: u32,
-}
 
 impl Connection {
     /// shutdown(SHUT_WR): FIN follows what is queued.

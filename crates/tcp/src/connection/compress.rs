@@ -4,30 +4,16 @@
 //! is acknowledged together, after a twentieth of the round trip, 1 ms at most. A gap that is filled ends the waiting.
 
 use super::Connection;
-use super::timers::Timer;
+use super::deadlines::Timer;
 use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_core::Duration;
 
 /// Duplicates that are not compressed (TCP_FASTRETRANS_THRESH).
 const DUPLICATES_AT_ONCE: u32 = 3;
-/// Blocks that every acknowledgment is expected to have room for (TCP_SACK_BLOCKS_EXPECTED): before a further one is reported, what waits
-/// leaves, or the sender might never hear of it.
-pub(super) const BLOCKS_EXPECTED: usize = 2;
 /// How much later than asked the kernel lets the timer fire (net.ipv4.tcp_comp_sack_slack_ns). Here it always does: in the kernel it fires
 /// with the next interrupt, which is the next segment.
 const SLACK: Duration = Duration::from_micros(100);
-
-/// Acknowledgments that wait to leave as one.
-#[derive(Debug, Default)]
-pub(super) struct Compression {
-    /// How many.
-    waiting: u32,
-    /// Duplicates sent at once while RCV.NXT was this.
-    at_once: u32,
-    next: u64,
-}
-weft_core::fields!(struct Compression { waiting, at_once, next });
 
 impl Connection {
     /// There is out-of-order data, and nothing else demands an acknowledgment now.

@@ -1,7 +1,7 @@
 //! A connection and its extension: what passes between it and whoever is above.
 
 use super::Connection;
-use super::timers::Timer;
+use super::deadlines::Timer;
 use crate::extension::{self, ExtensionRow, Plain, Verdict};
 use crate::outbox::Env;
 use crate::position::START;

@@ -1,8 +1,18 @@
 //! Opening: SYN, SYN|ACK, both at once, and what they agree on.
 
-use super::options::{delayed_ack_max, rto_bounds};
-use super::{Agreed, Connection, Finished, Path, Recovery, Send, State, Totals, delivery, ecn, timers};
-use crate::Config;
+use super::bounds::{SCALE_MAX, announced_mss, window_shift};
+use super::bounds::{delayed_ack_max, rto_bounds};
+use super::deadlines::{Deadlines, Timer};
+use super::delivery::Delivery;
+use super::ecn::Ecn;
+use super::fast_open::FastOpen;
+use super::opening::Agreed;
+use super::path_mtu::PathMtu;
+use super::recovery::Recovery;
+use super::sender::Sender;
+use super::setup::{Handshake, Offer, Setup, syn_options};
+use super::totals::Totals;
+use super::{Connection, Finished, State};
 use crate::congestion::usage::CwndUsage;
 use crate::congestion::{self, Window, initial_window_bytes};
 use crate::connection::marks::Marks;
@@ -16,149 +26,11 @@ use crate::pacing::Pacer;
 use crate::position::{START, Space};
 use crate::prr::Prr;
 use crate::rtt::RttEstimator;
-use std::net::SocketAddr;
-use weft_core::{Duration, FlowId, Frame, Instant, Reason, StreamError, StreamEvent, StreamOptions};
-use weft_wire::tcp::{Flags, Options, Segment, Seq, Timestamps};
-
-/// RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default send MSS of 536".
-pub(crate) const MSS_DEFAULT_V4: u32 = 536;
-/// The same for IPv6: 1280 - 40 - 20.
-pub(crate) const MSS_DEFAULT_V6: u32 = 1220;
-/// RFC 7323 §2.3: "the shift count … MUST be limited to 14".
-pub(crate) const SCALE_MAX: u8 = 14;
-
-/// What every connection begins with.
-#[derive(Debug)]
-pub struct Setup {
-    /// Its flow.
-    pub flow: FlowId,
-    /// What completions and timers name it by.
-    pub token: u64,
-    /// Own address and port.
-    pub local: SocketAddr,
-    /// The peer's.
-    pub remote: SocketAddr,
-    /// Socket options.
-    pub options: StreamOptions,
-    /// The way there.
-    pub path: Path,
-    /// Initial sequence number (RFC 6528).
-    pub initial: Seq,
-    /// Added to the clock in timestamps, so that they tell nothing about the node (RFC 7323 §7.1).
-    pub timestamp_offset: u32,
-    /// Who uses the connection.
-    pub extension: Box<dyn Extension>,
-    /// A random number for the congestion control.
-    pub control_seed: u64,
-}
-
-/// What a listener agreed on before the connection existed.
-#[derive(Debug, Clone, Copy)]
-pub struct Handshake {
-    /// The peer's initial sequence number.
-    pub peer_initial: Seq,
-    /// MSS from its SYN; 0: none.
-    pub peer_mss: u16,
-    /// Its window shift, when both scale.
-    pub peer_scale: Option<u8>,
-    /// Ours.
-    pub scale: u8,
-    /// The window our SYN|ACK announced, bytes.
-    pub window: u32,
-    /// Both do SACK.
-    pub sack: bool,
-    /// Both do timestamps; the last one of the peer.
-    pub timestamp: Option<u32>,
-    /// Both do ECN.
-    pub ecn: bool,
-    /// The MSS we announced.
-    pub announced_mss: u32,
-    /// When the SYN|ACK was sent.
-    pub sent_at: Instant,
-    /// That is known, so that the handshake gives a round-trip time.
-    pub measured: bool,
-    /// How often it was sent again.
-    pub retransmits: u32,
-}
-weft_core::fields!(struct Handshake {
-    peer_initial, peer_mss, peer_scale, scale, window, sack, timestamp, ecn, announced_mss, sent_at, measured, retransmits,
-});
+use weft_core::{Duration, FlowId, Frame, Instant, Reason, StreamError, StreamEvent};
+use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 /// TCP_TIMEOUT_MIN: two jiffies with HZ=250.
 const SYN_AGAIN: Duration = Duration::from_millis(8);
-
-/// What a SYN or SYN|ACK offers.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Offer {
-    pub mss: u32,
-    pub sack: bool,
-    pub timestamps: Option<Timestamps>,
-    pub scale: Option<u8>,
-}
-
-/// The options of a SYN or SYN|ACK.
-pub(crate) fn syn_options(offer: &Offer) -> Options {
-    Options {
-        // RFC 9293 §3.7.1: "TCP implementations SHOULD send an MSS Option in every SYN segment when its receive MSS differs from the default".
-        mss: Some(offer.mss.min(u32::from(u16::MAX)) as u16),
-        window_scale: offer.scale,
-        sack_permitted: offer.sack,
-        timestamps: offer.timestamps,
-        ..Options::default()
-    }
-}
-
-/// TCP_WINDOW_CLAMP; `u32::MAX`: none.
-pub(super) fn wanted_clamp(options: &StreamOptions) -> u32 {
-    if options.window_clamp > 0 { options.window_clamp } else { u32::MAX }
-}
-
-/// The buffer that a connection begins with: what the program has fixed, else the node's, with room for SO_RCVLOWAT (tcp_set_rcvlowat).
-pub(super) fn receive_buffer(config: &Config, options: &StreamOptions) -> u32 {
-    let [least, default, most] = config.receive_buffer;
-    options.receive_buffer.unwrap_or_else(|| default.max(least).max(buffer_for(options.receive_low_water, most)))
-}
-
-/// tcp_space_from_win: the buffer whose window is so large, `most` at most.
-pub(super) fn buffer_for(window: u32, most: u32) -> u32 {
-    window.saturating_mul(2).min(most)
-}
-
-/// The largest window that the program allows: by TCP_WINDOW_CLAMP, and by a buffer that it has fixed (tcp_openreq_init_rwin, tcp_connect_init).
-fn allowed_window(options: &StreamOptions) -> u32 {
-    let clamp = wanted_clamp(options);
-    options.receive_buffer.map_or(clamp, |buffer| clamp.min(buffer / 2))
-}
-
-/// The shift that lets a window of the largest buffer be announced (tcp_select_initial_window).
-pub(crate) fn window_shift(config: &Config, options: &StreamOptions) -> u8 {
-    let buffer = receive_buffer(config, options);
-    let space = (buffer / 2).max(config.receive_buffer[2]).min(allowed_window(options));
-    (space.max(1).ilog2() as u8).saturating_sub(15).min(SCALE_MAX)
-}
-
-/// The first window: half of the buffer, in whole segments (tcp_select_initial_window). A SYN says of it what fits its field.
-pub(crate) fn initial_receive_window(config: &Config, options: &StreamOptions, mss: u32) -> u32 {
-    let buffer = receive_buffer(config, options);
-    let space = (buffer / 2).min(allowed_window(options));
-    if space > mss { space - space % mss.max(1) } else { space }
-}
-
-/// RFC 9293 §3.7.1 and RFC 6691: the MSS announced counts neither IP nor TCP options.
-pub(crate) fn announced_mss(config: &Config, options: &StreamOptions, mtu: u32, remote: SocketAddr) -> u32 {
-    let mut mss = mtu.saturating_sub(header_bytes(remote)).max(config.mss_min);
-    for limit in [config.mss, options.mss_max] {
-        if limit > 0 {
-            mss = mss.min(limit.max(config.mss_min));
-        }
-    }
-    mss.min(u32::from(u16::MAX))
-}
-
-/// IP and TCP header without options.
-pub(crate) fn header_bytes(remote: SocketAddr) -> u32 {
-    if remote.is_ipv4() { 40 } else { 60 }
-}
 
 impl Connection {
     pub(super) fn new(env: &mut Env<'_>, setup: Setup, state: State) -> Connection {
@@ -180,10 +52,10 @@ impl Connection {
             compression: Default::default(),
             extension: setup.extension,
             path: setup.path,
-            path_mtu: super::mtu::PathMtu::default(),
+            path_mtu: PathMtu::default(),
             agreed: Agreed::default(),
             timestamp_offset: setup.timestamp_offset,
-            send: Send {
+            send: Sender {
                 space: Space { initial: setup.initial },
                 una: START,
                 next: START + 1,
@@ -217,10 +89,10 @@ impl Connection {
             prr: Prr::new(),
             pacer: Pacer::new(),
             recovery: Recovery { high: START, reordering: config.reordering, ..Recovery::default() },
-            delivery: delivery::Delivery::default(),
-            ecn: ecn::Ecn::default(),
-            fast_open: super::fast_open::FastOpen::default(),
-            timers: timers::Deadlines::default(),
+            delivery: Delivery::default(),
+            ecn: Ecn::default(),
+            fast_open: FastOpen::default(),
+            timers: Deadlines::default(),
             keepalive_unanswered: 0,
             probes_unanswered: 0,
             probing_since: None,
@@ -252,7 +124,7 @@ impl Connection {
         env.count(Counter::ActiveOpens);
         self.send_syn(env);
         let rto = self.rtt.rto();
-        self.timers.set(timers::Timer::Retransmit, env.now + rto);
+        self.timers.set(Timer::Retransmit, env.now + rto);
     }
 
     /// A connection that a listener's handshake has made: the final ACK of the peer is still to be given to [`Connection::on_segment`].
@@ -336,7 +208,7 @@ impl Connection {
                 env.refuse(Reason::TcpOldAck);
                 if self.syn_retransmitted == 0 {
                     // "Previous FIN/ACK or RST/ACK might be ignored.": the SYN goes again soon.
-                    self.timers.set(timers::Timer::Retransmit, env.now + SYN_AGAIN);
+                    self.timers.set(Timer::Retransmit, env.now + SYN_AGAIN);
                 }
                 if !segment.flags.contains(Flags::RST) {
                     self.send_reset_for(env, segment.ack);
@@ -384,7 +256,7 @@ impl Connection {
             let defer = !options.defer_accept.is_zero() || options.quickack == Some(false);
             if defer {
                 self.receive.ack.wanted = true;
-                self.timers.set_earlier(timers::Timer::DelayedAck, env.now + delayed_ack_max(env.config, &options));
+                self.timers.set_earlier(Timer::DelayedAck, env.now + delayed_ack_max(env.config, &options));
             } else if self.unsent() > 0 {
                 // tcp_rcv_fastopen_synack: the data of the SYN that was not taken carries the acknowledgment.
                 self.receive.ack.wanted = true;
@@ -404,7 +276,7 @@ impl Connection {
             self.agreed.ecn = false;
             self.send_syn(env);
             let rto = self.rtt.rto();
-            self.timers.set(timers::Timer::Retransmit, env.now + rto);
+            self.timers.set(Timer::Retransmit, env.now + rto);
         }
     }
 
@@ -451,7 +323,7 @@ impl Connection {
         self.outstanding = Outstanding::default();
         self.recovery.timeouts = 0;
         self.recovery.timeouts_since = None;
-        self.timers.cancel(timers::Timer::Retransmit);
+        self.timers.cancel(Timer::Retransmit);
         self.send.una = self.send.una.max(START + 1);
         self.progress = true;
         self.first_sample(env, segment);

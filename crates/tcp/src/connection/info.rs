@@ -1,8 +1,9 @@
 //! TCP_INFO (tcp_get_info).
 
-use super::handshake::header_bytes;
-use super::timers::Timer;
-use super::{Connection, Limit, State};
+use super::bounds::header_bytes;
+use super::deadlines::Timer;
+use super::totals::Limit;
+use super::{Connection, State};
 use crate::config::Config;
 use weft_core::table::FlowTimer;
 use weft_core::{Duration, FlowId, Instant, StreamInfo};

@@ -1,12 +1,12 @@
 //! Path MTU: what routers tell (RFC 1191, RFC 8201), and what the transport finds out where they tell nothing (RFC 4821, as Linux's
 //! tcp_mtu_probing): a path that swallows large segments is noticed by timeouts, segments become small, and probes look for the size that fits.
 
-use super::options::TIMESTAMPS_BYTES;
+use super::bounds::TIMESTAMPS_BYTES;
 use super::{Connection, Phase, State};
 use crate::config::Config;
 use crate::counters::Counter;
 use crate::outbox::Env;
-use weft_core::{Duration, Instant};
+use weft_core::Duration;
 
 /// What a router told is believed for so long (net.ipv4.route.mtu_expires; RFC 1191 §6.3: "approximately ten minutes").
 const TOLD_TIME: Duration = Duration::from_secs(600);
@@ -19,34 +19,6 @@ const SEARCH_AGAIN: Duration = Duration::from_secs(600);
 const STRIKES: u32 = 3;
 /// A probe needs so many segments of window, so that its loss is found by those behind it.
 const WINDOW_SEGMENTS_MIN: u32 = 11;
-
-/// Path MTU of one connection. All sizes are whole IP packets.
-#[derive(Debug, Default)]
-pub(super) struct PathMtu {
-    /// Told by a router, and until when it counts.
-    told: Option<(u32, Instant)>,
-    /// Sizes between `low` and `high` are to be tried.
-    searching: bool,
-    low: u32,
-    high: u32,
-    /// The probe under way: its size, and its first and last position.
-    probe: Option<(u32, u64, u64)>,
-    searched_at: Instant,
-    /// While small segments are tried in a silence: what to go back to.
-    trial: Option<(bool, u32)>,
-    /// Silences that they have ended, and the size that ended the last.
-    strikes: u32,
-    ended_by: u32,
-}
-weft_core::fields!(struct PathMtu { told, searching, low, high, probe, searched_at, trial, strikes, ended_by });
-
-impl PathMtu {
-    /// The largest packet to send now, on a path whose interface takes `path` bytes.
-    pub(super) fn usable(&self, path: u32) -> u32 {
-        let told = self.told.map_or(path, |(mtu, _)| mtu.min(path));
-        if self.searching { told.min(self.low) } else { told }
-    }
-}
 
 impl Connection {
     /// Where the search would begin (tcp_mtup_init).

@@ -1,37 +1,10 @@
 //! Socket options that change while the connection lives, segment size, and the timestamp clock.
 
-use super::handshake::{MSS_DEFAULT_V4, MSS_DEFAULT_V6};
-use super::timers::Timer;
+use super::bounds::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, TIMESTAMPS_BYTES, rto_bounds};
+use super::deadlines::Timer;
 use super::{Connection, State};
-use crate::Config;
 use crate::outbox::Env;
-use crate::rtt::RtoBounds;
-use weft_core::{Duration, Instant, StreamError, StreamOption, StreamOptions};
-
-/// The kernel's tick (CONFIG_HZ=250).
-const TICK: Duration = Duration::from_millis(4);
-
-/// Bytes of the timestamps option with its padding.
-pub(super) const TIMESTAMPS_BYTES: u32 = 12;
-
-/// Bounds of the retransmission timeout: the socket's (TCP_RTO_MIN_US, TCP_RTO_MAX_MS), else the node's.
-pub(super) fn rto_bounds(config: &Config, options: &StreamOptions) -> RtoBounds {
-    RtoBounds {
-        min: options.rto_min.unwrap_or(config.rto_min),
-        max: options.rto_max.unwrap_or(config.rto_max),
-        initial: config.rto_initial.min(options.rto_max.unwrap_or(config.rto_initial)),
-    }
-}
-
-/// The longest delay of an acknowledgment. tcp_delack_max: "u32 delack_from_rto_min = max(tcp_rto_min(sk), 2) - 1; return
-/// min(READ_ONCE(inet_csk(sk)->icsk_delack_max), delack_from_rto_min);", in ticks of 4 ms.
-pub(super) fn delayed_ack_max(config: &Config, options: &StreamOptions) -> Duration {
-    let asked = options.delayed_ack_max.unwrap_or(config.delayed_ack_max);
-    match options.rto_min {
-        Some(least) => asked.min(least.max(TICK * 2) - TICK),
-        None => asked,
-    }
-}
+use weft_core::{Instant, StreamError, StreamOption};
 
 impl Connection {
     /// Changes one option.

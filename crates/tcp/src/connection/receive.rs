@@ -1,17 +1,11 @@
 //! Receiving data: what is in the window, what is delivered, what is kept, and when it is acknowledged.
 
-use super::options::delayed_ack_max;
 use super::ranges::Ranges;
 use super::reassembly::Reassembly;
-use super::segment::segments_of;
-use super::timers::Timer;
-use super::{Connection, State};
 use crate::Config;
-use crate::counters::Counter;
-use crate::outbox::Env;
 use crate::position::{START, Space};
-use weft_core::{DataFlags, Duration, Frame, Instant, Reason, StreamMessage, StreamOptions};
-use weft_wire::tcp::{Flags, Seq};
+use weft_core::{Duration, Frame, Instant, StreamOptions};
+use weft_wire::tcp::Seq;
 
 /// SACK blocks remembered, newest first. A header holds three beside timestamps, four without.
 const SACK_RECENT_MAX: usize = 4;
@@ -104,7 +98,7 @@ weft_core::fields!(struct Receive {
 impl Receive {
     pub(super) fn new(config: &Config, options: &StreamOptions, mss: u32) -> Receive {
         // A program may have less than tcp_rmem[0] (sock_setsockopt: SOCK_MIN_RCVBUF is the floor).
-        let buffer = super::handshake::receive_buffer(config, options);
+        let buffer = super::bounds::receive_buffer(config, options);
         let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
         Receive {
             space: Space::default(),
@@ -140,8 +134,8 @@ impl Receive {
 
     /// What our SYN announces.
     pub(super) fn prepare_syn(&mut self, config: &Config, options: &StreamOptions, mss: u32) {
-        self.scale = if config.window_scaling { super::handshake::window_shift(config, options) } else { 0 };
-        self.window = super::handshake::initial_receive_window(config, options, mss);
+        self.scale = if config.window_scaling { super::bounds::window_shift(config, options) } else { 0 };
+        self.window = super::bounds::initial_receive_window(config, options, mss);
     }
 
     /// The peer's SYN is known.
@@ -185,7 +179,7 @@ impl Receive {
     }
 
     /// Which of the blocks, newest first, a new range touches; beyond the last: none of them.
-    fn place_among_reported(&self, start: u64, end: u64) -> usize {
+    pub(super) fn place_among_reported(&self, start: u64, end: u64) -> usize {
         let touches = |of: &u64| self.queue.ranges.covering(*of).is_some_and(|(first, last)| first <= end && start <= last);
         self.recent.iter().position(touches).unwrap_or(self.recent.len())
     }
@@ -209,7 +203,7 @@ impl Receive {
     }
 
     /// Learns from the size of a segment (tcp_measure_rcv_mss).
-    fn measure_segment(&mut self, segment: u32, push: bool) {
+    pub(super) fn measure_segment(&mut self, segment: u32, push: bool) {
         if segment >= self.mss {
             self.mss = segment;
             // "If the skb has a len of exactly 1*MSS and has the PSH bit set then it is likely the end of an application write. So more data may
@@ -236,293 +230,16 @@ impl Receive {
     }
 
     /// tcp_incr_quickack: "quickacks = tcp_sk(sk)->rcv_wnd / (2 * icsk->icsk_ack.rcv_mss); if (quickacks == 0) quickacks = 2;"
-    fn add_quick_acks(&mut self) {
+    pub(super) fn add_quick_acks(&mut self) {
         let segments = self.window / (2 * self.mss.max(1));
         let acks = if segments == 0 { 2 } else { segments.min(QUICK_ACKS_MAX) };
         self.ack.quick = self.ack.quick.max(acks);
     }
 }
 
-impl Connection {
-    /// Text that begins at `start`, with FIN behind it or not. In order it is delivered, ahead of a gap it is kept.
-    pub(super) fn receive_text(&mut self, env: &mut Env<'_>, start: u64, mut frame: Frame, flags: Flags) {
-        let fin = flags.contains(Flags::FIN);
-        let end = start + frame.len() as u64;
-        let next = self.receive.next;
-        if end < next || (end == next && !fin && start < next) {
-            // All of it is known: RFC 2883 §4.1.
-            self.note_duplicate(env, start, end, Counter::TCPDSACKOldSent);
-            env.refuse(Reason::TcpOldAck);
-            return;
-        }
-        let edge = self.receive.window_base + u64::from(self.receive.window);
-        if start < next {
-            self.note_duplicate(env, start, next, Counter::TCPDSACKOldSent);
-            // Cannot fail: end >= next.
-            let _ = frame.pull((next - start) as usize);
-        }
-        let start = start.max(next);
-        let (mut end, mut fin) = (end, fin);
-        if end > edge {
-            // RFC 9293 §3.10.7.4: "Segments with higher beginning sequence numbers SHOULD be held for later processing", the rest is cut:
-            // "trimming off any portions that lie outside the window".
-            frame.truncate(edge.saturating_sub(start) as usize);
-            end = edge.max(start);
-            fin = false;
-            self.receive.ack.now = true;
-            if frame.is_empty() {
-                env.count(Counter::TCPZeroWindowDrop);
-                env.refuse(Reason::TcpUnacceptable);
-                return;
-            }
-        }
-        if start > next {
-            return self.keep_out_of_order(env, start, end, &frame, fin);
-        }
-        if !self.has_memory(env, frame.len() as u64) && self.unread() > 0 && !frame.is_empty() {
-            // tcp_data_queue: "inet_csk(sk)->icsk_ack.pending |= (ICSK_ACK_NOMEM | ICSK_ACK_NOW); … if (skb_queue_len(&sk->sk_receive_queue) &&
-            // skb->len) { … NET_INC_STATS(sock_net(sk), LINUX_MIB_TCPRCVQDROP); goto drop; }"
-            (self.receive.ack.no_memory, self.receive.ack.now) = (true, true);
-            env.count(Counter::TCPRcvQDrop);
-            return env.refuse(Reason::TcpMemory);
-        }
-        self.measure(env, &frame, flags.contains(Flags::PSH));
-        self.deliver(env, frame, end);
-        if let Some((first, last)) = self.receive.queue.known(next, end) {
-            // tcp_ofo_queue: "tcp_dsack_extend(sk, TCP_SKB_CB(skb)->seq, dsack)", of what the gap's filling brought once more.
-            self.extend_duplicate(env, first, last);
-        }
-        let gap = !self.receive.queue.is_empty();
-        let more = self.receive.queue.take(&mut self.receive.next);
-        for bytes in more {
-            env.count(Counter::TCPRcvCoalesce);
-            self.receive.ack.now = true;
-            self.hand_up(env, bytes);
-        }
-        if fin || self.receive.queue.fin == Some(self.receive.next) {
-            self.receive.queue.clear();
-            // FIN counts one.
-            self.receive.next += 1;
-            self.receive.fin_taken = true;
-        }
-        // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap". tcp_data_queue: "If gap is
-        // filled, an immediate ACK is to be sent.", though all that waited behind it came once more.
-        self.receive.ack.now |= gap && self.receive.queue.is_empty();
-        self.receive.ack.gap |= !self.receive.queue.is_empty();
-    }
-
-    fn deliver(&mut self, env: &mut Env<'_>, frame: Frame, end: u64) {
-        self.receive.next = end;
-        for bytes in frame.into_payload() {
-            self.hand_up(env, bytes);
-        }
-    }
-
-    fn hand_up(&mut self, env: &mut Env<'_>, bytes: weft_core::Bytes) {
-        let length = bytes.len() as u64;
-        let offset = self.receive.delivered;
-        self.totals.bytes_received += length;
-        self.totals.last_data_in = env.now;
-        // RFC 4861 §7.3.1: "Likewise, the arrival of new (non-duplicate) data indicates that earlier acknowledgments are being delivered".
-        self.progress = true;
-        self.receive.delivered += length;
-        if self.read_closed || self.orphan {
-            // Acknowledged and thrown away.
-            self.receive.taken += length;
-            return;
-        }
-        // tcp_epollin_ready: "tcp_receive_window(tp) <= inet_csk(sk)->icsk_ack.rcv_mss"
-        let window_is_small = self.receive.window_left() <= self.receive.mss;
-        let flags = DataFlags { window_is_small, ..DataFlags::default() };
-        if self.extension.is_plain() {
-            env.out.messages.push(StreamMessage::Data { flow: self.flow, bytes, flags, mapping: 0 });
-        } else {
-            self.hand_up_mapped(env, offset, bytes, flags);
-        }
-    }
-
-    fn keep_out_of_order(&mut self, env: &mut Env<'_>, start: u64, end: u64, frame: &Frame, fin: bool) {
-        // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives."
-        self.receive.ack.gap = true;
-        if self.receive.queue.fin.is_some_and(|known| end > known || fin && end != known) {
-            // A stream ends once, and nothing follows (row `tcp-behind-fin`).
-            self.receive.ack.now = true;
-            return env.refuse(Reason::TcpUnacceptable);
-        }
-        let own_room = self.receive.queue.cost() + frame.len() as u64 <= u64::from(self.receive.buffer);
-        if !own_room || !self.has_memory(env, frame.len() as u64) {
-            env.count(Counter::TCPOFODrop);
-            self.receive.ack.now = true;
-            env.refuse(Reason::TcpOutOfOrderFull);
-            return;
-        }
-        self.totals.out_of_order = self.totals.out_of_order.wrapping_add(1);
-        env.count(Counter::TCPOFOQueue);
-        let last = end + u64::from(fin);
-        if self.receive.place_among_reported(start, last) >= super::compress::BLOCKS_EXPECTED {
-            self.send_compressed_now(env);
-        }
-        match self.receive.queue.known(start, last) {
-            // tcp_data_queue_ofo: "All the bits are present."
-            Some((first, known)) if (first, known) == (start, last) => {
-                self.note_duplicate(env, start, last, Counter::TCPDSACKOfoSent);
-            }
-            // "Partial overlap."
-            Some((first, known)) => self.report_duplicate(env, first, known, Counter::TCPDSACKOfoSent),
-            None => {}
-        }
-        let mut range = (start, last);
-        if start < end {
-            range = self.receive.queue.insert(start, frame);
-        }
-        if fin {
-            range = self.receive.queue.keep_fin(end);
-        }
-        self.receive.remember_range(range);
-    }
-
-    /// RFC 2883 §4: "a D-SACK block is only used to report a duplicate contiguous sequence of data received by the receiver in the most recent packet".
-    pub(super) fn note_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, counter: Counter) {
-        self.receive.ack.now = true;
-        self.receive.enter_quick_ack(env.config);
-        self.report_duplicate(env, start, end, counter);
-    }
-
-    /// The next acknowledgment says which data came twice.
-    fn report_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, counter: Counter) {
-        if self.agreed.sack && env.config.dsack && start < end {
-            env.count(counter);
-            self.receive.duplicate = Some((start, end));
-        }
-    }
-
-    /// tcp_dsack_extend, of what is below RCV.NXT by now: what is reported already goes before, and becomes longer where they touch.
-    fn extend_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64) {
-        match &mut self.receive.duplicate {
-            Some((from, to)) if start <= *to && *from <= end => (*from, *to) = (start.min(*from), end.max(*to)),
-            Some(_) => {}
-            None => self.report_duplicate(env, start, end, Counter::TCPDSACKOldSent),
-        }
-    }
-
-    /// Learns from an arriving segment: its size, the distance to the last (tcp_event_data_recv, tcp_measure_rcv_mss).
-    fn measure(&mut self, env: &Env<'_>, frame: &Frame, push: bool) {
-        let now = env.now;
-        let length = frame.len() as u32;
-        if length == 0 {
-            return;
-        }
-        let segment = frame.meta().gso.map_or(length, |gso| u32::from(gso.segment_bytes)).min(self.announced_mss.max(1));
-        self.receive.measure_segment(segment, push);
-        let acks = &mut self.receive.ack;
-        acks.wanted = true;
-        let (min, half) = (Duration::from_millis(40), Duration::from_millis(20));
-        match acks.last_data {
-            None => {
-                acks.timeout = min;
-                self.receive.add_quick_acks();
-            }
-            Some(last) => {
-                let distance = now - last;
-                if distance <= half {
-                    acks.timeout = acks.timeout / 2 + half;
-                } else if distance < acks.timeout {
-                    acks.timeout = (acks.timeout / 2 + distance).min(Duration::from_millis(200));
-                } else if distance > self.rtt.rto() {
-                    // A pause: the sender may have restarted its window.
-                    self.receive.add_quick_acks();
-                }
-            }
-        }
-        self.receive.ack.last_data = Some(now);
-        // tcp_grow_window: "if (room <= 0 || tcp_under_memory_pressure(sk)) return;"
-        if !env.out.memory.is_under_pressure() {
-            self.grow_window(segments_of(frame, self.receive.mss) * self.receive.mss);
-        }
-    }
-
-    /// Bytes that were delivered and that no program has taken.
-    pub(crate) fn unread(&self) -> u64 {
-        if self.orphan { 0 } else { self.receive.delivered - self.receive.taken }
-    }
-
-    /// Bytes that this connection holds, as far as the node's bound is concerned.
-    pub(crate) fn memory(&self) -> u64 {
-        self.unread() + self.receive.queue.cost() + self.queue.len()
-    }
-
-    /// Is there memory for a segment (tcp_try_rmem_schedule)? What waits out of order gives way to it.
-    fn has_memory(&mut self, env: &mut Env<'_>, more: u64) -> bool {
-        let admits =
-            |own: u64, unread: u64, freed: u64, env: &Env<'_>| env.out.memory.admits(env.config, own, unread, more.saturating_sub(freed));
-        let (own, unread) = (self.memory(), self.unread() + self.receive.queue.cost());
-        if admits(own, unread, 0, env) {
-            return true;
-        }
-        env.count(Counter::PruneCalled);
-        // tcp_prune_queue: "else if (tcp_under_memory_pressure(sk)) tcp_adjust_rcv_ssthresh(sk);"
-        self.receive.slow_start = self.receive.slow_start.min(4 * self.announced_mss);
-        let freed = self.receive.queue.cost();
-        if freed == 0 {
-            return false;
-        }
-        // tcp_prune_ofo_queue: "Reset SACK state. A conforming SACK implementation will do the same at a timeout based retransmit."
-        env.count(Counter::OfoPruned);
-        self.receive.queue.clear();
-        admits(own - freed, unread - freed, freed, env)
-    }
-
-    /// RFC 9293 §3.8.6.3: "an ACK SHOULD be generated for at least every second full-sized segment … and MUST be generated within 0.5 seconds".
-    pub(super) fn acknowledge_if_due(&mut self, env: &mut Env<'_>) {
-        if self.waits_for_word(env) {
-            return;
-        }
-        let gap = std::mem::take(&mut self.receive.ack.gap);
-        if !self.receive.ack.wanted && !self.receive.ack.now && !gap {
-            return;
-        }
-        let unacknowledged = self.receive.next - self.receive.last_ack_sent;
-        let quick = self.receive.ack.quick > 0 && !self.receive.ack.interactive || self.options.quickack == Some(true);
-        // __tcp_ack_snd_check: "… and right edge of window advances far enough. (tcp_recvmsg() will send ACK otherwise). If application uses SO_RCVLOWAT, we
-        // want send ack now if we have not received enough bytes to satisfy the condition."
-        let two_segments = unacknowledged > u64::from(self.receive.mss)
-            && (self.unread() < u64::from(self.options.receive_low_water) || self.receive.select_window() >= self.receive.window);
-        if self.receive.ack.now || quick || two_segments || self.state == State::Closed {
-            return self.send_ack(env);
-        }
-        if gap {
-            return self.acknowledge_or_compress(env);
-        }
-        self.timers.set_earlier(Timer::DelayedAck, env.now + self.ack_delay(env.config));
-    }
-
-    /// How long an acknowledgment may wait.
-    pub(super) fn ack_delay(&self, config: &Config) -> Duration {
-        self.receive.ack.timeout.max(config.delayed_ack_min).min(delayed_ack_max(config, &self.options))
-    }
-
-    /// The program has taken what came: is it time to acknowledge (tcp_cleanup_rbuf)? "If this read emptied read buffer, we send ACK, if
-    /// connection is not bidirectional, user drained receive buffer and there was a small segment in queue."
-    pub(super) fn is_ack_due_after_read(&self) -> bool {
-        let (acks, unacknowledged) = (&self.receive.ack, self.receive.next - self.receive.last_ack_sent);
-        let pushed = acks.pushed > 1 || (acks.pushed == 1 && !acks.interactive);
-        acks.wanted && (unacknowledged > u64::from(self.receive.mss) || (pushed && self.unread() == 0))
-    }
-
-    /// The delayed-ACK timer.
-    pub(super) fn on_delayed_ack(&mut self, env: &mut Env<'_>) {
-        if !self.receive.ack.wanted && !self.receive.ack.now {
-            return;
-        }
-        let acks = &mut self.receive.ack;
-        if acks.interactive {
-            // The answer did not come: not interactive after all.
-            acks.interactive = false;
-            acks.timeout = env.config.delayed_ack_min;
-        } else {
-            acks.timeout = (acks.timeout * 2).min(self.rtt.rto());
-        }
-        env.count(Counter::DelayedACKs);
-        self.send_ack(env);
-    }
+/// How many segments a (large) frame stands for.
+pub(super) fn segments_of(frame: &Frame, mss: u32) -> u32 {
+    let length = frame.len() as u32;
+    let each = frame.meta().gso.map_or(mss.max(536), |gso| u32::from(gso.segment_bytes)).max(1);
+    length.div_ceil(each).max(1)
 }

@@ -1,6 +1,6 @@
 //! What happens to a segment, in the order of RFC 9293 §3.10.7.4: sequence number, RST, SYN, ACK, URG, text, FIN; PAWS in front.
 
-use super::timers::Timer;
+use super::deadlines::Timer;
 use super::{Connection, Finished, State};
 use crate::counters::Counter;
 use crate::extension::{Incoming, Verdict};
@@ -360,11 +360,4 @@ impl Connection {
 /// How many segments came as this frame (tcp_segs_in: gso_segs).
 fn segments_in(frame: &Frame) -> u32 {
     frame.meta().gso.map_or(1, |gso| (frame.len() as u32).div_ceil(u32::from(gso.segment_bytes).max(1)).max(1))
-}
-
-/// How many segments a (large) frame stands for.
-pub(super) fn segments_of(frame: &Frame, mss: u32) -> u32 {
-    let length = frame.len() as u32;
-    let each = frame.meta().gso.map_or(mss.max(536), |gso| u32::from(gso.segment_bytes)).max(1);
-    length.div_ceil(each).max(1)
 }

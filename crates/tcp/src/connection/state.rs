@@ -3,10 +3,11 @@
 //! What can be told from the rest is not written but made anew (sums over segments, ranges), so that it cannot contradict it; what must hold
 //! between the parts is checked before a connection is believed.
 
+use super::bounds::SCALE_MAX;
 use super::outstanding::{Outstanding, Sent};
 use super::reassembly::Reassembly;
 use super::send_queue::SendQueue;
-use super::{Connection, Finished, handshake};
+use super::{Connection, Finished};
 use crate::congestion;
 use crate::extension::{Extension, Plain, Stored};
 use crate::outbox::Env;
@@ -80,7 +81,7 @@ impl Connection {
             (self.outstanding.back().is_none_or(|last| last.end() <= send.next), "a segment in flight that was never sent"),
             (self.outstanding.front().is_none_or(|first| first.start >= START), "a segment before the first"),
             (receive.window_base <= receive.next && receive.taken <= receive.delivered, "more taken than came"),
-            (send.scale <= handshake::SCALE_MAX && receive.scale <= handshake::SCALE_MAX, "a window shift above 14"),
+            (send.scale <= SCALE_MAX && receive.scale <= SCALE_MAX, "a window shift above 14"),
             ((1..=BYTES_MAX).contains(&self.mss) && (1..=BYTES_MAX).contains(&receive.mss), "a segment size of nothing"),
             (self.marks.is_sound() && self.marks.highest() <= self.queue.end(), "marks beyond what was written"),
             (self.local.is_ipv4() == self.remote.is_ipv4(), "addresses of two families"),

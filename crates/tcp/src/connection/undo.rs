@@ -1,6 +1,6 @@
 //! Taking a reduction back when it turns out that nothing was lost: by timestamps (Eifel, RFC 3522), by DSACK (RFC 3708), by F-RTO.
 
-use super::acknowledge::Ack;
+use super::ack::Ack;
 use super::{Connection, Phase};
 use crate::congestion::CongestionEvent;
 use crate::counters::Counter;

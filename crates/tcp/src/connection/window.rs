@@ -1,7 +1,6 @@
 //! The receive window: what to announce (RFC 9293 §3.8.6.2.2), and how the buffer follows the program (dynamic right-sizing, as Linux).
 
 use super::Connection;
-use super::receive::Receive;
 use crate::config::Config;
 use crate::counters::Counter;
 use crate::outbox::Env;
@@ -13,58 +12,6 @@ const BUFFER_BYTES_MAX: u32 = 65_536 - 1 - 320;
 const BUFFER_OVERHEAD: u64 = 1280;
 /// TCP_MSS_DEFAULT
 const MSS_DEFAULT: u32 = 536;
-
-impl Receive {
-    /// Window that the buffer gives when nothing waits in it.
-    fn full_space(&self) -> u32 {
-        (self.buffer / 2).min(self.clamp)
-    }
-    /// What is free of it.
-    fn free_space(&self) -> u32 {
-        let held = (self.delivered - self.taken) + self.queue.bytes();
-        u64::from(self.full_space()).saturating_sub(held) as u32
-    }
-
-    fn is_half_full(&self) -> bool {
-        self.free_space() < self.full_space() / 2
-    }
-
-    /// The window to announce (__tcp_select_window).
-    pub(super) fn select_window(&self) -> u32 {
-        let (full, mut free) = (self.full_space(), self.free_space());
-        let mss = self.mss.min(full).max(1);
-        // RFC 9293 §3.8.6.2.2: "The suggested SWS avoidance algorithm for the receiver is to keep RCV.NXT+RCV.WND fixed until the reduction
-        // satisfies: RCV.BUFF - RCV.USER - RCV.WND >= min( Fr * RCV.BUFF, Eff.snd.MSS )".
-        if free < full / 2 && (free < full / 16 || free < mss) {
-            return 0;
-        }
-        free = free.min(self.slow_start.max(mss));
-        let left = self.window_left();
-        if self.scale > 0 {
-            // Rounded up to what the field can say.
-            let unit = 1u32 << self.scale;
-            return free.saturating_add(unit - 1) & !(unit - 1);
-        }
-        if left <= free.saturating_sub(mss) || left > free { free - free % mss } else { left }
-    }
-
-    /// tcp_init_buffer_space: "Force reservation of one segment."
-    pub(super) fn reserve_segment(&mut self, advertised_mss: u32) {
-        let most = self.buffer / 2;
-        if self.clamp > 2 * advertised_mss && self.clamp.saturating_add(advertised_mss) > most {
-            self.clamp = (2 * advertised_mss).max(most.saturating_sub(advertised_mss));
-        }
-        self.slow_start = self.slow_start.min(self.clamp);
-    }
-
-    /// Sets up dynamic right-sizing as the connection opens.
-    pub(super) fn start_tuning(&mut self, now: Instant, mss: u32) {
-        self.tuning_since = now;
-        self.tuning_from = self.taken;
-        self.tuning_space = self.window.min(10 * mss.max(1));
-        self.rtt_mark = Some((self.next + u64::from(self.window), now));
-    }
-}
 
 impl Connection {
     /// The window for the next segment: never less than what was promised (RFC 9293 §3.8.6: "a TCP receiver SHOULD NOT shrink the window").
@@ -195,7 +142,7 @@ impl Connection {
         let buffer = (2 * window).min(u64::from(most)) as u32;
         if buffer > receive.buffer {
             receive.buffer = buffer;
-            receive.clamp = (buffer / 2).min(super::handshake::wanted_clamp(&self.options));
+            receive.clamp = (buffer / 2).min(super::bounds::wanted_clamp(&self.options));
             if !self.agreed.scaling {
                 receive.clamp = receive.clamp.min(u32::from(u16::MAX));
             }
@@ -240,7 +187,7 @@ impl Connection {
     /// (tp->window_clamp && tp->window_clamp < val) WRITE_ONCE(tp->window_clamp, val); }".
     pub(super) fn apply_receive_low_water(&mut self, config: &Config) {
         let low_water = self.options.receive_low_water;
-        let space = super::handshake::buffer_for(low_water, config.receive_buffer[2]);
+        let space = super::bounds::buffer_for(low_water, config.receive_buffer[2]);
         let receive = &mut self.receive;
         if !receive.buffer_fixed && space > receive.buffer {
             receive.buffer = space;
