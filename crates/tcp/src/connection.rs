@@ -13,6 +13,7 @@ mod bounds;
 mod close;
 mod compress;
 mod compression;
+mod control;
 mod deadlines;
 mod delivery;
 mod early;
@@ -25,7 +26,6 @@ mod handshake;
 mod headers;
 mod info;
 mod loss;
-mod marking;
 mod marks;
 mod mtu;
 mod opening;
@@ -37,8 +37,8 @@ mod phases;
 mod rack;
 mod ranges;
 mod reassembly;
-mod receive;
-mod receive_window;
+mod receiver;
+mod receiver_window;
 mod recovery;
 mod segment;
 mod send_queue;
@@ -68,22 +68,18 @@ pub(crate) use setup::{Offer, syn_options};
 pub(crate) use state::{STATE_WITHOUT_EXTENSIONS, read_extension, write_extension};
 pub use states::State;
 
-use crate::congestion::usage::CwndUsage;
-use crate::congestion::{CongestionControl, Window};
 use crate::extension::Extension;
 use crate::outbox::Env;
-use crate::pacing::Pacer;
-use crate::prr::Prr;
-use crate::rtt::RttEstimator;
-use opening::Agreed;
-use outstanding::Outstanding;
-use receive::Receive;
+use control::Control;
+use deadlines::Deadlines;
+use opening::Opening;
+use path_mtu::PathMtu;
+use receiver::Receiver;
 use recovery::Recovery;
-use send_queue::SendQueue;
 use sender::Sender;
 use std::net::SocketAddr;
 use totals::Totals;
-use weft_core::{Bytes, DataFlags, FlowId, Instant, StreamEvent, StreamMessage, StreamOptions};
+use weft_core::{Bytes, DataFlags, FlowId, Instant, StreamError, StreamEvent, StreamMessage, StreamOptions};
 
 /// A connection.
 #[derive(Debug)]
@@ -96,34 +92,14 @@ pub struct Connection {
     options: StreamOptions,
     extension: Box<dyn Extension>,
     path: Path,
-    path_mtu: path_mtu::PathMtu,
-    agreed: Agreed,
-    timestamp_offset: u32,
+    path_mtu: PathMtu,
+    opening: Opening,
     send: Sender,
-    queue: SendQueue,
-    outstanding: Outstanding,
-    receive: Receive,
-    compression: compression::Compression,
-    /// Payload bytes of a full segment without SACK blocks.
-    mss: u32,
-    /// The MSS we announced.
-    announced_mss: u32,
-    rtt: RttEstimator,
-    window: Window,
-    control: Box<dyn CongestionControl>,
-    /// Seeds a control that is chosen later.
-    control_seed: u64,
-    usage: CwndUsage,
-    prr: Prr,
-    pacer: Pacer,
+    receive: Receiver,
     recovery: Recovery,
-    delivery: delivery::Delivery,
-    ecn: ecn::Ecn,
-    fast_open: fast_open::FastOpen,
-    timers: deadlines::Deadlines,
+    control: Control,
+    timers: Deadlines,
     keepalive_unanswered: u32,
-    probes_unanswered: u32,
-    probing_since: Option<Instant>,
     /// Last answer to an unacceptable segment.
     last_unacceptable: Option<Instant>,
     /// The program has let go.
@@ -132,14 +108,9 @@ pub struct Connection {
     read_closed: bool,
     /// The sockets have been told how it ended.
     failed: bool,
-    soft_error: Option<weft_core::StreamError>,
-    syn_sent_at: Instant,
-    /// It is known when the SYN was sent.
-    handshake_measured: bool,
-    syn_retransmitted: u32,
+    soft_error: Option<StreamError>,
     finished: Finished,
     totals: Totals,
-    marks: marks::Marks,
     /// Something new was acknowledged or arrived since this was last asked for.
     progress: bool,
 }
@@ -190,18 +161,18 @@ impl Connection {
         // More than the credit where a buffer that was begun took more ([`Connection::write_room`]).
         self.send.credit = self.send.credit.saturating_sub(length);
         self.check_app_limited();
-        let behind = self.queue.end() > self.send.next;
+        let behind = self.send.queue.end() > self.send.next;
         self.close_record();
-        self.queue.push(bytes, mapping, behind);
+        self.send.queue.push(bytes, mapping, behind);
         self.note_written(length);
         self.mark(env, flags);
         self.send.more = flags.more;
         if !flags.more {
-            self.send.pushed = self.queue.end();
+            self.send.pushed = self.send.queue.end();
         }
         if flags.urgent {
             // RFC 6093 §4: "the urgent pointer … points to the octet following the urgent data".
-            self.send.urgent = self.queue.end();
+            self.send.urgent = self.send.queue.end();
         }
         if self.state.can_send() || self.is_early() {
             self.transmit(env);

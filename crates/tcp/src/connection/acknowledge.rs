@@ -36,11 +36,11 @@ impl Connection {
             prior_una,
             // tcp_ack: "prior_fack = tcp_is_sack(tp) ? tcp_highest_sack_seq(tp) : tp->snd_una;", before its own blocks are looked at: one that
             // was delayed acknowledges what arrived before a hole together with what arrived behind it, and nothing was reordered.
-            prior_highest: self.outstanding.highest_sacked().unwrap_or(prior_una),
-            prior_in_flight: self.outstanding.in_flight(),
+            prior_highest: self.send.outstanding.highest_sacked().unwrap_or(prior_una),
+            prior_in_flight: self.send.outstanding.in_flight(),
             advanced: ack_at > prior_una,
             has_data: length > 0,
-            ece: self.agreed.ecn && segment.flags.contains(Flags::ECE),
+            ece: self.opening.agreed.ecn && segment.flags.contains(Flags::ECE),
             ..Ack::default()
         };
         self.totals.last_ack_in = env.now;
@@ -49,11 +49,11 @@ impl Connection {
         self.measure_receiver_rtt(env.now, segment.options.timestamps.map(|stamp| stamp.echo), length);
         if ack_at >= prior_una {
             ack.window_moved = self.take_window(env, segment, start, ack_at);
-            self.probes_unanswered = 0;
+            self.send.probes_unanswered = 0;
             // tcp_ack_probe: "Was it a usable window open?" An answer to a probe is none, so TCP_USER_TIMEOUT goes on counting.
-            let next = self.queue.end().saturating_sub(self.send.next).min(u64::from(self.mss));
+            let next = self.send.queue.end().saturating_sub(self.send.next).min(u64::from(self.send.mss));
             if u64::from(self.window_room()) >= next {
-                self.probing_since = None;
+                self.send.probing_since = None;
             }
         }
         if length == 0 {
@@ -61,7 +61,7 @@ impl Connection {
         }
         self.recovery.rack.advanced = false;
         self.take_sacks(env, segment, ack_at, &mut ack);
-        if ack_at == prior_una && self.outstanding.is_empty() {
+        if ack_at == prior_una && self.send.outstanding.is_empty() {
             if ack.duplicate {
                 // The retransmission of what is long acknowledged was spurious: perhaps the reduction, too.
                 self.on_dubious_ack(env, &mut ack);
@@ -108,7 +108,7 @@ impl Connection {
         if window_moved || self.timers.is_set(Timer::Persist) {
             if self.next_fits() {
                 self.timers.cancel(Timer::Persist);
-                self.rtt.reset_backoff();
+                self.recovery.rtt.reset_backoff();
             } else {
                 self.arm_persist(env);
             }
@@ -117,7 +117,7 @@ impl Connection {
 
     /// RFC 2018, RFC 2883: the SACK blocks.
     fn take_sacks(&mut self, env: &mut Env<'_>, segment: &Segment, ack_at: u64, ack: &mut Ack) {
-        if !self.agreed.sack || segment.options.sack.is_empty() {
+        if !self.opening.agreed.sack || segment.options.sack.is_empty() {
             return;
         }
         let space = self.send.space;
@@ -157,7 +157,7 @@ impl Connection {
             return;
         }
         env.count(if out_of_order { Counter::TCPDSACKOfoRecv } else { Counter::TCPDSACKRecv });
-        let segments = ((end - start) as u32).div_ceil(self.mss.max(1)).max(1);
+        let segments = ((end - start) as u32).div_ceil(self.send.mss.max(1)).max(1);
         self.totals.dsack_duplicates = self.totals.dsack_duplicates.wrapping_add(segments);
         // More duplicates than retransmissions: the network makes them, and they say nothing of ours (tcp_dsack_seen).
         if self.totals.dsack_duplicates > self.totals.retransmitted {
@@ -173,9 +173,9 @@ impl Connection {
     }
 
     fn take_block(&mut self, now: Instant, start: u64, end: u64, ack: &mut Ack) {
-        let min_rtt = self.rtt.min_rtt();
+        let min_rtt = self.recovery.rtt.min_rtt();
         let (rack, high) = (&mut self.recovery.rack, self.recovery.high);
-        self.outstanding.sack(start, end, |sent: &Sent| {
+        self.send.outstanding.sack(start, end, |sent: &Sent| {
             ack.sacked = ack.sacked.saturating_add(sent.len);
             ack.segments += 1;
             ack.rate.note(sent);
@@ -198,13 +198,13 @@ impl Connection {
     /// SND.UNA moves on: segments leave the retransmission queue, bytes the send queue.
     fn release_acknowledged(&mut self, env: &mut Env<'_>, ack_at: u64, ack: &mut Ack) {
         let now = env.now;
-        let min_rtt = self.rtt.min_rtt();
+        let min_rtt = self.recovery.rtt.min_rtt();
         let highest = ack.prior_highest;
         let high = self.recovery.high;
-        let before = self.outstanding.bytes - self.outstanding.sacked_bytes;
+        let before = self.send.outstanding.bytes - self.send.outstanding.sacked_bytes;
         let rack = &mut self.recovery.rack;
-        let (mss, mut full) = (self.mss, false);
-        self.outstanding.acknowledge(ack_at, |sent| {
+        let (mss, mut full) = (self.send.mss, false);
+        self.send.outstanding.acknowledge(ack_at, |sent| {
             full |= sent.payload() >= mss && !sent.ever_retransmitted;
             if sent.ever_retransmitted {
                 ack.retransmitted = true;
@@ -227,16 +227,16 @@ impl Connection {
                 rack.update(now, sent, min_rtt);
             }
         });
-        let after = self.outstanding.bytes - self.outstanding.sacked_bytes;
+        let after = self.send.outstanding.bytes - self.send.outstanding.sacked_bytes;
         ack.acked = (before - after) as u32;
         self.send.una = ack_at;
         self.extension.on_acknowledged(ack_at.saturating_sub(START + 1));
         self.judge_black_hole(env, full);
         self.take_mtu_probe_ack(env);
         self.stamp_acknowledged(env, ack_at);
-        let released = self.queue.release(ack_at);
+        let released = self.send.queue.release(ack_at);
         self.totals.bytes_acked += u64::from(released);
-        if self.outstanding.is_empty()
+        if self.send.outstanding.is_empty()
             && let Some(since) = self.totals.busy_since.take()
         {
             self.totals.busy += now - since;
@@ -254,22 +254,22 @@ impl Connection {
             self.soft_error = None;
             // Karn: without a sample the timeout stays backed off; but when the peer reports a duplicate, only its acknowledgment was lost.
             if ack.duplicate {
-                self.rtt.reset_backoff();
+                self.recovery.rtt.reset_backoff();
             }
         }
         self.check_reordering(env, ack);
         self.take_tail_probe_ack(env, ack);
         let delivered = u64::from(ack.acked) + u64::from(ack.sacked);
         env.out.counters.add(Counter::TCPDelivered, u64::from(ack.segments));
-        self.delivery.segments = self.delivery.segments.wrapping_add(ack.segments);
+        self.send.delivery.segments = self.send.delivery.segments.wrapping_add(ack.segments);
         if ack.ece {
             self.totals.delivered_ce = self.totals.delivered_ce.wrapping_add(ack.segments);
             env.out.counters.add(Counter::TCPDeliveredCE, u64::from(ack.segments));
         }
-        self.recovery.rack.adapt(ack.rate.prior_delivered, self.delivery.bytes);
-        let min_rtt = self.rtt.min_rtt().unwrap_or_default();
-        let (rate, round_start) = self.delivery.on_ack(env.now, delivered, min_rtt, &ack.rate);
-        let trouble = self.outstanding.sacked > 0 || self.outstanding.lost > 0 || self.outstanding.duplicate_bytes > 0;
+        self.recovery.rack.adapt(ack.rate.prior_delivered, self.send.delivery.bytes);
+        let min_rtt = self.recovery.rtt.min_rtt().unwrap_or_default();
+        let (rate, round_start) = self.send.delivery.on_ack(env.now, delivered, min_rtt, &ack.rate);
+        let trouble = self.send.outstanding.sacked > 0 || self.send.outstanding.lost > 0 || self.send.outstanding.duplicate_bytes > 0;
         if self.recovery.phase != Phase::Open || ack.is_duplicate() || ack.duplicate || ack.ece || trouble {
             self.on_dubious_ack(env, ack);
         } else {
@@ -280,7 +280,7 @@ impl Connection {
         if ack.advanced || ack.sacked > 0 || ack.lost > 0 {
             // tcp_clean_rtx_queue: a SACK restarts the timer only when it is of data sent before the first segment's last transmission;
             // "otherwise the timeout may continue to extend in loss recovery".
-            let older = matches!((ack.last_sacked, self.outstanding.front()), (Some(sacked), Some(first)) if sacked < first.sent_at);
+            let older = matches!((ack.last_sacked, self.send.outstanding.front()), (Some(sacked), Some(first)) if sacked < first.sent_at);
             self.arm_retransmission(env, ack.advanced || older);
         }
     }
@@ -294,43 +294,45 @@ impl Connection {
         let stamped = || {
             // A duplicate does not move the peer's TS.Recent (RFC 7323 §4.3 takes acceptable segments only): its echo is as old as the loss of
             // the acknowledgment, and would make the timeout grow with every lost acknowledgment.
-            let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps && ack.advanced && !ack.duplicate)?;
+            let stamp = segment.options.timestamps.filter(|_| self.opening.agreed.timestamps && ack.advanced && !ack.duplicate)?;
             let millis = self.timestamp(now).wrapping_sub(stamp.echo);
             (stamp.echo != 0 && self.echo_is_plausible(now, stamp.echo)).then(|| Duration::from_millis(u64::from(millis.max(1))))
         };
         let sample = acked.or(sacked).or_else(stamped)?;
         let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
         let delayed = self.may_be_delayed(ack);
-        self.rtt.on_sample(now, sample, una, next, delayed);
+        self.recovery.rtt.on_sample(now, sample, una, next, delayed);
         // tcp_clean_rtx_queue: `ca_rtt_us` is of what was sent last, and of what was reported before what was acknowledged.
         let latest = ack.last_sacked.map(|at| (now - at).max(floor)).or(last).unwrap_or(sample);
-        self.rtt.on_delay(now, latest, delayed);
+        self.recovery.rtt.on_delay(now, latest, delayed);
         Some(latest)
     }
 
     /// One segment that was no full one: the peer may have waited for more (FLAG_ACK_MAYBE_DELAYED).
     fn may_be_delayed(&self, ack: &Ack) -> bool {
-        ack.segments == 1 && ack.sacked == 0 && ack.acked < self.mss && !ack.retransmitted
+        ack.segments == 1 && ack.sacked == 0 && ack.acked < self.send.mss && !ack.retransmitted
     }
 
     /// tcp_check_sack_reordering: something arrived that was sent before what arrived earlier.
     fn check_reordering(&mut self, env: &mut Env<'_>, ack: &Ack) {
-        let (Some(from), Some(highest)) = (ack.reordered_from, self.outstanding.highest_sacked().or(Some(self.send.una))) else { return };
+        let (Some(from), Some(highest)) = (ack.reordered_from, self.send.outstanding.highest_sacked().or(Some(self.send.una))) else {
+            return;
+        };
         if highest <= from {
             return;
         }
-        let segments = ((highest - from) as u32).div_ceil(self.mss.max(1));
+        let segments = ((highest - from) as u32).div_ceil(self.send.mss.max(1));
         self.recovery.reordering = self.recovery.reordering.max(segments.min(300));
         self.recovery.reordering_seen += 1;
         env.count(Counter::TCPSACKReorder);
     }
 
     fn control_congestion(&mut self, env: &mut Env<'_>, ack: &Ack, rtt: Option<Duration>, rate: u64, round_start: bool) {
-        let reducing = self.prr.is_active();
+        let reducing = self.recovery.prr.is_active();
         if reducing {
             let delivered = ack.acked.saturating_add(ack.sacked);
             if delivered > 0 {
-                self.recovery.prr_allowed = self.prr.on_ack(delivered, ack.lost, self.outstanding.in_flight(), ack.advanced);
+                self.recovery.prr_allowed = self.recovery.prr.on_ack(delivered, ack.lost, self.send.outstanding.in_flight(), ack.advanced);
             } else {
                 // tcp_cwnd_reduction does nothing then: the window stays, and what is lost is not in flight any more.
                 self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_add(ack.lost);
@@ -346,46 +348,46 @@ impl Connection {
             newly_sacked_bytes: ack.sacked,
             newly_lost_bytes: ack.lost,
             rtt,
-            min_rtt: self.rtt.min_rtt().unwrap_or_default(),
-            srtt: self.rtt.srtt().unwrap_or_default(),
+            min_rtt: self.recovery.rtt.min_rtt().unwrap_or_default(),
+            srtt: self.recovery.rtt.srtt().unwrap_or_default(),
             in_flight_bytes: ack.prior_in_flight,
-            in_flight_after_bytes: self.outstanding.in_flight(),
+            in_flight_after_bytes: self.send.outstanding.in_flight(),
             phase: self.recovery.phase,
-            cwnd_limited: self.usage.is_cwnd_limited(&self.window),
-            delivered_bytes: self.delivery.bytes,
-            delivered_at: self.delivery.at,
-            lost_bytes: self.outstanding.lost_ever,
+            cwnd_limited: self.control.usage.is_cwnd_limited(&self.control.window),
+            delivered_bytes: self.send.delivery.bytes,
+            delivered_at: self.send.delivery.at,
+            lost_bytes: self.send.outstanding.lost_ever,
             delivery_rate_bytes_per_s: rate,
             prior_delivered_bytes: ack.rate.prior_delivered,
             sample_app_limited: ack.rate.app_limited,
             maybe_delayed: self.may_be_delayed(ack),
             pacing_rate_bytes_per_s,
             paced: paced || env.config.pacing,
-            next_departure: self.pacer.next_send_at(),
+            next_departure: self.control.pacer.next_send_at(),
             ece: ack.ece,
             round_start,
             snd_una: self.send.space.seq(self.send.una),
             snd_nxt: self.send.space.seq(self.send.next),
             in_recovery: reducing,
         };
-        let threshold = self.window.ssthresh_bytes;
-        self.control.on_ack(&sample, &mut self.window);
-        if self.window.ssthresh_bytes != threshold {
+        let threshold = self.control.window.ssthresh_bytes;
+        self.control.algorithm.on_ack(&sample, &mut self.control.window);
+        if self.control.window.ssthresh_bytes != threshold {
             self.count_hystart(env);
         }
-        if self.control.limits_itself() {
+        if self.control.algorithm.limits_itself() {
             self.note_app_limited();
         }
     }
 
     /// Slow start ended by itself: how, and with which window.
     fn count_hystart(&self, env: &mut Env<'_>) {
-        let (times, windows) = match self.control.detected() {
+        let (times, windows) = match self.control.algorithm.detected() {
             Some(Detected::Train) => (Counter::TCPHystartTrainDetect, Counter::TCPHystartTrainCwnd),
             Some(Detected::Delay) => (Counter::TCPHystartDelayDetect, Counter::TCPHystartDelayCwnd),
             None => return,
         };
         env.count(times);
-        env.out.counters.add(windows, u64::from(self.window.cwnd_bytes / self.mss.max(1)));
+        env.out.counters.add(windows, u64::from(self.control.window.cwnd_bytes / self.send.mss.max(1)));
     }
 }

@@ -70,7 +70,7 @@ impl Connection {
     /// tcp_out_of_memory: "if (sk->sk_wmem_queued > SOCK_MIN_SNDBUF && sk_memory_allocated(sk) > sk_prot_mem_limits(sk, 2)) return true;", of
     /// connections without a program (tcp_close, tcp_out_of_resources).
     pub(super) fn is_too_costly(&self, env: &Env<'_>) -> bool {
-        self.orphan && self.queue.len() > u64::from(SHORT_QUEUE_BYTES_MAX) && env.out.memory.used() > env.config.memory[2]
+        self.orphan && self.send.queue.len() > u64::from(SHORT_QUEUE_BYTES_MAX) && env.out.memory.used() > env.config.memory[2]
     }
 
     /// "tcp_send_active_reset(sk, …); … __NET_INC_STATS(sock_net(sk), LINUX_MIB_TCPABORTONMEMORY);"
@@ -98,7 +98,7 @@ impl Connection {
         let mut segment = Segment { flags: Flags::RST | Flags::ACK, ..self.header() };
         segment.seq = self.send.space.seq(self.send.next);
         segment.ack = self.receive.space.seq(self.receive.next);
-        if self.agreed.timestamps && self.state.is_synchronised() {
+        if self.opening.agreed.timestamps && self.state.is_synchronised() {
             // RFC 7323 §3.2: "TSopt MUST be sent in every non-<RST> segment", and "SHOULD be sent in a <RST> segment".
             segment.options.timestamps = Some(Timestamps { value: self.timestamp(env.now), echo: self.receive.timestamp });
         }
@@ -137,7 +137,7 @@ impl Connection {
         if self.finished == Finished::No {
             self.finished = how;
             self.change_state(env, if how == Finished::Closed { State::Closed } else { State::TimeWait });
-            self.queue.clear();
+            self.send.queue.clear();
             self.timers.cancel_all();
         }
     }
@@ -149,9 +149,9 @@ impl Connection {
             receive_next: self.receive.space.seq(self.receive.next),
             window: (self.receive.window >> self.receive.scale).min(u32::from(u16::MAX)) as u16,
             window_bytes: self.receive.window,
-            timestamp: self.agreed.timestamps.then_some(self.receive.timestamp),
+            timestamp: self.opening.agreed.timestamps.then_some(self.receive.timestamp),
             timestamp_at: self.receive.timestamp_at,
-            timestamp_offset: self.timestamp_offset,
+            timestamp_offset: self.opening.timestamp_offset,
             tos: self.options.tos & !3,
             ttl: self.options.ttl,
             mark: self.options.mark,

@@ -18,8 +18,8 @@ const SLACK: Duration = Duration::from_micros(100);
 impl Connection {
     /// There is out-of-order data, and nothing else demands an acknowledgment now.
     pub(super) fn acknowledge_or_compress(&mut self, env: &mut Env<'_>) {
-        let compression = &mut self.compression;
-        if !self.agreed.sack || compression.waiting >= env.config.compressed_acks_max {
+        let compression = &mut self.receive.compression;
+        if !self.opening.agreed.sack || compression.waiting >= env.config.compressed_acks_max {
             return self.send_ack(env);
         }
         if compression.next != self.receive.next {
@@ -32,7 +32,7 @@ impl Connection {
         }
         compression.waiting += 1;
         // "5 % of rtt, but no more than tcp_comp_sack_delay_ns", of the smaller of the two estimates.
-        let sent = self.rtt.srtt();
+        let sent = self.recovery.rtt.srtt();
         let round_trip = match (self.receive.rtt, sent) {
             (Some(received), Some(sent)) => received.min(sent),
             (one, other) => one.or(other).unwrap_or_default(),
@@ -48,9 +48,9 @@ impl Connection {
     }
 
     pub(super) fn on_compressed_ack(&mut self, env: &mut Env<'_>) {
-        if self.compression.waiting > 0 {
+        if self.receive.compression.waiting > 0 {
             // One is sent after all.
-            self.compression.waiting -= 1;
+            self.receive.compression.waiting -= 1;
             self.send_ack(env);
         }
     }
@@ -58,7 +58,7 @@ impl Connection {
     /// Whatever waited is acknowledged by what leaves now.
     pub(super) fn compressed_acks_sent(&mut self, env: &mut Env<'_>) {
         self.timers.cancel(Timer::CompressedAck);
-        let waiting = std::mem::take(&mut self.compression.waiting);
+        let waiting = std::mem::take(&mut self.receive.compression.waiting);
         if waiting > 0 {
             env.out.counters.add(Counter::TCPAckCompressed, u64::from(waiting));
         }

@@ -16,11 +16,11 @@ impl Connection {
     pub fn connect_with(env: &mut Env<'_>, setup: Setup, start: Start) -> Connection {
         let mut connection = Connection::new(env, setup, State::SynSent);
         let held = start.data.len() as u64;
-        connection.queue.push(start.data, 0, false);
+        connection.send.queue.push(start.data, 0, false);
         connection.note_written(held);
-        connection.send.pushed = connection.queue.end();
+        connection.send.pushed = connection.send.queue.end();
         let requested = start.option.as_ref().is_some_and(|option| option.cookie.is_empty());
-        connection.fast_open = FastOpen {
+        connection.opening.fast_open = FastOpen {
             asked: start.option.is_some() || start.in_syn > 0,
             requested,
             option: start.option,
@@ -34,10 +34,10 @@ impl Connection {
     /// The payload of the first SYN.
     pub(super) fn syn_frame(&mut self) -> Frame {
         let mut frame = Frame::egress();
-        if self.state == State::SynSent && self.syn_retransmitted == 0 && self.has_syn_data() && !self.fast_open.bare {
-            self.queue.append_to(&mut frame, START + 1, self.fast_open.in_syn);
-            self.send.next = START + 1 + u64::from(self.fast_open.in_syn);
-            self.totals.bytes_sent += u64::from(self.fast_open.in_syn);
+        if self.state == State::SynSent && self.opening.retransmitted == 0 && self.has_syn_data() && !self.opening.fast_open.bare {
+            self.send.queue.append_to(&mut frame, START + 1, self.opening.fast_open.in_syn);
+            self.send.next = START + 1 + u64::from(self.opening.fast_open.in_syn);
+            self.totals.bytes_sent += u64::from(self.opening.fast_open.in_syn);
             self.totals.data_segments_out = self.totals.data_segments_out.wrapping_add(1);
         }
         frame
@@ -45,14 +45,14 @@ impl Connection {
 
     /// Some of the stream went with the SYN.
     pub(super) fn has_syn_data(&self) -> bool {
-        self.fast_open.in_syn > 0
+        self.opening.fast_open.in_syn > 0
     }
 
     /// A router says that the SYN was too long (tcp_simple_retransmit, "if (tp->syn_data && sk->sk_state == TCP_SYN_SENT)").
     pub(super) fn resend_bare_syn(&mut self, env: &mut Env<'_>) {
-        self.fast_open.bare = true;
+        self.opening.fast_open.bare = true;
         // RFC 6298 §3: which of them is answered nobody knows.
-        self.handshake_measured = false;
+        self.opening.measured = false;
         env.count(Counter::TCPSynRetrans);
         env.count(Counter::RetransSegs);
         self.totals.retransmitted = self.totals.retransmitted.wrapping_add(1);
@@ -65,44 +65,44 @@ impl Connection {
         let accepted = ack.saturating_sub(START + 1);
         self.send.una = ack;
         self.send.next = ack;
-        self.totals.bytes_acked += u64::from(self.queue.release(ack));
-        if !self.fast_open.asked {
+        self.totals.bytes_acked += u64::from(self.send.queue.release(ack));
+        if !self.opening.fast_open.asked {
             return;
         }
-        let in_syn = self.fast_open.in_syn > 0;
-        self.fast_open.acknowledged = in_syn && accepted > 0;
+        let in_syn = self.opening.fast_open.in_syn > 0;
+        self.opening.fast_open.acknowledged = in_syn && accepted > 0;
         if in_syn {
             env.count(if accepted > 0 { Counter::TCPFastOpenActive } else { Counter::TCPFastOpenActiveFail });
         }
         let cookie = segment.options.fast_open.clone().filter(|option| !option.cookie.is_empty());
-        let again = self.syn_retransmitted > 0;
-        self.fast_open.learned = Some(Learned {
+        let again = self.opening.retransmitted > 0;
+        self.opening.fast_open.learned = Some(Learned {
             mss: segment.options.mss.unwrap_or(0),
             syn_lost: again && in_syn && accepted == 0 && cookie.is_none(),
-            refused: !again && self.fast_open.requested && cookie.is_none(),
+            refused: !again && self.opening.fast_open.requested && cookie.is_none(),
             cookie,
         });
     }
 
     /// What the answer to the SYN has taught, once.
     pub fn take_learned(&mut self) -> Option<Learned> {
-        self.fast_open.learned.take()
+        self.opening.fast_open.learned.take()
     }
 
     /// Data flows although the handshake has not ended.
     pub fn is_early(&self) -> bool {
-        self.fast_open.early && self.state == State::SynReceived
+        self.opening.fast_open.early && self.state == State::SynReceived
     }
 
     /// It was reset before the handshake ended.
     pub fn was_reset_early(&self) -> bool {
-        self.fast_open.reset
+        self.opening.fast_open.reset
     }
 
     /// A passive connection whose SYN brought a valid cookie (tcp_fastopen_create_child): it takes the SYN's data and may answer at once.
     pub fn begin_early(&mut self, env: &mut Env<'_>, syn: &Segment, frame: Frame, option: Option<tcp::FastOpen>) {
         // tcp_fastopen_add_skb: "tp->syn_data_acked = 1;"
-        self.fast_open = FastOpen { early: true, option, acknowledged: !frame.is_empty(), ..FastOpen::default() };
+        self.opening.fast_open = FastOpen { early: true, option, acknowledged: !frame.is_empty(), ..FastOpen::default() };
         self.send.una = START + 1;
         self.send.window = u32::from(syn.window);
         self.send.window_max = self.send.window;
@@ -116,7 +116,7 @@ impl Connection {
         self.receive.last_ack_sent = self.receive.next;
         self.receive.ack.wanted = false;
         self.receive.ack.now = false;
-        let rto = self.rtt.rto();
+        let rto = self.recovery.rtt.rto();
         self.timers.set(Timer::Retransmit, env.now + rto);
     }
 
@@ -128,7 +128,7 @@ impl Connection {
         }
         if self.last_unacceptable.is_none_or(|at| env.now - at >= env.config.invalid_ratelimit) {
             self.last_unacceptable = Some(env.now);
-            self.syn_retransmitted += 1;
+            self.opening.retransmitted += 1;
             self.send_syn(env);
         }
         true
@@ -142,9 +142,9 @@ impl Connection {
             self.send_reset_for(env, segment.ack);
             return false;
         }
-        self.fast_open.early = false;
+        self.opening.fast_open.early = false;
         self.timers.cancel(Timer::Retransmit);
-        self.rtt.reset_backoff();
+        self.recovery.rtt.reset_backoff();
         self.send.window = u32::from(segment.window) << self.send.scale;
         self.send.window_max = self.send.window_max.max(self.send.window);
         self.change_state(env, State::Established);
@@ -162,6 +162,6 @@ impl Connection {
 /// A passive connection, before it is told of its SYN: see [`Connection::begin_early`].
 pub(crate) fn accept_early(env: &mut Env<'_>, setup: Setup, handshake: Handshake) -> Connection {
     let mut connection = Connection::accept(env, setup, handshake);
-    connection.fast_open.early = true;
+    connection.opening.fast_open.early = true;
     connection
 }

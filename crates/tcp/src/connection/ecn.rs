@@ -1,15 +1,71 @@
-//! Explicit congestion notification: what is to be told.
+//! Explicit congestion notification (RFC 3168).
 
-/// What is to be told to the peer, and what it has told.
-#[derive(Debug, Default)]
-pub(super) struct Ecn {
-    /// Our SYN asked for it.
-    pub asked: bool,
-    /// A mark was received: echo it until the peer says CWR.
-    pub echo: bool,
-    /// Our window was reduced: say CWR on the next new data.
-    pub reduced: bool,
-    /// A packet came that could have been marked (TCP_ECN_SEEN).
-    pub seen: bool,
+use super::{Connection, Phase};
+use crate::congestion::CongestionEvent;
+use crate::counters::Counter;
+use crate::outbox::Env;
+use weft_wire::ipv4;
+use weft_wire::tcp::{Flags, Segment};
+
+impl Connection {
+    /// RFC 3168 §6.1.3: "When TCP receives a CE data packet …, it sets the ECN-Echo flag in the TCP header of the subsequent ACK packet … until
+    /// it receives a CWR packet".
+    pub(super) fn ecn_received(&mut self, env: &mut Env<'_>, segment: &Segment, mark: ipv4::Ecn, pure_ack: bool) {
+        if !self.opening.agreed.ecn {
+            return;
+        }
+        if segment.flags.contains(Flags::CWR) && !pure_ack {
+            self.receive.ecn_echo = false;
+        }
+        if pure_ack {
+            return;
+        }
+        // tcp_data_ecn_check: "Funny extension: if ECT is not set on a segment, and we already seen ECT on a previous segment, it is probably a
+        // retransmit."
+        if mark == ipv4::Ecn::NotCapable && self.receive.ecn_seen {
+            self.receive.enter_quick_ack(env.config);
+        }
+        self.receive.ecn_seen |= mark != ipv4::Ecn::NotCapable;
+        if mark == ipv4::Ecn::CongestionExperienced {
+            env.count(Counter::InCEPkts);
+            if !self.receive.ecn_echo {
+                self.receive.enter_quick_ack(env.config);
+            }
+            self.receive.ecn_echo = true;
+        }
+    }
+
+    /// RFC 3168 §6.1.2: "The sender … SHOULD … react to congestion at most once per window of data (i.e., at most once per round-trip time)."
+    pub(super) fn enter_reduction(&mut self, env: &mut Env<'_>, in_flight: u32) {
+        if self.recovery.phase >= Phase::Cwr {
+            return;
+        }
+        self.recovery.undo_marker = None;
+        self.control.algorithm.on_event(env.now, CongestionEvent::Ecn, in_flight, &mut self.control.window);
+        self.recovery.phase = Phase::Cwr;
+        self.recovery.high = self.send.next;
+        self.control.cwr_due = true;
+        self.begin_prr(in_flight);
+    }
+
+    /// Flags for a segment, and whether it may be marked: RFC 3168 §6.1.5: "a host MUST NOT set ECT in retransmitted packets", §6.1.4: nor in
+    /// pure acknowledgments, §6.1.6: nor in window probes.
+    pub(super) fn ecn_flags(&mut self, new_data: bool) -> (Flags, u8) {
+        let mut flags = Flags::empty();
+        if !self.opening.agreed.ecn {
+            return (flags, 0);
+        }
+        if self.receive.ecn_echo {
+            flags |= Flags::ECE;
+        }
+        if !new_data {
+            return (flags, 0);
+        }
+        // RFC 3168 §6.1.2: "sets the CWR flag in the TCP header of the first new data packet sent after the window reduction".
+        if self.control.cwr_due {
+            self.control.cwr_due = false;
+            flags |= Flags::CWR;
+        }
+        (flags, ipv4::Ecn::Capable0.bits())
+    }
 }
-weft_core::fields!(struct Ecn { asked, echo, reduced, seen });

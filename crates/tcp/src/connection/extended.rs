@@ -18,14 +18,14 @@ impl Connection {
     pub fn room(&self) -> Room {
         Room {
             free_bytes: self.free_cwnd(),
-            cwnd_bytes: self.window.cwnd_bytes,
-            in_flight_bytes: self.outstanding.in_flight(),
-            lost_bytes: self.outstanding.lost.saturating_sub(self.outstanding.retransmitted),
+            cwnd_bytes: self.control.window.cwnd_bytes,
+            in_flight_bytes: self.send.outstanding.in_flight(),
+            lost_bytes: self.send.outstanding.lost.saturating_sub(self.send.outstanding.retransmitted),
             unsent_bytes: self.unsent(),
             acknowledged_bytes: self.send.una.saturating_sub(START + 1),
             receive_bytes: self.receive.clamp,
-            mss_bytes: self.mss,
-            rtt: self.rtt.srtt(),
+            mss_bytes: self.send.mss,
+            rtt: self.recovery.rtt.srtt(),
             timeouts: self.recovery.timeouts,
             may_send: self.state.can_send() && !self.send.fin_wanted,
         }

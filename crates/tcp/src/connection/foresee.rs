@@ -78,7 +78,7 @@ impl Connection {
         Expected {
             next: self.receive.next,
             room: self.receive.window_left().into(),
-            timestamp: self.agreed.timestamps.then_some(self.receive.timestamp),
+            timestamp: self.opening.agreed.timestamps.then_some(self.receive.timestamp),
         }
     }
 

@@ -2,30 +2,24 @@
 
 use super::bounds::{SCALE_MAX, announced_mss, window_shift};
 use super::bounds::{delayed_ack_max, rto_bounds};
+use super::control::Control;
 use super::deadlines::{Deadlines, Timer};
-use super::delivery::Delivery;
-use super::ecn::Ecn;
-use super::fast_open::FastOpen;
-use super::opening::Agreed;
+use super::opening::{Agreed, Opening};
 use super::path_mtu::PathMtu;
+use super::receiver::Receiver;
 use super::recovery::Recovery;
 use super::sender::Sender;
 use super::setup::{Handshake, Offer, Setup, syn_options};
 use super::totals::Totals;
 use super::{Connection, Finished, State};
 use crate::congestion::usage::CwndUsage;
-use crate::congestion::{self, Window, initial_window_bytes};
-use crate::connection::marks::Marks;
+use crate::congestion::{self, initial_window_bytes};
 use crate::connection::outstanding::Outstanding;
-use crate::connection::receive::Receive;
-use crate::connection::send_queue::SendQueue;
+
 use crate::counters::Counter;
-use crate::extension::{Extension, Outgoing, Verdict};
+use crate::extension::{Outgoing, Verdict};
 use crate::outbox::Env;
-use crate::pacing::Pacer;
-use crate::position::{START, Space};
-use crate::prr::Prr;
-use crate::rtt::RttEstimator;
+use crate::position::START;
 use weft_core::{Duration, FlowId, Frame, Instant, Reason, StreamError, StreamEvent};
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
@@ -36,77 +30,30 @@ impl Connection {
     pub(super) fn new(env: &mut Env<'_>, setup: Setup, state: State) -> Connection {
         let config = env.config;
         let announced = announced_mss(config, &setup.options, setup.path.mtu, setup.remote);
-        let name = setup.options.congestion.as_deref().unwrap_or(&config.congestion);
-        let mut control = congestion::by_name(name).unwrap_or_else(|| (congestion::CONTROLS[0].1)());
-        control.seed(setup.control_seed);
-        control.set_hystart(config.hystart);
         let buffer = setup.options.send_buffer.unwrap_or(config.send_buffer[1]);
-        let bounds = rto_bounds(config, &setup.options);
         Connection {
             flow: setup.flow,
             token: setup.token,
             local: setup.local,
             remote: setup.remote,
             state,
-            receive: Receive::new(config, &setup.options, announced),
-            compression: Default::default(),
             extension: setup.extension,
             path: setup.path,
             path_mtu: PathMtu::default(),
-            agreed: Agreed::default(),
-            timestamp_offset: setup.timestamp_offset,
-            send: Sender {
-                space: Space { initial: setup.initial },
-                una: START,
-                next: START + 1,
-                window: 0,
-                window_max: 0,
-                window_seq: START,
-                scale: 0,
-                peer_mss: 0,
-                urgent: START,
-                small: START,
-                fin_wanted: false,
-                fin_sent: false,
-                credit: 0,
-                buffer,
-                more: false,
-                pushed: START,
-                tail: START,
-                last_data: env.now,
-                below: 0,
-                below_blocked: false,
-            },
-            queue: SendQueue::new(START + 1),
-            outstanding: Outstanding::default(),
-            mss: announced,
-            announced_mss: announced,
-            rtt: RttEstimator::new(bounds),
-            window: Window::new(announced),
-            control,
-            control_seed: setup.control_seed,
-            usage: CwndUsage::new(env.now),
-            prr: Prr::new(),
-            pacer: Pacer::new(),
-            recovery: Recovery { high: START, reordering: config.reordering, ..Recovery::default() },
-            delivery: Delivery::default(),
-            ecn: Ecn::default(),
-            fast_open: FastOpen::default(),
+            opening: Opening::new(setup.timestamp_offset, env.now),
+            send: Sender::new(setup.initial, buffer, announced, env.now),
+            receive: Receiver::new(config, &setup.options, announced),
+            recovery: Recovery::new(rto_bounds(config, &setup.options), config.reordering),
+            control: Control::new(config, &setup.options, setup.control_seed, announced, env.now),
             timers: Deadlines::default(),
             keepalive_unanswered: 0,
-            probes_unanswered: 0,
-            probing_since: None,
             last_unacceptable: None,
             orphan: false,
             read_closed: false,
             failed: false,
             soft_error: None,
-            syn_sent_at: env.now,
-            handshake_measured: true,
-            syn_retransmitted: 0,
             finished: Finished::No,
             totals: Totals { last_ack_in: env.now, last_data_in: env.now, ..Totals::default() },
-            marks: Marks::default(),
             progress: false,
             options: setup.options,
         }
@@ -120,25 +67,25 @@ impl Connection {
     }
 
     pub(super) fn begin_connecting(&mut self, env: &mut Env<'_>) {
-        self.ecn.asked = env.config.ecn == 1;
+        self.opening.ecn_asked = env.config.ecn == 1;
         env.count(Counter::ActiveOpens);
         self.send_syn(env);
-        let rto = self.rtt.rto();
+        let rto = self.recovery.rtt.rto();
         self.timers.set(Timer::Retransmit, env.now + rto);
     }
 
     /// A connection that a listener's handshake has made: the final ACK of the peer is still to be given to [`Connection::on_segment`].
     pub fn accept(env: &mut Env<'_>, setup: Setup, handshake: Handshake) -> Connection {
         let mut connection = Connection::new(env, setup, State::SynReceived);
-        connection.announced_mss = handshake.announced_mss;
-        connection.syn_sent_at = handshake.sent_at;
-        connection.handshake_measured = handshake.measured;
-        connection.syn_retransmitted = handshake.retransmits;
+        connection.receive.announced_mss = handshake.announced_mss;
+        connection.opening.sent_at = handshake.sent_at;
+        connection.opening.measured = handshake.measured;
+        connection.opening.retransmitted = handshake.retransmits;
         // tcp_create_openreq_child: "newtp->total_retrans = req->num_retrans".
         connection.totals.retransmitted = handshake.retransmits;
         // The SYN, which the listener took.
         connection.totals.segments_in = 1;
-        connection.agreed = Agreed {
+        connection.opening.agreed = Agreed {
             sack: handshake.sack,
             timestamps: handshake.timestamp.is_some(),
             scaling: handshake.peer_scale.is_some(),
@@ -158,37 +105,37 @@ impl Connection {
         let answering = self.state == State::SynReceived;
         // What a router has told is the path's by now (ip_rt_update_pmtu).
         let mtu = self.learned_mtu().map_or(self.path.mtu, |told| told.min(self.path.mtu));
-        self.announced_mss = announced_mss(config, &self.options, mtu, self.remote);
+        self.receive.announced_mss = announced_mss(config, &self.options, mtu, self.remote);
         // What the first one says of the window, all say.
-        if !answering && self.syn_retransmitted == 0 && !self.fast_open.bare {
-            self.receive.prepare_syn(config, &self.options, self.announced_mss);
+        if !answering && self.opening.retransmitted == 0 && !self.opening.fast_open.bare {
+            self.receive.prepare_syn(config, &self.options, self.receive.announced_mss);
         }
         // Both have sent a SYN: the answer is this side's SYN again, with all that it offers (tcp_send_synack).
         let repeats = answering && self.flow.0 & FlowId::ACCEPTED == 0;
         let negotiated = answering && !repeats;
-        let timestamps = if negotiated { self.agreed.timestamps } else { config.timestamps };
+        let timestamps = if negotiated { self.opening.agreed.timestamps } else { config.timestamps };
         // Whether the peer has a scale or not, what was offered is offered again ("opts->ws = tp->rx_opt.rcv_wscale" of tcp_syn_options).
         let scale = if repeats { window_shift(config, &self.options) } else { self.receive.scale };
         let offer = Offer {
-            mss: self.announced_mss,
-            sack: if negotiated { self.agreed.sack } else { config.sack },
+            mss: self.receive.announced_mss,
+            sack: if negotiated { self.opening.agreed.sack } else { config.sack },
             timestamps: timestamps
                 .then(|| Timestamps { value: self.timestamp(env.now), echo: if answering { self.receive.timestamp } else { 0 } }),
-            scale: (if negotiated { self.agreed.scaling } else { config.window_scaling }).then_some(scale),
+            scale: (if negotiated { self.opening.agreed.scaling } else { config.window_scaling }).then_some(scale),
         };
         let mut flags = Flags::SYN;
         if answering {
             flags |= Flags::ACK;
-            if self.agreed.ecn {
+            if self.opening.agreed.ecn {
                 flags |= Flags::ECE;
             }
-        } else if self.ecn.asked && self.syn_retransmitted == 0 {
+        } else if self.opening.ecn_asked && self.opening.retransmitted == 0 {
             // RFC 3168 §6.1.1.1: a SYN with both flags; again without them, should the network refuse it (tcp_ecn_fallback).
             flags |= Flags::ECE | Flags::CWR;
         }
         let mut options = syn_options(&offer);
-        if self.syn_retransmitted == 0 && !self.fast_open.bare {
-            options.fast_open = self.fast_open.option.clone();
+        if self.opening.retransmitted == 0 && !self.opening.fast_open.bare {
+            options.fast_open = self.opening.fast_open.option.clone();
         }
         let kind = if answering { Outgoing::SynAck } else { Outgoing::Syn };
         self.extension.write_options(kind, &mut options);
@@ -206,7 +153,7 @@ impl Connection {
             // "If SEG.ACK =< ISS or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set …) and discard the segment."
             if ack <= self.send.una || ack > self.send.next {
                 env.refuse(Reason::TcpOldAck);
-                if self.syn_retransmitted == 0 {
+                if self.opening.retransmitted == 0 {
                     // "Previous FIN/ACK or RST/ACK might be ignored.": the SYN goes again soon.
                     self.timers.set(Timer::Retransmit, env.now + SYN_AGAIN);
                 }
@@ -273,16 +220,16 @@ impl Connection {
             // Simultaneous open: "enter SYN-RECEIVED, form a SYN,ACK segment <SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK> and send it."
             self.change_state(env, State::SynReceived);
             self.send.next = START + 1;
-            self.agreed.ecn = false;
+            self.opening.agreed.ecn = false;
             self.send_syn(env);
-            let rto = self.rtt.rto();
+            let rto = self.recovery.rtt.rto();
             self.timers.set(Timer::Retransmit, env.now + rto);
         }
     }
 
     /// Did we send this timestamp, as far as it can be told?
     pub(super) fn echo_is_plausible(&self, now: Instant, echo: u32) -> bool {
-        let first = self.timestamp(self.syn_sent_at);
+        let first = self.timestamp(self.opening.sent_at);
         let last = self.timestamp(now);
         echo.wrapping_sub(first) <= last.wrapping_sub(first)
     }
@@ -292,12 +239,12 @@ impl Connection {
         let config = env.config;
         let options = &segment.options;
         let scaling = config.window_scaling && options.window_scale.is_some();
-        self.agreed = Agreed {
+        self.opening.agreed = Agreed {
             sack: config.sack && options.sack_permitted,
             timestamps: config.timestamps && options.timestamps.is_some(),
             scaling,
             // RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR.
-            ecn: self.ecn.asked && segment.flags & (Flags::ECE | Flags::CWR) == Flags::ECE,
+            ecn: self.opening.ecn_asked && segment.flags & (Flags::ECE | Flags::CWR) == Flags::ECE,
         };
         self.send.scale = options.window_scale.filter(|_| scaling).unwrap_or(0).min(SCALE_MAX);
         if !scaling {
@@ -305,7 +252,7 @@ impl Connection {
             self.receive.clamp = self.receive.clamp.min(u32::from(u16::MAX));
         }
         self.send.peer_mss = options.mss.map_or(0, u32::from);
-        let stamp = options.timestamps.filter(|_| self.agreed.timestamps).map(|stamp| stamp.value);
+        let stamp = options.timestamps.filter(|_| self.opening.agreed.timestamps).map(|stamp| stamp.value);
         let (window, scale) = (self.receive.window, self.receive.scale);
         self.receive.begin(segment.seq, window, scale, stamp, env.now);
         // RFC 7323 §2.2: "The window field in a segment where the SYN bit is set … MUST NOT be scaled."
@@ -317,10 +264,10 @@ impl Connection {
     /// The connection is established; `active`: this side's SYN was answered.
     pub(super) fn open(&mut self, env: &mut Env<'_>, segment: &Segment, active: bool) {
         self.change_state(env, State::Established);
-        if self.agreed.ecn {
+        if self.opening.agreed.ecn {
             env.count(Counter::TCPECNEstab);
         }
-        self.outstanding = Outstanding::default();
+        self.send.outstanding = Outstanding::default();
         self.recovery.timeouts = 0;
         self.recovery.timeouts_since = None;
         self.timers.cancel(Timer::Retransmit);
@@ -339,16 +286,16 @@ impl Connection {
     pub(super) fn begin_transfer(&mut self, env: &mut Env<'_>) {
         self.begin_path_mtu(env.config);
         self.update_mss(env);
-        self.control.init(&mut self.window, env.now);
-        self.rtt.min_rtt().into_iter().for_each(|rtt| self.control.learn_min_rtt(rtt));
+        self.control.algorithm.init(&mut self.control.window, env.now);
+        self.recovery.rtt.min_rtt().into_iter().for_each(|rtt| self.control.algorithm.learn_min_rtt(rtt));
         let own_default = env.config.initial_window != congestion::INITIAL_WINDOW_SEGMENTS;
-        self.window.cwnd_bytes = if own_default {
-            self.mss.saturating_mul(env.config.initial_window)
+        self.control.window.cwnd_bytes = if own_default {
+            self.send.mss.saturating_mul(env.config.initial_window)
         } else {
-            initial_window_bytes(self.mss, self.syn_retransmitted)
+            initial_window_bytes(self.send.mss, self.opening.retransmitted)
         };
-        self.usage = CwndUsage::new(env.now);
-        self.delivery.begin(env.now);
+        self.control.usage = CwndUsage::new(env.now);
+        self.send.delivery.begin(env.now);
         self.send.last_data = env.now;
         let advertised = self.advertised_mss();
         self.receive.reserve_segment(advertised);
@@ -359,25 +306,25 @@ impl Connection {
     /// The handshake as an RTT sample: RFC 6298 §3, Karn's rule, and RFC 7323 §4.1.
     pub(super) fn first_sample(&mut self, env: &mut Env<'_>, segment: &Segment) {
         let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
-        if !self.handshake_measured {
+        if !self.opening.measured {
             return;
         }
-        if self.syn_retransmitted == 0 {
-            self.rtt.on_sample(env.now, (env.now - self.syn_sent_at).max(Duration::from_micros(1)), una, next, false);
+        if self.opening.retransmitted == 0 {
+            self.recovery.rtt.on_sample(env.now, (env.now - self.opening.sent_at).max(Duration::from_micros(1)), una, next, false);
             return;
         }
-        match segment.options.timestamps.filter(|_| self.agreed.timestamps) {
+        match segment.options.timestamps.filter(|_| self.opening.agreed.timestamps) {
             Some(stamp) if stamp.echo != 0 && self.echo_is_plausible(env.now, stamp.echo) => {
                 let millis = self.timestamp(env.now).wrapping_sub(stamp.echo).max(1);
-                self.rtt.on_sample(env.now, Duration::from_millis(u64::from(millis)), una, next, false);
+                self.recovery.rtt.on_sample(env.now, Duration::from_millis(u64::from(millis)), una, next, false);
             }
-            _ => self.rtt.handshake_without_sample(),
+            _ => self.recovery.rtt.handshake_without_sample(),
         }
     }
 
     /// How much the sockets may hand down, told when it changed.
     pub(super) fn grant_credit(&mut self, env: &mut Env<'_>) {
-        let used = self.queue.len() + self.send.credit;
+        let used = self.send.queue.len() + self.send.credit;
         let free = u64::from(self.send.buffer).saturating_sub(used).min(self.allowed_unsent(env.config));
         if free > 0 && !self.orphan && !self.send.fin_wanted {
             self.give_credit(env, free);

@@ -26,62 +26,70 @@ fn millis(span: Duration) -> u32 {
 impl Connection {
     /// What TCP_INFO and `ss -i` report.
     pub fn info(&self, config: &Config, now: Instant) -> StreamInfo {
-        let segments = |bytes: u32| bytes / self.mss.max(1);
+        let segments = |bytes: u32| bytes / self.send.mss.max(1);
         let totals = &self.totals;
-        let srtt = self.rtt.srtt().unwrap_or_default();
-        let default_rate =
-            crate::pacing::default_rate_bytes_per_s(&self.window, self.outstanding.in_flight(), srtt, self.options.pacing_rate_max);
+        let srtt = self.recovery.rtt.srtt().unwrap_or_default();
+        let default_rate = crate::pacing::default_rate_bytes_per_s(
+            &self.control.window,
+            self.send.outstanding.in_flight(),
+            srtt,
+            self.options.pacing_rate_max,
+        );
         let opened = self.state != State::SynSent;
         StreamInfo {
             state: self.state as u8,
             ca_state: self.recovery.phase as u8,
-            retransmits: if opened { self.recovery.timeouts } else { self.syn_retransmitted }.min(255) as u8,
-            probes: self.probes_unanswered.max(self.keepalive_unanswered).min(255) as u8,
-            backoff: self.rtt.backoffs().min(255) as u8,
+            retransmits: if opened { self.recovery.timeouts } else { self.opening.retransmitted }.min(255) as u8,
+            probes: self.send.probes_unanswered.max(self.keepalive_unanswered).min(255) as u8,
+            backoff: self.recovery.rtt.backoffs().min(255) as u8,
             options: self.option_bits(),
             snd_wscale: self.send.scale,
             rcv_wscale: self.receive.scale,
-            delivery_rate_app_limited: self.delivery.rate_app_limited,
-            rto_us: micros(self.rtt.rto()),
+            delivery_rate_app_limited: self.send.delivery.rate_app_limited,
+            rto_us: micros(self.recovery.rtt.rto()),
             ato_us: micros(self.receive.ack.timeout),
-            snd_mss: self.mss,
+            snd_mss: self.send.mss,
             rcv_mss: self.receive.mss,
             // A SYN is in flight, too (tcp_connect_queue_skb).
-            unacked: if opened { self.outstanding.len() as u32 } else { 1 },
-            sacked: self.outstanding.sacked,
-            lost: self.outstanding.lost,
-            retrans: self.outstanding.retransmitted,
+            unacked: if opened { self.send.outstanding.len() as u32 } else { 1 },
+            sacked: self.send.outstanding.sacked,
+            lost: self.send.outstanding.lost,
+            retrans: self.send.outstanding.retransmitted,
             last_data_sent_ms: millis(now - self.send.last_data),
             last_data_recv_ms: millis(now - totals.last_data_in),
             last_ack_recv_ms: millis(now - totals.last_ack_in),
             pmtu: self.path_mtu.usable(self.path.mtu),
             rcv_ssthresh: self.receive.slow_start,
             rtt_us: micros(srtt),
-            rttvar_us: micros(self.rtt.mean_deviation()),
+            rttvar_us: micros(self.recovery.rtt.mean_deviation()),
             // Linux's TCP_INFINITE_SSTHRESH.
-            snd_ssthresh: if self.window.ssthresh_bytes == u32::MAX { 0x7fff_ffff } else { segments(self.window.ssthresh_bytes) },
+            snd_ssthresh: if self.control.window.ssthresh_bytes == u32::MAX {
+                0x7fff_ffff
+            } else {
+                segments(self.control.window.ssthresh_bytes)
+            },
             snd_cwnd: self.shown_window(),
             advmss: self.advertised_mss(),
             reordering: self.recovery.reordering,
             rcv_rtt_us: micros(self.receive.rtt.unwrap_or_default()),
             rcv_space: self.receive.tuning_space,
             total_retrans: totals.retransmitted,
-            pacing_rate: self.control.pacing_rate_bytes_per_s(&self.window, srtt).unwrap_or(default_rate),
+            pacing_rate: self.control.algorithm.pacing_rate_bytes_per_s(&self.control.window, srtt).unwrap_or(default_rate),
             max_pacing_rate: self.options.pacing_rate_max,
             bytes_acked: totals.bytes_acked + u64::from(self.state.is_synchronised() && self.flow.0 & FlowId::ACCEPTED == 0),
             bytes_received: totals.bytes_received,
             segs_out: totals.segments_out,
             segs_in: totals.segments_in,
-            notsent_bytes: self.queue.end().saturating_sub(self.send.next).min(u64::from(u32::MAX)) as u32,
-            min_rtt_us: self.rtt.min_rtt().map_or(u32::MAX, micros),
+            notsent_bytes: self.send.queue.end().saturating_sub(self.send.next).min(u64::from(u32::MAX)) as u32,
+            min_rtt_us: self.recovery.rtt.min_rtt().map_or(u32::MAX, micros),
             data_segs_in: totals.data_segments_in,
             data_segs_out: totals.data_segments_out,
-            delivery_rate: self.delivery.rate,
+            delivery_rate: self.send.delivery.rate,
             busy_time_us: (totals.busy + totals.busy_since.map_or(Duration::ZERO, |since| now - since)).as_micros() as u64,
             rwnd_limited_us: self.limited_for(Limit::Window, totals.window_limited, now).as_micros() as u64,
             sndbuf_limited_us: self.limited_for(Limit::Buffer, totals.buffer_limited, now).as_micros() as u64,
             // The SYN counts (tcp_init_transfer, tcp_rate_skb_delivered).
-            delivered: self.delivery.segments.wrapping_add(u32::from(self.state.is_synchronised())),
+            delivered: self.send.delivery.segments.wrapping_add(u32::from(self.state.is_synchronised())),
             delivered_ce: totals.delivered_ce,
             bytes_sent: totals.bytes_sent + totals.bytes_retransmitted,
             bytes_retrans: totals.bytes_retransmitted,
@@ -95,24 +103,24 @@ impl Connection {
             total_rto_time_ms: self.recovery.timeouts_since.map_or(0, |since| millis(now - since)),
             receive_queue_bytes: ((self.receive.delivered - self.receive.taken) + self.receive.queue.bytes()).min(u64::from(u32::MAX))
                 as u32,
-            send_queue_bytes: self.queue.len().min(u64::from(u32::MAX)) as u32,
+            send_queue_bytes: self.send.queue.len().min(u64::from(u32::MAX)) as u32,
             // Of one that somebody stands in front of, that one's credit is all that may be written.
             write_room_bytes: if self.extension.is_plain() { self.write_room(config) } else { 0 },
             window_clamp: self.receive.clamp,
             receive_buffer_bytes: self.receive.buffer,
-            congestion: self.control.name().to_owned(),
-            cc_info: self.control.cc_info(),
+            congestion: self.control.algorithm.name().to_owned(),
+            cc_info: self.control.algorithm.cc_info(),
             user_mss: self.send.peer_mss,
         }
     }
 
     /// tcpi_snd_cwnd: in a reduction the window is what is in flight and what may follow at once (tcp_cwnd_reduction).
     fn shown_window(&self) -> u32 {
-        let segments = |bytes: u32| bytes / self.mss.max(1);
+        let segments = |bytes: u32| bytes / self.send.mss.max(1);
         match self.state.is_synchronised() {
-            true if self.prr.is_active() => segments(self.outstanding.in_flight() + self.recovery.prr_allowed).max(1),
-            true => segments(self.window.cwnd_bytes),
-            false if self.syn_retransmitted > 0 => 1,
+            true if self.recovery.prr.is_active() => segments(self.send.outstanding.in_flight() + self.recovery.prr_allowed).max(1),
+            true => segments(self.control.window.cwnd_bytes),
+            false if self.opening.retransmitted > 0 => 1,
             false => crate::congestion::INITIAL_WINDOW_SEGMENTS,
         }
     }
@@ -125,11 +133,11 @@ impl Connection {
             retransmits: retransmits.min(255) as u8,
             expires_ms: if at > now { millis(at - now) } else { 0 },
         };
-        let retransmits = if self.state == State::SynSent { self.syn_retransmitted } else { self.recovery.timeouts };
+        let retransmits = if self.state == State::SynSent { self.opening.retransmitted } else { self.recovery.timeouts };
         if let Some(at) = due(&[Timer::Retransmit, Timer::Probe, Timer::Reorder]) {
             shown(1, retransmits, at)
         } else if let Some(at) = due(&[Timer::Persist]) {
-            shown(4, self.probes_unanswered, at)
+            shown(4, self.send.probes_unanswered, at)
         } else if let Some(at) = due(&[Timer::Keepalive]) {
             shown(2, self.keepalive_unanswered, at)
         } else if let Some(at) = due(&[Timer::FinWait2]) {
@@ -142,14 +150,14 @@ impl Connection {
 
     /// TCPI_OPT_*.
     fn option_bits(&self) -> u8 {
-        let agreed = &self.agreed;
+        let agreed = &self.opening.agreed;
         let rows = [
             (agreed.timestamps, OPTION_TIMESTAMPS),
             (agreed.sack, OPTION_SACK),
             (agreed.scaling, OPTION_SCALING),
             (agreed.ecn, OPTION_ECN),
-            (self.ecn.seen, OPTION_ECN_SEEN),
-            (self.fast_open.acknowledged, OPTION_SYN_DATA),
+            (self.receive.ecn_seen, OPTION_ECN_SEEN),
+            (self.opening.fast_open.acknowledged, OPTION_SYN_DATA),
         ];
         rows.iter().map(|(on, bit)| if *on { *bit } else { 0 }).sum()
     }
@@ -160,8 +168,9 @@ impl Connection {
 
     /// Name and internal values of the congestion control.
     pub fn control_info(&self) -> serde_json::Value {
-        let values: serde_json::Map<_, _> = self.control.info().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        serde_json::json!({"name": self.control.name(), "cwnd_bytes": self.window.cwnd_bytes, "values": values})
+        let values: serde_json::Map<_, _> =
+            self.control.algorithm.info().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        serde_json::json!({"name": self.control.algorithm.name(), "cwnd_bytes": self.control.window.cwnd_bytes, "values": values})
     }
 
     /// Bytes of IP and TCP header for its family, with the IP options that each segment carries and without TCP's

@@ -13,12 +13,12 @@ impl Connection {
         if self.recovery.reordering_seen == 0 {
             // "If no reordering has been observed … RACK.reo_wnd is zero in loss recovery or when DupThresh segments were sacked": this is where
             // RFC 6675's rule lives on.
-            if self.recovery.phase >= Phase::Recovery || self.outstanding.sacked >= self.recovery.reordering {
+            if self.recovery.phase >= Phase::Recovery || self.send.outstanding.sacked >= self.recovery.reordering {
                 return Duration::ZERO;
             }
         }
-        let quarter = self.rtt.min_rtt().unwrap_or_default() / 4 * self.recovery.rack.window_steps;
-        quarter.min(self.rtt.srtt().unwrap_or(quarter))
+        let quarter = self.recovery.rtt.min_rtt().unwrap_or_default() / 4 * self.recovery.rack.window_steps;
+        quarter.min(self.recovery.rtt.srtt().unwrap_or(quarter))
     }
 
     /// RFC 8985 §6.2 step 5: RACK_detect_loss(). Returns the bytes that became lost.
@@ -27,7 +27,7 @@ impl Connection {
         let (now, newest) = (env.now, self.recovery.rack.newest);
         let counters = &mut env.out.counters;
         let overdue = |sent: &Sent| Some(sent.sent_at + grace).filter(|at| *at > now);
-        let (lost, next) = self.outstanding.detect_lost(newest, overdue, |sent| {
+        let (lost, next) = self.send.outstanding.detect_lost(newest, overdue, |sent| {
             if sent.retransmitted {
                 counters.add(Counter::TCPLostRetransmit, 1);
             }
@@ -41,13 +41,13 @@ impl Connection {
 
     /// The reordering timer: what did not come by now is lost.
     pub(super) fn on_reorder_timer(&mut self, env: &mut Env<'_>) {
-        let in_flight = self.outstanding.in_flight();
+        let in_flight = self.send.outstanding.in_flight();
         let lost = self.detect_loss(env);
-        if self.outstanding.in_flight() != in_flight {
+        if self.send.outstanding.in_flight() != in_flight {
             if self.recovery.phase != Phase::Recovery {
                 self.enter_recovery(env, in_flight, false);
                 // tcp_rack_reo_timeout: "tcp_cwnd_reduction(sk, 1, 0)", as if one segment had been delivered.
-                self.recovery.prr_allowed = self.prr.on_ack(self.mss, lost, self.outstanding.in_flight(), false);
+                self.recovery.prr_allowed = self.recovery.prr.on_ack(self.send.mss, lost, self.send.outstanding.in_flight(), false);
             } else {
                 // In a recovery the window stays, and what is lost is not in flight any more.
                 self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_add(lost);

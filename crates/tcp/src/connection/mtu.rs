@@ -128,14 +128,14 @@ impl Connection {
     /// A probe for a larger size, where the search goes on and there is enough behind it (tcp_mtu_probe). Returns the bytes sent.
     pub(super) fn send_mtu_probe(&mut self, env: &mut Env<'_>) -> Option<u32> {
         let mtu = &self.path_mtu;
-        if !mtu.searching || mtu.probe.is_some() || self.recovery.phase != Phase::Open || self.outstanding.sacked > 0 {
+        if !mtu.searching || mtu.probe.is_some() || self.recovery.phase != Phase::Open || self.send.outstanding.sacked > 0 {
             return None;
         }
         // "tp->rx_opt.num_sacks || tp->rx_opt.dsack": with blocks it would be cut in two.
-        if self.agreed.sack && self.receive.has_sack_blocks() {
+        if self.opening.agreed.sack && self.receive.has_sack_blocks() {
             return None;
         }
-        if self.window.cwnd_bytes < WINDOW_SEGMENTS_MIN * self.mss {
+        if self.control.window.cwnd_bytes < WINDOW_SEGMENTS_MIN * self.send.mss {
             return None;
         }
         let size = mtu.low.midpoint(mtu.high);
@@ -143,13 +143,13 @@ impl Connection {
             self.search_again(env);
             return None;
         }
-        let options = if self.agreed.timestamps { TIMESTAMPS_BYTES } else { 0 } + self.extension.option_bytes();
+        let options = if self.opening.agreed.timestamps { TIMESTAMPS_BYTES } else { 0 } + self.extension.option_bytes();
         let length = size.saturating_sub(self.header_bytes() + options);
         // The probe, and segments behind it that show its loss.
-        let needed = length + (self.recovery.reordering + 1) * self.mss;
-        let in_flight = self.outstanding.in_flight();
+        let needed = length + (self.recovery.reordering + 1) * self.send.mss;
+        let in_flight = self.send.outstanding.in_flight();
         let fits = self.unsent() >= u64::from(needed) && self.window_room() >= needed && self.send_room() >= length;
-        if length <= self.mss || !fits || in_flight + 2 * self.mss > self.window.cwnd_bytes {
+        if length <= self.send.mss || !fits || in_flight + 2 * self.send.mss > self.control.window.cwnd_bytes {
             return None;
         }
         let start = self.send.next;

@@ -48,9 +48,9 @@ impl Connection {
                 self.path.epoch = 0;
                 self.update_mss(env);
             }
-            StreamOption::RtoMax(_) | StreamOption::RtoMin(_) => self.rtt.set_bounds(rto_bounds(env.config, &self.options)),
-            StreamOption::UserTimeout(_) if !self.outstanding.is_empty() => {
-                self.timers.set_earlier(Timer::Retransmit, env.now + self.rtt.rto())
+            StreamOption::RtoMax(_) | StreamOption::RtoMin(_) => self.recovery.rtt.set_bounds(rto_bounds(env.config, &self.options)),
+            StreamOption::UserTimeout(_) if !self.send.outstanding.is_empty() => {
+                self.timers.set_earlier(Timer::Retransmit, env.now + self.recovery.rtt.rto())
             }
             _ => {}
         }
@@ -71,7 +71,7 @@ impl Connection {
             }
         }
         mss = mss.max(config.mss_min);
-        if self.agreed.timestamps {
+        if self.opening.agreed.timestamps {
             mss -= TIMESTAMPS_BYTES;
         }
         mss = mss.saturating_sub(self.extension.option_bytes()).max(8);
@@ -81,34 +81,34 @@ impl Connection {
         if largest > 0 && mss > bound {
             mss = bound.max(68 - 40);
         }
-        if mss == self.mss {
+        if mss == self.send.mss {
             return;
         }
-        let unused = self.delivery.bytes == 0 && self.outstanding.is_empty();
-        let segments = self.window.cwnd_bytes / self.mss.max(1);
-        self.window.set_mss(mss);
-        if self.state.is_synchronised() && unused && mss > self.mss {
+        let unused = self.send.delivery.bytes == 0 && self.send.outstanding.is_empty();
+        let segments = self.control.window.cwnd_bytes / self.send.mss.max(1);
+        self.control.window.set_mss(mss);
+        if self.state.is_synchronised() && unused && mss > self.send.mss {
             // Until it is used the initial window is a number of segments: the peer's window has let them become larger.
-            self.window.cwnd_bytes = segments.saturating_mul(mss);
+            self.control.window.cwnd_bytes = segments.saturating_mul(mss);
         }
-        self.mss = mss;
+        self.send.mss = mss;
     }
 
     /// The segment size that was announced, without what timestamps take of each (advmss).
     pub(super) fn advertised_mss(&self) -> u32 {
-        self.announced_mss.saturating_sub(if self.agreed.timestamps { TIMESTAMPS_BYTES } else { 0 })
+        self.receive.announced_mss.saturating_sub(if self.opening.agreed.timestamps { TIMESTAMPS_BYTES } else { 0 })
     }
 
     /// The clock of timestamps: milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick"), moved by an offset of the connection.
     pub(super) fn timestamp(&self, now: Instant) -> u32 {
-        (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
+        (now.as_millis() as u32).wrapping_add(self.opening.timestamp_offset)
     }
 
     /// The node's settings have changed.
     pub fn on_config(&mut self, env: &mut Env<'_>) {
         if self.state != State::Closed {
             self.update_mss(env);
-            self.rtt.set_bounds(rto_bounds(env.config, &self.options));
+            self.recovery.rtt.set_bounds(rto_bounds(env.config, &self.options));
         }
     }
 }

@@ -10,12 +10,12 @@ use crate::outbox::Env;
 impl Connection {
     /// An acknowledgment that is not just progress.
     pub(super) fn on_dubious_ack(&mut self, env: &mut Env<'_>, ack: &mut Ack) {
-        if !self.agreed.sack {
+        if !self.opening.agreed.sack {
             self.count_duplicates(ack);
         }
         // An episode ends when everything that was out at its beginning is acknowledged.
         if self.recovery.phase == Phase::Open {
-            self.recovery.retransmit_stamp = self.recovery.retransmit_stamp.filter(|_| self.outstanding.retransmitted > 0);
+            self.recovery.retransmit_stamp = self.recovery.retransmit_stamp.filter(|_| self.send.outstanding.retransmitted > 0);
         } else if self.send.una >= self.recovery.high && self.leave_episode(env) {
             return;
         }
@@ -28,22 +28,22 @@ impl Connection {
 
     /// Without SACK every duplicate stands for a segment that arrived (tcp_add_reno_sack): it leaves the pipe, and counts as delivered once.
     fn count_duplicates(&mut self, ack: &mut Ack) {
-        let mss = u64::from(self.mss);
-        let before = self.outstanding.duplicate_bytes;
+        let mss = u64::from(self.send.mss);
+        let before = self.send.outstanding.duplicate_bytes;
         if ack.advanced {
             // tcp_remove_reno_sacks: "One ACK acked hole. The rest eat duplicate ACKs."
-            self.outstanding.duplicate_bytes = before.saturating_sub(u64::from(ack.acked).saturating_sub(mss));
+            self.send.outstanding.duplicate_bytes = before.saturating_sub(u64::from(ack.acked).saturating_sub(mss));
             ack.acked = u64::from(ack.acked).saturating_sub(before).max(mss.min(u64::from(ack.acked))) as u32;
-        } else if ack.is_duplicate() && !self.outstanding.is_empty() {
-            self.outstanding.duplicate_bytes += mss;
+        } else if ack.is_duplicate() && !self.send.outstanding.is_empty() {
+            self.send.outstanding.duplicate_bytes += mss;
         }
         // What is lost has not arrived: one segment at least is not covered by duplicates.
-        let most = self.outstanding.bytes.saturating_sub(mss);
-        self.outstanding.duplicate_bytes = self.outstanding.duplicate_bytes.min(most);
+        let most = self.send.outstanding.bytes.saturating_sub(mss);
+        self.send.outstanding.duplicate_bytes = self.send.outstanding.duplicate_bytes.min(most);
         if !ack.advanced {
-            ack.sacked = self.outstanding.duplicate_bytes.saturating_sub(before) as u32;
+            ack.sacked = self.send.outstanding.duplicate_bytes.saturating_sub(before) as u32;
         }
-        self.recovery.duplicate_acks = self.outstanding.duplicate_bytes.div_ceil(mss) as u32;
+        self.recovery.duplicate_acks = self.send.outstanding.duplicate_bytes.div_ceil(mss) as u32;
     }
 
     /// True: the acknowledgment has been dealt with.
@@ -58,9 +58,9 @@ impl Connection {
                 false
             }
             Phase::Recovery => {
-                if !self.agreed.sack {
+                if !self.opening.agreed.sack {
                     self.recovery.duplicate_acks = 0;
-                    self.outstanding.duplicate_bytes = 0;
+                    self.send.outstanding.duplicate_bytes = 0;
                 }
                 if self.undo_recovery(env) {
                     return true;
@@ -85,8 +85,8 @@ impl Connection {
             }
             // RFC 6582 §3.2 step 3: "If this ACK does not acknowledge all of the data …, then this is a partial ACK. In this case, retransmit
             // the first unacknowledged segment."
-            if !self.agreed.sack && self.send.una < self.recovery.high {
-                ack.lost += self.outstanding.mark_front_lost();
+            if !self.opening.agreed.sack && self.send.una < self.recovery.high {
+                ack.lost += self.send.outstanding.mark_front_lost();
             }
         }
         if self.undo_by_duplicate(env) {
@@ -114,7 +114,7 @@ impl Connection {
             } else if ack.advanced && !recovered {
                 // Step 2.b: send new data and see.
                 self.recovery.high = self.send.next;
-                if self.queue.end() <= self.send.next || !self.next_fits() {
+                if self.send.queue.end() <= self.send.next || !self.next_fits() {
                     self.recovery.frto = false;
                 }
                 return;
@@ -123,15 +123,15 @@ impl Connection {
         if recovered {
             // RFC 6582 §3.2 step 2: without SACK, duplicates of what this episode repeated must not begin another one: it lasts until more
             // than its end is acknowledged.
-            let holds = !self.agreed.sack && self.send.una == self.recovery.high && !self.outstanding.is_empty();
+            let holds = !self.opening.agreed.sack && self.send.una == self.recovery.high && !self.send.outstanding.is_empty();
             self.undo_recovery(env);
             if self.recovery.phase == Phase::Loss && !holds {
                 self.set_phase(Phase::Open);
             }
             return;
         }
-        if !self.agreed.sack && ack.advanced {
-            self.outstanding.mark_front_lost();
+        if !self.opening.agreed.sack && ack.advanced {
+            self.send.outstanding.mark_front_lost();
         }
         self.identify_loss(env, ack);
     }
@@ -141,14 +141,14 @@ impl Connection {
             self.undo_by_duplicate(env);
         }
         self.identify_loss(env, ack);
-        let reno_loss = !self.agreed.sack && self.recovery.duplicate_acks >= self.recovery.reordering;
-        if reno_loss && self.outstanding.lost == 0 {
-            ack.lost += self.outstanding.mark_front_lost();
+        let reno_loss = !self.opening.agreed.sack && self.recovery.duplicate_acks >= self.recovery.reordering;
+        if reno_loss && self.send.outstanding.lost == 0 {
+            ack.lost += self.send.outstanding.mark_front_lost();
         }
-        if self.outstanding.lost > 0 && self.take_mtu_probe_loss(env) {
+        if self.send.outstanding.lost > 0 && self.take_mtu_probe_loss(env) {
             return;
         }
-        if self.outstanding.lost > 0 {
+        if self.send.outstanding.lost > 0 {
             self.enter_recovery(env, ack.prior_in_flight, ack.ece);
         } else if self.recovery.phase != Phase::Cwr {
             self.stay_open(env, ack);
@@ -157,10 +157,11 @@ impl Connection {
 
     /// tcp_try_to_open.
     fn stay_open(&mut self, env: &mut Env<'_>, ack: &Ack) {
-        if self.outstanding.retransmitted == 0 {
+        if self.send.outstanding.retransmitted == 0 {
             self.recovery.retransmit_stamp = None;
         }
-        let trouble = self.outstanding.sacked > 0 || self.outstanding.duplicate_bytes > 0 || self.outstanding.retransmitted > 0;
+        let trouble =
+            self.send.outstanding.sacked > 0 || self.send.outstanding.duplicate_bytes > 0 || self.send.outstanding.retransmitted > 0;
         let phase = if trouble { Phase::Disorder } else { Phase::Open };
         if self.recovery.phase != phase {
             self.recovery.high = self.send.next;
@@ -172,7 +173,7 @@ impl Connection {
     }
 
     fn identify_loss(&mut self, env: &mut Env<'_>, ack: &mut Ack) {
-        if !self.agreed.sack {
+        if !self.opening.agreed.sack {
             return;
         }
         if self.recovery.rack.advanced {
@@ -183,19 +184,19 @@ impl Connection {
 
     /// Fast recovery begins: RFC 5681 §3.2 step 2, RFC 6675 §5 step 4.
     pub(super) fn enter_recovery(&mut self, env: &mut Env<'_>, in_flight: u32, ece: bool) {
-        env.count(if self.agreed.sack { Counter::TCPSackRecovery } else { Counter::TCPRenoRecovery });
+        env.count(if self.opening.agreed.sack { Counter::TCPSackRecovery } else { Counter::TCPRenoRecovery });
         if self.recovery.phase == Phase::Loss {
             return;
         }
         self.recovery.undo_marker = None;
         self.recovery.undo_retransmissions = None;
         let reducing = self.recovery.phase == Phase::Cwr;
-        if !reducing || !self.prr.is_active() {
+        if !reducing || !self.recovery.prr.is_active() {
             if !ece {
                 self.recovery.undo_marker = Some(self.send.una);
             }
-            self.control.on_event(env.now, CongestionEvent::Loss, in_flight, &mut self.window);
-            self.ecn.reduced |= self.agreed.ecn;
+            self.control.algorithm.on_event(env.now, CongestionEvent::Loss, in_flight, &mut self.control.window);
+            self.control.cwr_due |= self.opening.agreed.ecn;
             self.begin_prr(in_flight);
         }
         self.recovery.high = self.send.next;
@@ -206,16 +207,21 @@ impl Connection {
     pub(super) fn begin_prr(&mut self, in_flight: u32) {
         self.recovery.tlp_high = None;
         self.recovery.prr_allowed = 0;
-        if !self.control.owns_recovery() {
-            self.prr.enter(in_flight, self.window.ssthresh_bytes, self.mss);
+        if !self.control.algorithm.owns_recovery() {
+            self.recovery.prr.enter(in_flight, self.control.window.ssthresh_bytes, self.send.mss);
         }
     }
 
     /// The window is where it shall be.
     fn end_reduction(&mut self, env: &mut Env<'_>) {
-        if self.prr.is_active() || self.control.owns_recovery() {
-            self.prr.exit();
-            self.control.on_event(env.now, CongestionEvent::RecoveryDone, self.outstanding.in_flight(), &mut self.window);
+        if self.recovery.prr.is_active() || self.control.algorithm.owns_recovery() {
+            self.recovery.prr.exit();
+            self.control.algorithm.on_event(
+                env.now,
+                CongestionEvent::RecoveryDone,
+                self.send.outstanding.in_flight(),
+                &mut self.control.window,
+            );
             self.recovery.rack.recovery_ended();
         }
         self.recovery.prr_allowed = 0;
@@ -223,12 +229,12 @@ impl Connection {
 
     /// RFC 6298 §5: the retransmission timer has expired (tcp_enter_loss).
     pub(super) fn enter_loss(&mut self, env: &mut Env<'_>) {
-        let in_flight = self.outstanding.in_flight();
+        let in_flight = self.send.outstanding.in_flight();
         // RFC 2018 §8: "If the data receiver has discarded … the sender … MUST … turn off all of the SACKed bits".
-        let reneging = self.outstanding.front().is_some_and(|sent| sent.sacked);
+        let reneging = self.send.outstanding.front().is_some_and(|sent| sent.sacked);
         if reneging {
             env.count(Counter::TCPSACKReneging);
-            self.outstanding.renege();
+            self.send.outstanding.renege();
         }
         let fresh = self.recovery.phase < Phase::Recovery;
         match self.recovery.phase {
@@ -237,36 +243,36 @@ impl Connection {
             _ => {}
         }
         self.recovery.duplicate_acks = 0;
-        if !self.agreed.sack {
-            self.outstanding.duplicate_bytes = 0;
+        if !self.opening.agreed.sack {
+            self.send.outstanding.duplicate_bytes = 0;
         }
         // tcp_timeout_mark_lost: "Don't mark recently sent ones lost yet", but the first.
         let (now, rtt) = (env.now, self.recovery.rack.rtt);
-        self.outstanding.mark_timed_out(|sent| !reneging && sent.sent_at + rtt > now);
+        self.send.outstanding.mark_timed_out(|sent| !reneging && sent.sent_at + rtt > now);
         // RFC 5681 §3.1: "when a TCP sender detects segment loss using the retransmission timer and the given segment has not yet been resent
         // …, the value of ssthresh MUST be set"; again only when there was progress since.
         if fresh || self.send.una > self.recovery.high || (self.recovery.phase == Phase::Loss && self.recovery.timeouts == 0) {
             self.recovery.undo_marker = Some(self.send.una);
             self.recovery.undo_retransmissions = None;
             self.totals.timeout_recoveries = self.totals.timeout_recoveries.wrapping_add(1);
-            self.control.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.window);
+            self.control.algorithm.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.control.window);
         } else {
-            self.window.cwnd_bytes = self.mss;
-            if self.prr.is_active() || self.control.owns_recovery() {
-                self.control.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.window);
+            self.control.window.cwnd_bytes = self.send.mss;
+            if self.recovery.prr.is_active() || self.control.algorithm.owns_recovery() {
+                self.control.algorithm.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.control.window);
             }
         }
         // tcp_enter_loss: "tcp_packets_in_flight(tp) + 1".
-        self.window.set_cwnd(u64::from(self.outstanding.in_flight()) + u64::from(self.mss));
-        self.prr.exit();
+        self.control.window.set_cwnd(u64::from(self.send.outstanding.in_flight()) + u64::from(self.send.mss));
+        self.recovery.prr.exit();
         self.recovery.prr_allowed = 0;
         // RFC 5682: only when nothing was retransmitted before, or there was progress since.
         self.recovery.frto =
-            env.config.frto && self.agreed.sack && (fresh || self.send.una > self.recovery.high) && self.recovery.timeouts == 0;
+            env.config.frto && self.opening.agreed.sack && (fresh || self.send.una > self.recovery.high) && self.recovery.timeouts == 0;
         self.set_phase(Phase::Loss);
         self.recovery.high = self.send.next;
         self.recovery.tlp_high = None;
-        self.ecn.reduced |= self.agreed.ecn;
+        self.control.cwr_due |= self.opening.agreed.ecn;
         self.timers.cancel(Timer::Reorder);
         self.timers.cancel(Timer::Probe);
     }
@@ -274,7 +280,7 @@ impl Connection {
     /// A router says that the packet was too long: what is longer goes again, in shorter segments, and this is no congestion
     /// (tcp_simple_retransmit; RFC 1191 §6.5).
     pub(super) fn retransmit_narrower(&mut self, env: &mut Env<'_>) {
-        if self.outstanding.mark_longer_lost(self.mss) > 0 {
+        if self.send.outstanding.mark_longer_lost(self.send.mss) > 0 {
             if self.recovery.phase < Phase::Recovery {
                 self.recovery.high = self.send.next;
                 self.set_phase(Phase::Loss);

@@ -2,10 +2,13 @@
 
 use super::rack::Rack;
 use crate::congestion::Phase;
+use crate::position::START;
+use crate::prr::Prr;
+use crate::rtt::{RtoBounds, RttEstimator};
 use weft_core::Instant;
 
 /// Loss recovery.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Recovery {
     pub phase: Phase,
     /// Recovery ends when this is acknowledged.
@@ -36,8 +39,31 @@ pub(super) struct Recovery {
     pub timeouts: u32,
     /// When the first of them sent something again (retrans_stamp).
     pub timeouts_since: Option<Instant>,
+    pub prr: Prr,
+    pub rtt: RttEstimator,
 }
-weft_core::fields!(struct Recovery {
-    phase, high, duplicate_acks, undo_marker, undo_retransmissions, retransmit_stamp, frto, tlp_high, tlp_retransmitted, prr_allowed, rack,
-    reordering, reordering_seen, timeouts, timeouts_since,
-});
+
+impl Recovery {
+    /// Nothing is lost. `reordering`: segments by which order may differ, to begin with.
+    pub(super) fn new(bounds: RtoBounds, reordering: u32) -> Recovery {
+        Recovery {
+            phase: Phase::Open,
+            high: START,
+            duplicate_acks: 0,
+            undo_marker: None,
+            undo_retransmissions: None,
+            retransmit_stamp: None,
+            frto: false,
+            tlp_high: None,
+            tlp_retransmitted: false,
+            prr_allowed: 0,
+            rack: Rack::default(),
+            reordering,
+            reordering_seen: 0,
+            timeouts: 0,
+            timeouts_since: None,
+            prr: Prr::new(),
+            rtt: RttEstimator::new(bounds),
+        }
+    }
+}

@@ -18,7 +18,7 @@ impl Connection {
     /// A segment of this connection. `frame` begins with the payload; its checksum was verified.
     pub fn on_segment(&mut self, env: &mut Env<'_>, segment: &Segment, frame: Frame) {
         self.totals.segments_in = self.totals.segments_in.wrapping_add(segments_in(&frame));
-        self.marks.hops = frame.meta().ttl;
+        self.send.marks.hops = frame.meta().ttl;
         if self.state == State::SynSent {
             return self.on_segment_syn_sent(env, segment, frame);
         }
@@ -146,9 +146,9 @@ impl Connection {
 
     fn peer_reset(&mut self, env: &mut Env<'_>, segment: &Segment) {
         self.extension.on_reset(Some(segment));
-        self.fast_open.reset = self.is_early();
+        self.opening.fast_open.reset = self.is_early();
         let error = match self.state {
-            State::SynReceived if !self.fast_open.early => StreamError::Refused,
+            State::SynReceived if !self.opening.fast_open.early => StreamError::Refused,
             State::CloseWait => StreamError::BrokenPipe,
             _ => StreamError::Reset,
         };
@@ -179,7 +179,7 @@ impl Connection {
 
     /// SYN-RECEIVED: is it the ACK of our SYN?
     fn complete_handshake(&mut self, env: &mut Env<'_>, segment: &Segment) -> bool {
-        if self.fast_open.early {
+        if self.opening.fast_open.early {
             return self.end_early(env, segment);
         }
         let ack = self.send.space.position(self.send.una, segment.ack);
@@ -278,13 +278,13 @@ impl Connection {
 
     /// RFC 7323 §5.2.
     fn is_old_by_timestamp(&self, now: Instant, segment: &Segment) -> bool {
-        let (Some(stamp), true) = (segment.options.timestamps, self.agreed.timestamps) else { return false };
+        let (Some(stamp), true) = (segment.options.timestamps, self.opening.agreed.timestamps) else { return false };
         (stamp.value.wrapping_sub(self.receive.timestamp) as i32) < 0 && now - self.receive.timestamp_at < PAWS_STALE
     }
 
     /// RFC 7323 §4.3: "If SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent, then SEG.TSval is copied to TS.Recent".
     fn note_timestamp(&mut self, now: Instant, segment: &Segment, start: u64) {
-        let Some(stamp) = segment.options.timestamps.filter(|_| self.agreed.timestamps) else { return };
+        let Some(stamp) = segment.options.timestamps.filter(|_| self.opening.agreed.timestamps) else { return };
         let newer = stamp.value.wrapping_sub(self.receive.timestamp) as i32 >= 0 || now - self.receive.timestamp_at >= PAWS_STALE;
         if newer && start <= self.receive.last_ack_sent {
             self.receive.timestamp = stamp.value;

@@ -1,7 +1,12 @@
 //! Sending: the variables of RFC 9293, and what belongs to them.
 
-use crate::position::Space;
+use super::delivery::Delivery;
+use super::marks::Marks;
+use super::outstanding::Outstanding;
+use super::send_queue::SendQueue;
+use crate::position::{START, Space};
 use weft_core::Instant;
+use weft_wire::tcp::Seq;
 
 /// Sender's variables of RFC 9293 §3.3.1 and what belongs to them.
 #[derive(Debug)]
@@ -45,8 +50,51 @@ pub(super) struct Sender {
     pub below: u64,
     /// Waits for them.
     pub below_blocked: bool,
+    /// What was handed down and is not acknowledged.
+    pub queue: SendQueue,
+    /// What was sent and is not acknowledged.
+    pub outstanding: Outstanding,
+    /// What programs have marked in it.
+    pub marks: Marks,
+    /// Payload bytes of a full segment without SACK blocks.
+    pub mss: u32,
+    pub delivery: Delivery,
+    /// Probes of the window that were not answered, and since when it is probed.
+    pub probes_unanswered: u32,
+    pub probing_since: Option<Instant>,
 }
-weft_core::fields!(struct Sender {
-    space, una, next, window, window_max, window_seq, scale, peer_mss, urgent, small, fin_wanted, fin_sent, credit, buffer, more, pushed, tail, last_data, below,
-    below_blocked,
-});
+
+impl Sender {
+    /// Nothing was sent but the SYN.
+    pub(super) fn new(initial: Seq, buffer: u32, mss: u32, now: Instant) -> Sender {
+        Sender {
+            space: Space { initial },
+            una: START,
+            next: START + 1,
+            window: 0,
+            window_max: 0,
+            window_seq: START,
+            scale: 0,
+            peer_mss: 0,
+            urgent: START,
+            small: START,
+            fin_wanted: false,
+            fin_sent: false,
+            credit: 0,
+            buffer,
+            more: false,
+            pushed: START,
+            tail: START,
+            last_data: now,
+            below: 0,
+            below_blocked: false,
+            queue: SendQueue::new(START + 1),
+            outstanding: Outstanding::default(),
+            marks: Marks::default(),
+            mss,
+            delivery: Delivery::default(),
+            probes_unanswered: 0,
+            probing_since: None,
+        }
+    }
+}

@@ -11,30 +11,30 @@ use weft_core::{Bytes, DataFlags, Frame, Moment, StreamEvent};
 impl Connection {
     /// What is in the last buffer of the write queue, if a record ends there, gets no more (tcp_skb_can_collapse_to). Before a write is queued.
     pub(super) fn close_record(&mut self) {
-        if self.marks.ends_at(self.queue.end()) {
-            self.send.tail = self.queue.end();
+        if self.send.marks.ends_at(self.send.queue.end()) {
+            self.send.tail = self.send.queue.end();
         }
     }
 
     /// A write has been queued: it may end a record, and its last byte may be waited for (tcp_tx_timestamp).
     pub(super) fn mark(&mut self, env: &mut Env<'_>, flags: DataFlags) {
-        let end = self.queue.end();
+        let end = self.send.queue.end();
         let buffer = self.send.tail.max(self.send.next);
-        if flags.stamps.any() && !self.marks.stamp(end.saturating_sub(1), buffer, flags.stamps) {
+        if flags.stamps.any() && !self.send.marks.stamp(end.saturating_sub(1), buffer, flags.stamps) {
             env.count(Counter::TCPStampsLost);
         }
-        if flags.record_end && !self.marks.end_record(end, flags.more) {
+        if flags.record_end && !self.send.marks.end_record(end, flags.more) {
             env.count(Counter::TCPRecordEndsLost);
         }
     }
 
     /// A frame with `length` bytes from `start` on goes down, for the first time or again: Linux tells of each time.
     pub(super) fn stamp_sent(&mut self, env: &mut Env<'_>, start: u64, length: u32) {
-        if self.marks.stamps.is_empty() {
+        if self.send.marks.stamps.is_empty() {
             return;
         }
-        for index in self.marks.stamps_in(&(start..start + u64::from(length))) {
-            let Some(mark) = self.marks.stamps.get_mut(index) else { continue };
+        for index in self.send.marks.stamps_in(&(start..start + u64::from(length))) {
+            let Some(mark) = self.send.marks.stamps.get_mut(index) else { continue };
             mark.from = start;
             let mark = *mark;
             for (asked, moment) in [(mark.stamps.scheduled, Moment::Scheduled), (mark.stamps.left, Moment::Left)] {
@@ -47,24 +47,24 @@ impl Connection {
 
     /// Everything before `una` is acknowledged (tcp_ack_tstamp). Before it leaves the send queue.
     pub(super) fn stamp_acknowledged(&mut self, env: &mut Env<'_>, una: u64) {
-        if self.marks.is_empty() {
+        if self.send.marks.is_empty() {
             return;
         }
-        while let Some(mark) = self.marks.stamps.front().copied().filter(|mark| mark.at < una) {
-            self.marks.stamps.pop_front();
+        while let Some(mark) = self.send.marks.stamps.front().copied().filter(|mark| mark.at < una) {
+            self.send.marks.stamps.pop_front();
             if mark.stamps.acknowledged {
-                let hops = self.marks.hops;
+                let hops = self.send.marks.hops;
                 self.tell_moment(env, mark, Moment::Acknowledged { hops });
             }
         }
-        self.marks.forget_before(una);
+        self.send.marks.forget_before(una);
     }
 
     fn tell_moment(&mut self, env: &mut Env<'_>, mark: Mark, moment: Moment) {
         let bytes = if mark.stamps.quoted {
             let mut frame = Frame::egress();
             let length = (mark.at + 1).saturating_sub(mark.from).min(QUOTED_BYTES_MAX as u64) as u32;
-            self.queue.append_to(&mut frame, mark.from, length);
+            self.send.queue.append_to(&mut frame, mark.from, length);
             Bytes::from(frame.to_vec())
         } else {
             Bytes::new()

@@ -4,9 +4,14 @@
 //! between the parts is checked before a connection is believed.
 
 use super::bounds::SCALE_MAX;
+use super::control::Control;
+use super::opening::Opening;
 use super::outstanding::{Outstanding, Sent};
 use super::reassembly::Reassembly;
+use super::receiver::Receiver;
+use super::recovery::Recovery;
 use super::send_queue::SendQueue;
+use super::sender::Sender;
 use super::{Connection, Finished};
 use crate::congestion;
 use crate::extension::{Extension, Plain, Stored};
@@ -33,7 +38,7 @@ impl Connection {
 
     /// Its successor's settings name another congestion control, and its socket chose none: it goes on with that one, from the window that was.
     pub(crate) fn follow_default_control(&mut self, env: &mut Env<'_>) {
-        if self.options.congestion.is_none() && self.control.name() != env.config.congestion {
+        if self.options.congestion.is_none() && self.control.algorithm.name() != env.config.congestion {
             let name = env.config.congestion.clone();
             // The parameter's check knows the names.
             let _ = self.change_control(env, &name);
@@ -43,16 +48,16 @@ impl Connection {
     /// Another congestion control takes over.
     pub(super) fn change_control(&mut self, env: &mut Env<'_>, name: &str) -> Result<(), StreamError> {
         let mut control = congestion::by_name(name).ok_or(StreamError::NoEntry)?;
-        control.seed(self.control_seed);
+        control.seed(self.control.seed);
         control.set_hystart(env.config.hystart);
-        if self.state.is_synchronised() && control.name() != self.control.name() {
+        if self.state.is_synchronised() && control.name() != self.control.algorithm.name() {
             // The window goes on; only what is learned about it starts afresh.
-            let before = self.window;
-            control.init(&mut self.window, env.now);
-            self.rtt.min_rtt().into_iter().for_each(|rtt| control.learn_min_rtt(rtt));
-            self.window = before;
+            let before = self.control.window;
+            control.init(&mut self.control.window, env.now);
+            self.recovery.rtt.min_rtt().into_iter().for_each(|rtt| control.learn_min_rtt(rtt));
+            self.control.window = before;
         }
-        self.control = control;
+        self.control.algorithm = control;
         Ok(())
     }
 
@@ -66,24 +71,31 @@ impl Connection {
             send.small,
             send.pushed,
             send.tail,
-            self.queue.end(),
+            self.send.queue.end(),
             receive.next,
             receive.window_base,
         ];
         let more = [receive.last_ack_sent, receive.urgent.unwrap_or(0), self.recovery.high, self.recovery.tlp_high.unwrap_or(0)];
-        let counts = [send.credit, send.below, receive.delivered, self.delivery.bytes, self.delivery.round_end, self.delivery.app_limited];
-        let sizes = [send.window, send.window_max, send.buffer, receive.window, receive.buffer, self.announced_mss, self.path.mtu];
+        let counts = [
+            send.credit,
+            send.below,
+            receive.delivered,
+            self.send.delivery.bytes,
+            self.send.delivery.round_end,
+            self.send.delivery.app_limited,
+        ];
+        let sizes = [send.window, send.window_max, send.buffer, receive.window, receive.buffer, self.receive.announced_mss, self.path.mtu];
         let rules = [
             (positions.into_iter().chain(more).chain(counts).all(|at| at < POSITION_MAX), "a position beyond all"),
             (sizes.into_iter().all(|size| size <= BYTES_MAX), "a size beyond all"),
             ((START..=send.next).contains(&send.una), "more acknowledged than sent"),
-            (send.next <= self.queue.end().max(START + 1) + 1, "more sent than there was"),
-            (self.outstanding.back().is_none_or(|last| last.end() <= send.next), "a segment in flight that was never sent"),
-            (self.outstanding.front().is_none_or(|first| first.start >= START), "a segment before the first"),
+            (send.next <= self.send.queue.end().max(START + 1) + 1, "more sent than there was"),
+            (self.send.outstanding.back().is_none_or(|last| last.end() <= send.next), "a segment in flight that was never sent"),
+            (self.send.outstanding.front().is_none_or(|first| first.start >= START), "a segment before the first"),
             (receive.window_base <= receive.next && receive.taken <= receive.delivered, "more taken than came"),
             (send.scale <= SCALE_MAX && receive.scale <= SCALE_MAX, "a window shift above 14"),
-            ((1..=BYTES_MAX).contains(&self.mss) && (1..=BYTES_MAX).contains(&receive.mss), "a segment size of nothing"),
-            (self.marks.is_sound() && self.marks.highest() <= self.queue.end(), "marks beyond what was written"),
+            ((1..=BYTES_MAX).contains(&self.send.mss) && (1..=BYTES_MAX).contains(&receive.mss), "a segment size of nothing"),
+            (self.send.marks.is_sound() && self.send.marks.highest() <= self.send.queue.end(), "marks beyond what was written"),
             (self.local.is_ipv4() == self.remote.is_ipv4(), "addresses of two families"),
         ];
         rules
@@ -110,29 +122,33 @@ pub(crate) fn read_extension(from: &mut Reader<'_>) -> Result<Option<Box<dyn Ext
     Ok(state.map(|state| Box::new(Stored(state)) as Box<dyn Extension>))
 }
 
-/// Writes and reads the fields in one order. The clock of timestamps is written as it stands: on another clock it goes on from there.
+/// Writes and reads the fields: whose they are (the first list, a pattern and an expression in one), and in which order they are written (the
+/// second), which is older than their owners.
+///
+/// The clock of timestamps is written as it stands: on another clock it goes on from there.
 macro_rules! connection {
-    ($($field:ident),+ $(,)?) => {
+    ($shape_of:ident { $($shape:tt)+ }, $offset:ident, $extension:ident, $algorithm:ident, $finished:ident, $($field:ident),+ $(,)?) => {
         impl Field for Connection {
             fn write(&self, out: &mut Writer) {
                 // Whoever adds a field decides here whether it is state.
-                let Connection { timestamp_offset: _, extension, control, finished: _, $($field),+ } = self;
+                let $shape_of { $($shape)+ } = self;
+                let (_, _) = ($offset, $finished);
                 out.put(&self.timestamp(out.now()));
                 $(out.put($field);)+
-                out.content(control.name().as_bytes());
-                control.export(out);
-                write_extension(Some(&**extension), out);
+                out.content($algorithm.name().as_bytes());
+                $algorithm.export(out);
+                write_extension(Some(&**$extension), out);
             }
             fn read(from: &mut Reader<'_>) -> Result<Connection, Damage> {
                 let stamp: u32 = from.take()?;
-                let timestamp_offset = stamp.wrapping_sub(from.now().as_millis() as u32);
+                let $offset = stamp.wrapping_sub(from.now().as_millis() as u32);
                 $(let $field = from.take()?;)+
                 let name = String::from_utf8_lossy(from.content()?);
-                let mut control =
+                let mut $algorithm =
                     congestion::by_name(&name).ok_or_else(|| Damage::new(format_args!("there is no congestion control {name:?}")))?;
-                control.import(from)?;
-                let (extension, finished) = (read_extension(from)?.unwrap_or_else(|| Box::new(Plain)), Finished::No);
-                let connection = Connection { timestamp_offset, extension, control, finished, $($field),+ };
+                $algorithm.import(from)?;
+                let ($extension, $finished) = (read_extension(from)?.unwrap_or_else(|| Box::new(Plain)), Finished::No);
+                let connection = $shape_of { $($shape)+ };
                 connection.check()?;
                 Ok(connection)
             }
@@ -141,6 +157,115 @@ macro_rules! connection {
 }
 
 connection!(
+    Connection {
+        flow,
+        token,
+        local,
+        remote,
+        state,
+        options,
+        extension,
+        path,
+        path_mtu,
+        opening: Opening { agreed, timestamp_offset, sent_at, measured, retransmitted, fast_open, ecn_asked },
+        send: Sender {
+            space: send_space,
+            una,
+            next: send_next,
+            window: send_window,
+            window_max,
+            window_seq,
+            scale: send_scale,
+            peer_mss,
+            urgent: send_urgent,
+            small,
+            fin_wanted,
+            fin_sent,
+            credit,
+            buffer: send_buffer,
+            more,
+            pushed,
+            tail,
+            last_data,
+            below,
+            below_blocked,
+            queue,
+            outstanding,
+            marks,
+            mss,
+            delivery,
+            probes_unanswered,
+            probing_since,
+        },
+        receive: Receiver {
+            space: receive_space,
+            next: receive_next,
+            window_base,
+            window: receive_window,
+            scale: receive_scale,
+            buffer: receive_buffer,
+            buffer_fixed,
+            clamp,
+            slow_start,
+            delivered,
+            taken,
+            queue: receive_queue,
+            recent,
+            duplicate,
+            fin_taken,
+            mss: receive_mss,
+            ack,
+            timestamp,
+            timestamp_at,
+            last_ack_sent,
+            last_echo_seen,
+            urgent: receive_urgent,
+            rtt: receive_rtt,
+            rtt_mark,
+            last_echo,
+            tuning_since,
+            tuning_from,
+            tuning_space,
+            compression,
+            announced_mss,
+            ecn_echo,
+            ecn_seen,
+        },
+        recovery: Recovery {
+            phase,
+            high,
+            duplicate_acks,
+            undo_marker,
+            undo_retransmissions,
+            retransmit_stamp,
+            frto,
+            tlp_high,
+            tlp_retransmitted,
+            prr_allowed,
+            rack,
+            reordering,
+            reordering_seen,
+            timeouts,
+            timeouts_since,
+            prr,
+            rtt
+        },
+        control: Control { window, algorithm, seed, usage, pacer, cwr_due },
+        timers,
+        keepalive_unanswered,
+        last_unacceptable,
+        orphan,
+        read_closed,
+        failed,
+        soft_error,
+        finished,
+        totals,
+        progress
+    },
+    timestamp_offset,
+    extension,
+    algorithm,
+    finished,
     flow,
     token,
     local,
@@ -150,22 +275,85 @@ connection!(
     path,
     path_mtu,
     agreed,
-    send,
+    send_space,
+    una,
+    send_next,
+    send_window,
+    window_max,
+    window_seq,
+    send_scale,
+    peer_mss,
+    send_urgent,
+    small,
+    fin_wanted,
+    fin_sent,
+    credit,
+    send_buffer,
+    more,
+    pushed,
+    tail,
+    last_data,
+    below,
+    below_blocked,
     queue,
     outstanding,
-    receive,
+    receive_space,
+    receive_next,
+    window_base,
+    receive_window,
+    receive_scale,
+    receive_buffer,
+    buffer_fixed,
+    clamp,
+    slow_start,
+    delivered,
+    taken,
+    receive_queue,
+    recent,
+    duplicate,
+    fin_taken,
+    receive_mss,
+    ack,
+    timestamp,
+    timestamp_at,
+    last_ack_sent,
+    last_echo_seen,
+    receive_urgent,
+    receive_rtt,
+    rtt_mark,
+    last_echo,
+    tuning_since,
+    tuning_from,
+    tuning_space,
     compression,
     mss,
     announced_mss,
     rtt,
     window,
-    control_seed,
+    seed,
     usage,
     prr,
     pacer,
-    recovery,
+    phase,
+    high,
+    duplicate_acks,
+    undo_marker,
+    undo_retransmissions,
+    retransmit_stamp,
+    frto,
+    tlp_high,
+    tlp_retransmitted,
+    prr_allowed,
+    rack,
+    reordering,
+    reordering_seen,
+    timeouts,
+    timeouts_since,
     delivery,
-    ecn,
+    ecn_asked,
+    ecn_echo,
+    cwr_due,
+    ecn_seen,
     fast_open,
     timers,
     keepalive_unanswered,
@@ -176,12 +364,12 @@ connection!(
     read_closed,
     failed,
     soft_error,
-    syn_sent_at,
-    handshake_measured,
-    syn_retransmitted,
+    sent_at,
+    measured,
+    retransmitted,
     totals,
     marks,
-    progress,
+    progress
 );
 
 /// The pieces follow each other without gaps: their positions are told by their lengths. What is still being joined is copied.

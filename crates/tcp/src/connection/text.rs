@@ -2,7 +2,7 @@
 
 use super::bounds::delayed_ack_max;
 use super::deadlines::Timer;
-use super::receive::segments_of;
+use super::receiver::segments_of;
 use super::{Connection, State};
 use crate::Config;
 use crate::counters::Counter;
@@ -157,7 +157,7 @@ impl Connection {
 
     /// The next acknowledgment says which data came twice.
     fn report_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, counter: Counter) {
-        if self.agreed.sack && env.config.dsack && start < end {
+        if self.opening.agreed.sack && env.config.dsack && start < end {
             env.count(counter);
             self.receive.duplicate = Some((start, end));
         }
@@ -179,7 +179,7 @@ impl Connection {
         if length == 0 {
             return;
         }
-        let segment = frame.meta().gso.map_or(length, |gso| u32::from(gso.segment_bytes)).min(self.announced_mss.max(1));
+        let segment = frame.meta().gso.map_or(length, |gso| u32::from(gso.segment_bytes)).min(self.receive.announced_mss.max(1));
         self.receive.measure_segment(segment, push);
         let acks = &mut self.receive.ack;
         acks.wanted = true;
@@ -195,7 +195,7 @@ impl Connection {
                     acks.timeout = acks.timeout / 2 + half;
                 } else if distance < acks.timeout {
                     acks.timeout = (acks.timeout / 2 + distance).min(Duration::from_millis(200));
-                } else if distance > self.rtt.rto() {
+                } else if distance > self.recovery.rtt.rto() {
                     // A pause: the sender may have restarted its window.
                     self.receive.add_quick_acks();
                 }
@@ -215,7 +215,7 @@ impl Connection {
 
     /// Bytes that this connection holds, as far as the node's bound is concerned.
     pub(crate) fn memory(&self) -> u64 {
-        self.unread() + self.receive.queue.cost() + self.queue.len()
+        self.unread() + self.receive.queue.cost() + self.send.queue.len()
     }
 
     /// Is there memory for a segment (tcp_try_rmem_schedule)? What waits out of order gives way to it.
@@ -228,7 +228,7 @@ impl Connection {
         }
         env.count(Counter::PruneCalled);
         // tcp_prune_queue: "else if (tcp_under_memory_pressure(sk)) tcp_adjust_rcv_ssthresh(sk);"
-        self.receive.slow_start = self.receive.slow_start.min(4 * self.announced_mss);
+        self.receive.slow_start = self.receive.slow_start.min(4 * self.receive.announced_mss);
         let freed = self.receive.queue.cost();
         if freed == 0 {
             return false;
@@ -287,7 +287,7 @@ impl Connection {
             acks.interactive = false;
             acks.timeout = env.config.delayed_ack_min;
         } else {
-            acks.timeout = (acks.timeout * 2).min(self.rtt.rto());
+            acks.timeout = (acks.timeout * 2).min(self.recovery.rtt.rto());
         }
         env.count(Counter::DelayedACKs);
         self.send_ack(env);

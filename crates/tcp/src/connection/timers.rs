@@ -36,7 +36,7 @@ impl Connection {
                 Timer::Cork => {
                     self.timers.cork_fired = true;
                     // tcp_write_wakeup: "TCP_SKB_CB(skb)->tcp_flags |= TCPHDR_PSH".
-                    self.send.pushed = self.queue.end();
+                    self.send.pushed = self.send.queue.end();
                     self.transmit(env);
                     // Nothing schedules a tail probe for what a probe of the window has sent.
                     self.timers.cancel(Timer::Probe);
@@ -48,13 +48,13 @@ impl Connection {
     /// RFC 6298 §5.1 to §5.3, and RFC 8985 §7.2: the probe timer instead, where it is due first.
     pub(super) fn arm_retransmission(&mut self, env: &mut Env<'_>, progress: bool) {
         // §5.2: "When all outstanding data has been acknowledged, turn off the retransmission timer."
-        if self.outstanding.is_empty() {
+        if self.send.outstanding.is_empty() {
             self.timers.cancel(Timer::Retransmit);
             self.timers.cancel(Timer::Probe);
             self.timers.cancel(Timer::Reorder);
             return;
         }
-        let rto = self.clamp_to_user_timeout(env, self.rtt.rto());
+        let rto = self.clamp_to_user_timeout(env, self.recovery.rtt.rto());
         // §5.3: "When an ACK is received that acknowledges new data, restart the retransmission timer so that it will expire after RTO seconds".
         if progress {
             self.timers.set(Timer::Retransmit, env.now + rto);
@@ -68,17 +68,17 @@ impl Connection {
     /// RFC 8985 §7.2: TLP_schedule_loss_probe().
     fn arm_tail_probe(&mut self, env: &mut Env<'_>) {
         let wanted = env.config.tail_loss_probe
-            && self.agreed.sack
-            && !self.fast_open.early
+            && self.opening.agreed.sack
+            && !self.opening.fast_open.early
             && matches!(self.recovery.phase, Phase::Open | Phase::Cwr)
-            && self.outstanding.sacked == 0
+            && self.send.outstanding.sacked == 0
             && self.recovery.tlp_high.is_none();
         if !wanted {
             return self.timers.cancel(Timer::Probe);
         }
         // "If SRTT is available: PTO = 2*SRTT; if FlightSize is one segment: PTO += TLP.max_ack_delay; else PTO = 1 s". Linux: + 2 ms.
-        let timeout = match self.rtt.srtt() {
-            Some(srtt) if self.outstanding.len() == 1 => srtt * 2 + rto_bounds(env.config, &self.options).min,
+        let timeout = match self.recovery.rtt.srtt() {
+            Some(srtt) if self.send.outstanding.len() == 1 => srtt * 2 + rto_bounds(env.config, &self.options).min,
             Some(srtt) => srtt * 2 + Duration::from_millis(2),
             None => env.config.rto_initial,
         };
@@ -89,26 +89,26 @@ impl Connection {
 
     /// RFC 8985 §7.3: TLP_send_probe().
     fn on_probe_timer(&mut self, env: &mut Env<'_>) {
-        if self.outstanding.is_empty() || self.recovery.tlp_high.is_some() {
+        if self.send.outstanding.is_empty() || self.recovery.tlp_high.is_some() {
             return;
         }
         let high = self.send.next;
         // "If unsent data exists in the send buffer and the receive window allows": the window of congestion does not count.
-        let unsent = self.queue.end().saturating_sub(self.send.next);
+        let unsent = self.send.queue.end().saturating_sub(self.send.next);
         if unsent > 0 && self.next_fits() {
-            let length = unsent.min(u64::from(self.mss)) as u32;
+            let length = unsent.min(u64::from(self.send.mss)) as u32;
             let (length, mapping) = self.mapped(self.send.next, length);
             self.recovery.tlp_retransmitted = false;
             self.recovery.tlp_high = Some(self.send.next + u64::from(length));
             self.send_new(env, length, false, mapping);
-        } else if let Some(last) = self.outstanding.back().copied() {
+        } else if let Some(last) = self.send.outstanding.back().copied() {
             // "else: Retransmit the highest-sequence segment sent so far".
             self.recovery.tlp_retransmitted = true;
             self.recovery.tlp_high = Some(high);
             self.retransmit(env, &last);
         }
         env.count(Counter::TCPLossProbes);
-        let rto = self.rtt.rto();
+        let rto = self.recovery.rtt.rto();
         self.timers.set(Timer::Retransmit, env.now + rto);
         self.timers.cancel(Timer::Probe);
     }
@@ -127,8 +127,13 @@ impl Connection {
             env.count(Counter::TCPLossProbeRecovery);
             if self.recovery.phase < Phase::Cwr {
                 let now = env.now;
-                self.control.on_event(now, CongestionEvent::Loss, ack.prior_in_flight, &mut self.window);
-                self.control.on_event(now, CongestionEvent::RecoveryDone, self.outstanding.in_flight(), &mut self.window);
+                self.control.algorithm.on_event(now, CongestionEvent::Loss, ack.prior_in_flight, &mut self.control.window);
+                self.control.algorithm.on_event(
+                    now,
+                    CongestionEvent::RecoveryDone,
+                    self.send.outstanding.in_flight(),
+                    &mut self.control.window,
+                );
             }
         } else if ack.is_duplicate() && ack.sacked == 0 {
             self.recovery.tlp_high = None;
@@ -152,7 +157,7 @@ impl Connection {
             State::Closed | State::TimeWait => return,
             _ => {}
         }
-        if self.outstanding.is_empty() {
+        if self.send.outstanding.is_empty() {
             return;
         }
         if self.is_too_costly(env) {
@@ -178,13 +183,13 @@ impl Connection {
             self.suspect_black_hole(env);
         }
         // §5.4: "Retransmit the earliest segment that has not been acknowledged by the TCP receiver."
-        if let Some(first) = self.outstanding.front().copied() {
+        if let Some(first) = self.send.outstanding.front().copied() {
             env.count(Counter::TCPSlowStartRetrans);
             self.retransmit(env, &first);
         }
         // §5.5: "The host MUST set RTO <- RTO * 2 ("back off the timer")."
-        self.rtt.back_off();
-        let rto = self.clamp_to_user_timeout(env, self.rtt.rto());
+        self.recovery.rtt.back_off();
+        let rto = self.clamp_to_user_timeout(env, self.recovery.rtt.rto());
         self.timers.set(Timer::Retransmit, env.now + rto);
     }
 
@@ -224,13 +229,13 @@ impl Connection {
         let first = self.recovery.timeouts_since;
         let user = self.options.user_timeout.filter(|timeout| !timeout.is_zero());
         let timed_out = user.zip(first).is_some_and(|(timeout, first)| env.now - first >= timeout);
-        if self.syn_retransmitted >= retries + linear || timed_out {
+        if self.opening.retransmitted >= retries + linear || timed_out {
             env.count(Counter::TCPAbortOnTimeout);
             env.count(Counter::AttemptFails);
             let error = self.soft_error.unwrap_or(StreamError::TimedOut);
             return self.fail(env, error);
         }
-        self.syn_retransmitted += 1;
+        self.opening.retransmitted += 1;
         if self.state == State::SynSent {
             self.recovery.timeouts_since.get_or_insert(env.now);
         }
@@ -239,56 +244,56 @@ impl Connection {
         env.count(Counter::TCPTimeouts);
         self.totals.retransmitted = self.totals.retransmitted.wrapping_add(1);
         self.send_syn(env);
-        if self.syn_retransmitted > linear {
-            self.rtt.back_off();
+        if self.opening.retransmitted > linear {
+            self.recovery.rtt.back_off();
         }
-        let rto = self.clamp_to_user_timeout(env, self.rtt.rto());
+        let rto = self.clamp_to_user_timeout(env, self.recovery.rtt.rto());
         self.timers.set(Timer::Retransmit, env.now + rto);
     }
 
     /// The window is closed, or too small for what waits: probes, with the retransmission timer's intervals.
     pub(super) fn arm_persist(&mut self, env: &mut Env<'_>) {
-        let rto = self.rtt.rto().max(env.config.rto_min);
+        let rto = self.recovery.rtt.rto().max(env.config.rto_min);
         self.timers.set_if_unset(Timer::Persist, env.now + rto);
     }
 
     /// RFC 9293 §3.8.6.1: "The sending TCP peer must regularly transmit at least one octet of new data (if available), or retransmit to the
     /// receiving TCP peer even if the send window is zero".
     fn on_persist_timer(&mut self, env: &mut Env<'_>) {
-        let unsent = self.queue.end().saturating_sub(self.send.next);
-        if !self.outstanding.is_empty() || (unsent == 0 && !self.fin_due()) || !self.state.is_synchronised() {
+        let unsent = self.send.queue.end().saturating_sub(self.send.next);
+        if !self.send.outstanding.is_empty() || (unsent == 0 && !self.fin_due()) || !self.state.is_synchronised() {
             return;
         }
         let user = self.options.user_timeout.filter(|timeout| !timeout.is_zero());
         // tcp_probe_timer: "if the socket is orphaned or the user specifies TCP_USER_TIMEOUT, we kill the socket when the retry count and the time
         // exceeds the corresponding system limit", whether the probes are answered or not.
-        let since = *self.probing_since.get_or_insert(env.now);
+        let since = *self.send.probing_since.get_or_insert(env.now);
         let too_long = user.is_some_and(|timeout| env.now - since >= timeout);
         let retries = if self.orphan && env.config.orphan_retries == 0 { 8 } else { env.config.retries2 };
         // "A TCP implementation MUST … keep the connection open as long as the receiving peer sends acknowledgments in response to the probes":
         // answers set `probes_unanswered` back.
-        if too_long || self.probes_unanswered >= retries {
+        if too_long || self.send.probes_unanswered >= retries {
             env.count(Counter::TCPAbortOnTimeout);
             let error = self.soft_error.unwrap_or(StreamError::TimedOut);
             return self.fail(env, error);
         }
         env.count(Counter::TCPWinProbe);
-        self.probes_unanswered += 1;
+        self.send.probes_unanswered += 1;
         let room = self.window_room();
         if room > 0 && unsent > 0 {
             // The override timeout of RFC 9293 §3.8.6.2.1: what fits goes.
-            let length = unsent.min(u64::from(room.min(self.mss))) as u32;
-            let (length, mapping) = self.queue.mapped(self.send.next, length);
-            self.probing_since = None;
+            let length = unsent.min(u64::from(room.min(self.send.mss))) as u32;
+            let (length, mapping) = self.send.queue.mapped(self.send.next, length);
+            self.send.probing_since = None;
             self.send_new(env, length, false, mapping);
             return;
         }
         self.send_reminder(env);
-        self.rtt.back_off();
+        self.recovery.rtt.back_off();
         // tcp_clamp_probe0_to_user_timeout
         let most = rto_bounds(env.config, &self.options).max;
         let left = user.map_or(most, |timeout| (since + timeout).since(env.now).max(Duration::from_millis(1)));
-        self.timers.set(Timer::Persist, env.now + self.rtt.rto().min(most).min(left));
+        self.timers.set(Timer::Persist, env.now + self.recovery.rtt.rto().min(most).min(left));
     }
 
     /// SO_KEEPALIVE is on: when to look next.
@@ -310,7 +315,7 @@ impl Connection {
         let idle = self.options.keepalive_idle.unwrap_or(env.config.keepalive_time);
         let interval = self.options.keepalive_interval.unwrap_or(env.config.keepalive_interval);
         let probes = self.options.keepalive_probes.unwrap_or(env.config.keepalive_probes);
-        let waits = !self.outstanding.is_empty() || self.queue.end() > self.send.next;
+        let waits = !self.send.outstanding.is_empty() || self.send.queue.end() > self.send.next;
         let last = self.totals.last_ack_in.max(self.totals.last_data_in);
         let silence = env.now - last;
         if waits || silence < idle {

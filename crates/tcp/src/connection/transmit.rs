@@ -58,11 +58,11 @@ impl Connection {
         segment.seq = self.send.space.seq(position);
         segment.ack = self.receive.space.seq(self.receive.next);
         segment.flags = Flags::ACK;
-        if self.agreed.timestamps {
+        if self.opening.agreed.timestamps {
             segment.options.timestamps = Some(Timestamps { value: self.timestamp(env.now), echo: self.receive.timestamp });
         }
         self.extension.write_options(kind, &mut segment.options);
-        if self.agreed.sack && self.receive.has_sack_blocks() {
+        if self.opening.agreed.sack && self.receive.has_sack_blocks() {
             // What is left has room for blocks, as in tcp_established_options.
             let room = 40usize.saturating_sub(segment.options.wire_len() + 4) / 8;
             let blocks = &mut segment.options.sack;
@@ -118,11 +118,11 @@ impl Connection {
     pub(super) fn send_room(&self) -> u32 {
         // One segment may always be out (RFC 5681 §3.1: "LW = 1*SMSS"), in a reduction too: with nothing out no acknowledgment comes that would
         // allow more (Linux tcp_cwnd_reduction counts in segments, so that what was delivered last allows one).
-        if self.prr.is_active() {
-            let least = if self.outstanding.is_empty() { self.mss } else { 0 };
+        if self.recovery.prr.is_active() {
+            let least = if self.send.outstanding.is_empty() { self.send.mss } else { 0 };
             return self.recovery.prr_allowed.max(least);
         }
-        self.window.cwnd_bytes.max(self.mss).saturating_sub(self.outstanding.in_flight())
+        self.control.window.cwnd_bytes.max(self.send.mss).saturating_sub(self.send.outstanding.in_flight())
     }
 
     /// Bytes that the peer's window still takes.
@@ -132,43 +132,45 @@ impl Connection {
 
     /// Does the next unsent segment fit the peer's window?
     pub(super) fn next_fits(&self) -> bool {
-        let unsent = self.queue.end().saturating_sub(self.send.next).min(u64::from(self.mss)) as u32;
-        let unsent = self.marks.within_record(self.send.next, unsent);
+        let unsent = self.send.queue.end().saturating_sub(self.send.next).min(u64::from(self.send.mss)) as u32;
+        let unsent = self.send.marks.within_record(self.send.next, unsent);
         self.window_room() >= unsent.max(u32::from(self.send.fin_wanted && !self.send.fin_sent && unsent == 0))
     }
 
     pub(super) fn unsent(&self) -> u64 {
-        self.queue.end().saturating_sub(self.send.next)
+        self.send.queue.end().saturating_sub(self.send.next)
     }
 
     /// tcp_rate_check_app_limited, as the program writes: it had left the connection without work, though there was room to send.
     pub(super) fn check_app_limited(&mut self) {
-        let in_flight = self.outstanding.in_flight();
-        let idle = self.unsent() < u64::from(self.mss) && self.send.below == 0 && in_flight < self.window.cwnd_bytes;
-        if idle && self.outstanding.lost <= self.outstanding.retransmitted {
+        let in_flight = self.send.outstanding.in_flight();
+        let idle = self.unsent() < u64::from(self.send.mss) && self.send.below == 0 && in_flight < self.control.window.cwnd_bytes;
+        if idle && self.send.outstanding.lost <= self.send.outstanding.retransmitted {
             self.note_app_limited();
         }
     }
 
     /// What is measured until everything in flight is delivered is no rate of the path.
     pub(super) fn note_app_limited(&mut self) {
-        self.delivery.app_limited = (self.delivery.bytes + u64::from(self.outstanding.in_flight())).max(1);
+        self.send.delivery.app_limited = (self.send.delivery.bytes + u64::from(self.send.outstanding.in_flight())).max(1);
     }
 
     /// The rate that paces this connection and sizes its frames, bytes per second.
     pub(super) fn rate(&self) -> (u64, bool) {
-        let srtt = self.rtt.srtt().unwrap_or_default();
+        let srtt = self.recovery.rtt.srtt().unwrap_or_default();
         let most = self.options.pacing_rate_max;
-        match self.control.pacing_rate_bytes_per_s(&self.window, srtt) {
+        match self.control.algorithm.pacing_rate_bytes_per_s(&self.control.window, srtt) {
             Some(rate) => (rate.min(most), true),
-            None => (pacing::default_rate_bytes_per_s(&self.window, self.outstanding.in_flight(), srtt, most), most != u64::MAX),
+            None => {
+                (pacing::default_rate_bytes_per_s(&self.control.window, self.send.outstanding.in_flight(), srtt, most), most != u64::MAX)
+            }
         }
     }
 
     /// The largest frame. What the way cannot take whole is cut here, into what would have left a device that cuts (sk_can_gso: "GSO is always
     /// possible, in software").
     fn gso_bytes(&self) -> u32 {
-        if self.takes_whole(2 * self.mss) { self.path.gso_max_bytes.min(FRAME_PAYLOAD_MAX) } else { FRAME_PAYLOAD_MAX }
+        if self.takes_whole(2 * self.send.mss) { self.path.gso_max_bytes.min(FRAME_PAYLOAD_MAX) } else { FRAME_PAYLOAD_MAX }
     }
 
     fn takes_whole(&self, payload: u32) -> bool {
@@ -177,8 +179,9 @@ impl Connection {
 
     /// Bytes of one frame.
     fn burst_bytes(&self, rate: u64) -> u32 {
-        let segments_min = self.control.frame_segments_min(rate);
-        pacing::frame_bytes(rate, self.mss, segments_min, self.gso_bytes(), self.rtt.min_rtt().unwrap_or_default()).max(self.mss)
+        let segments_min = self.control.algorithm.frame_segments_min(rate);
+        pacing::frame_bytes(rate, self.send.mss, segments_min, self.gso_bytes(), self.recovery.rtt.min_rtt().unwrap_or_default())
+            .max(self.send.mss)
     }
 
     /// Bytes that may wait below (TSQ).
@@ -192,7 +195,7 @@ impl Connection {
         if !(self.state.is_synchronised() || self.is_early()) || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
             return;
         }
-        if self.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
+        if self.send.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
             return self.note_limit(env.now, false);
         }
         self.restart_after_idle(env);
@@ -203,8 +206,8 @@ impl Connection {
         let below_max = u64::from(pacing::queued_below_bytes(rate, burst, env.config.tsq_bytes));
         let (mut stopped_by_cwnd, next) = (false, self.send.next);
         loop {
-            if paced && !self.pacer.ready(env.now) {
-                self.timers.set_earlier(Timer::Pacing, self.pacer.next_send_at());
+            if paced && !self.control.pacer.ready(env.now) {
+                self.timers.set_earlier(Timer::Pacing, self.control.pacer.next_send_at());
                 break;
             }
             if self.send.below >= below_max {
@@ -222,29 +225,29 @@ impl Connection {
                     None => break,
                 },
             };
-            let segments = sent.div_ceil(self.mss.max(1)).max(1);
-            self.pacer.sent(env.now, sent, segments, if paced { rate } else { pacing::RATE_UNLIMITED });
+            let segments = sent.div_ceil(self.send.mss.max(1)).max(1);
+            self.control.pacer.sent(env.now, sent, segments, if paced { rate } else { pacing::RATE_UNLIMITED });
         }
         // tcp_write_xmit: "tcp_packets_in_flight(tp) >= tcp_snd_cwnd(tp)", whatever else has stopped it.
-        stopped_by_cwnd |= self.send_room() < self.mss;
+        stopped_by_cwnd |= self.send_room() < self.send.mss;
         self.after_transmit(env, stopped_by_cwnd, self.send.next > next);
     }
 
     /// RFC 5681 §4.1, RFC 9438 §5.7: a pause makes the window stale.
     fn restart_after_idle(&mut self, env: &mut Env<'_>) {
-        if !self.outstanding.is_empty() || self.unsent() == 0 {
+        if !self.send.outstanding.is_empty() || self.unsent() == 0 {
             return;
         }
         let idle = env.now - self.send.last_data;
-        if env.config.slow_start_after_idle && self.delivery.bytes > 0 && idle > self.rtt.rto() {
-            self.control.on_event(env.now, CongestionEvent::Idle(idle), 0, &mut self.window);
+        if env.config.slow_start_after_idle && self.send.delivery.bytes > 0 && idle > self.recovery.rtt.rto() {
+            self.control.algorithm.on_event(env.now, CongestionEvent::Idle(idle), 0, &mut self.control.window);
         }
     }
 
     /// Accounts for what keeps the connection from sending (tcp_chrono).
     fn note_limit(&mut self, now: Instant, stopped_by_cwnd: bool) {
         let limit = match self.unsent() {
-            0 if self.send.credit == 0 && !self.outstanding.is_empty() => Some(Limit::Buffer),
+            0 if self.send.credit == 0 && !self.send.outstanding.is_empty() => Some(Limit::Buffer),
             0 => None,
             _ if !stopped_by_cwnd && !self.next_fits() => Some(Limit::Window),
             _ => None,
@@ -262,25 +265,31 @@ impl Connection {
 
     fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool, sent: bool) {
         self.note_limit(env.now, stopped_by_cwnd);
-        let in_flight = self.outstanding.in_flight();
+        let in_flight = self.send.outstanding.in_flight();
         let flight = Flight {
             in_flight_bytes: in_flight,
             snd_una: self.send.space.seq(self.send.una),
             snd_nxt: self.send.space.seq(self.send.next),
             stopped_by_cwnd,
         };
-        let decays = env.config.slow_start_after_idle && !self.control.owns_recovery();
-        let decay_after = decays.then(|| self.rtt.rto());
+        let decays = env.config.slow_start_after_idle && !self.control.algorithm.owns_recovery();
+        let decay_after = decays.then(|| self.recovery.rtt.rto());
         let waits_for_room = self.send.credit == 0;
         // tcp_write_xmit: "if (likely(sent_pkts || is_cwnd_limited)) tcp_cwnd_validate(sk, is_cwnd_limited)".
         if sent || stopped_by_cwnd {
-            self.usage.on_transmit(env.now, &mut self.window, &flight, decay_after, self.recovery.phase == Phase::Open && !waits_for_room);
+            self.control.usage.on_transmit(
+                env.now,
+                &mut self.control.window,
+                &flight,
+                decay_after,
+                self.recovery.phase == Phase::Open && !waits_for_room,
+            );
         }
-        if self.outstanding.is_empty() && (self.unsent() > 0 || self.fin_due()) {
+        if self.send.outstanding.is_empty() && (self.unsent() > 0 || self.fin_due()) {
             if self.next_fits() {
                 if self.send.more || self.options.cork {
                     // tcp_check_probe_timer: "if (!tp->packets_out && !inet_csk(sk)->icsk_pending)", with tcp_probe0_base.
-                    self.timers.set_if_unset(Timer::Cork, env.now + self.rtt.rto().max(env.config.rto_min));
+                    self.timers.set_if_unset(Timer::Cork, env.now + self.recovery.rtt.rto().max(env.config.rto_min));
                 }
             } else {
                 self.arm_persist(env);
@@ -299,14 +308,14 @@ impl Connection {
         if self.recovery.phase == Phase::Loss && self.recovery.frto {
             return None;
         }
-        let sent = *self.outstanding.next_lost()?;
+        let sent = *self.send.outstanding.next_lost()?;
         // What the peer has taken out of its window waits, but for the first segment: it probes (RFC 9293 §3.8.6).
         if sent.start >= self.send.una + u64::from(self.send.window) && sent.start != self.send.una {
             return None;
         }
         let room = self.send_room();
         // RFC 6937 §3 / RFC 9937: the first retransmission of a recovery is never held back.
-        if room < sent.len.min(self.mss) {
+        if room < sent.len.min(self.send.mss) {
             return None;
         }
         let counter = if self.recovery.phase == Phase::Recovery { Counter::TCPFastRetrans } else { Counter::TCPSlowStartRetrans };
@@ -319,9 +328,9 @@ impl Connection {
     pub(super) fn retransmit(&mut self, env: &mut Env<'_>, sent: &Sent) {
         self.forget_mtu_probe(sent.start);
         self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, Some(sent.pushed));
-        let (now, delivery) = (env.now, &self.delivery);
+        let (now, delivery) = (env.now, &self.send.delivery);
         let (bytes, at, first, app_limited) = (delivery.bytes, delivery.at, delivery.first_sent_at, delivery.app_limited > 0);
-        self.outstanding.retransmit(sent.start, |entry| {
+        self.send.outstanding.retransmit(sent.start, |entry| {
             entry.sent_at = now;
             entry.delivered = bytes;
             entry.delivered_at = at;
@@ -331,11 +340,11 @@ impl Connection {
         self.recovery.retransmit_stamp = self.recovery.retransmit_stamp.or(Some(now));
         self.recovery.undo_retransmissions = Some(self.recovery.undo_retransmissions.unwrap_or(0) + 1);
         self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_sub(sent.len);
-        self.prr.sent(sent.len);
+        self.recovery.prr.sent(sent.len);
         self.totals.bytes_retransmitted += u64::from(sent.payload());
         self.totals.retransmitted = self.totals.retransmitted.wrapping_add(1);
         env.count(Counter::RetransSegs);
-        let at = env.now + self.rtt.rto();
+        let at = env.now + self.recovery.rtt.rto();
         if sent.start == self.send.una {
             // It is the first one's turn again to be waited for (tcp_xmit_retransmit_queue).
             self.timers.set(Timer::Retransmit, at);
@@ -350,9 +359,9 @@ impl Connection {
         if unsent == 0 {
             return self.send_fin_alone(env);
         }
-        let mss = self.mss;
+        let mss = self.send.mss;
         let window = self.window_room();
-        let first = self.marks.within_record(self.send.next, unsent.min(u64::from(mss)) as u32);
+        let first = self.send.marks.within_record(self.send.next, unsent.min(u64::from(mss)) as u32);
         // RFC 9293 §3.8.6.2.1: a piece of a segment because the window is small is not sent until the override timeout.
         if window < first {
             return None;
@@ -362,7 +371,7 @@ impl Connection {
             *stopped_by_cwnd = true;
             return None;
         }
-        let in_record = self.marks.within_record(self.send.next, u32::try_from(unsent).unwrap_or(u32::MAX));
+        let in_record = self.send.marks.within_record(self.send.next, u32::try_from(unsent).unwrap_or(u32::MAX));
         if self.waits_for_larger_frame(env.now, room.min(window), burst, in_record.into()) {
             *stopped_by_cwnd |= room < window;
             return None;
@@ -390,13 +399,13 @@ impl Connection {
 
     /// How many of these bytes may share a segment: one mapping, and one record (MSG_EOR). And the mapping.
     pub(super) fn mapped(&mut self, position: u64, length: u32) -> (u32, u64) {
-        let (mapped, mapping) = self.queue.mapped(position, length);
-        (self.marks.within_record(position, mapped), mapping)
+        let (mapped, mapping) = self.send.queue.mapped(position, length);
+        (self.send.marks.within_record(position, mapped), mapping)
     }
 
     /// Does a record end behind the next `length` bytes?
     fn ends_record(&self, length: u32) -> bool {
-        self.marks.within_record(self.send.next, length + 1) == length
+        self.send.marks.within_record(self.send.next, length + 1) == length
     }
 
     /// tcp_urg_mode: urgent data is not acknowledged yet.
@@ -406,27 +415,27 @@ impl Connection {
 
     /// The largest frame of new data now, with `room` left by congestion control.
     fn frame_bytes_max(&self, burst: u32, room: u32) -> u32 {
-        let mss = self.mss.max(1);
+        let mss = self.send.mss.max(1);
         // tcp_write_xmit: "if (tso_segs > 1 && !tcp_urg_mode(tp)) limit = tcp_mss_split_point(…)".
         if self.is_urgent() {
             return mss;
         }
         // tcp_cwnd_test: "For better scheduling, ensure we have at least 2 GSO packets in flight."
-        let half = self.outstanding.in_flight().saturating_add(room) / mss / 2;
+        let half = self.send.outstanding.in_flight().saturating_add(room) / mss / 2;
         burst.min(half.saturating_mul(mss)).max(mss)
     }
 
     /// Is it better to wait for the next acknowledgment and send a larger frame then (tcp_tso_should_defer)? Never for long: something is out
     /// for at least half of a round trip, so its acknowledgment is due.
     fn waits_for_larger_frame(&self, now: Instant, limit: u32, burst: u32, unsent: u64) -> bool {
-        let Some(first) = self.outstanding.front() else { return false };
-        let large = self.gso_bytes() >= 2 * self.mss && self.recovery.phase < Phase::Recovery;
+        let Some(first) = self.send.outstanding.front() else { return false };
+        let large = self.gso_bytes() >= 2 * self.send.mss && self.recovery.phase < Phase::Recovery;
         if !large || limit >= burst || u64::from(limit) >= unsent || now - self.send.last_data > Duration::from_millis(1) {
             return false;
         }
         // tcp_tso_win_divisor: a third of the window is worth a frame.
-        let worth = self.send.window.min(self.window.cwnd_bytes) / 3;
-        limit < worth && now - first.sent_at >= self.rtt.srtt().unwrap_or_default() / 2
+        let worth = self.send.window.min(self.control.window.cwnd_bytes) / 3;
+        limit < worth && now - first.sent_at >= self.recovery.rtt.srtt().unwrap_or_default() / 2
     }
 
     /// Nagle (RFC 9293 §3.7.4) in Minshall's variant as Linux has it, cork, and MSG_MORE.
@@ -440,13 +449,13 @@ impl Connection {
         }
         // "If there is unacknowledged data (i.e., SND.NXT > SND.UNA), then the sending TCP endpoint buffers all user data … until the
         // outstanding data has been acknowledged or until the TCP endpoint can send a full-sized segment": here, while a *small* one is out.
-        !self.options.nodelay && !self.outstanding.is_empty() && self.send.small > self.send.una
+        !self.options.nodelay && !self.send.outstanding.is_empty() && self.send.small > self.send.una
     }
 
     fn send_fin_alone(&mut self, env: &mut Env<'_>) -> Option<u32> {
         // FIN needs no room in the congestion window (tcp_cwnd_test), but in the peer's (SND.WND counts it).
         if !self.fin_due()
-            || (self.window_room() == 0 && !self.outstanding.is_empty())
+            || (self.window_room() == 0 && !self.send.outstanding.is_empty())
             || (self.window_room() == 0 && self.send.window == 0)
         {
             return None;
@@ -457,31 +466,31 @@ impl Connection {
 
     /// Sends new bytes as one segment, whatever the segment size: a probe.
     pub(super) fn send_whole(&mut self, env: &mut Env<'_>, length: u32, mapping: u64) {
-        let mss = std::mem::replace(&mut self.mss, length);
+        let mss = std::mem::replace(&mut self.send.mss, length);
         self.send_new(env, length, false, mapping);
-        self.mss = mss;
+        self.send.mss = mss;
     }
 
     /// Sends new numbers and puts them into the retransmission queue, one entry a segment.
     pub(super) fn send_new(&mut self, env: &mut Env<'_>, length: u32, fin: bool, mapping: u64) {
         let start = self.send.next;
-        if self.outstanding.in_flight() == 0 {
-            let app_limited = self.delivery.app_limited > 0;
-            self.control.on_event(env.now, CongestionEvent::Restart { app_limited }, 0, &mut self.window);
+        if self.send.outstanding.in_flight() == 0 {
+            let app_limited = self.send.delivery.app_limited > 0;
+            self.control.algorithm.on_event(env.now, CongestionEvent::Restart { app_limited }, 0, &mut self.control.window);
         }
         self.send_segment(env, start, length, fin, mapping, None);
-        if self.outstanding.is_empty() {
-            self.delivery.first_sent_at = env.now;
-            self.delivery.at = env.now;
+        if self.send.outstanding.is_empty() {
+            self.send.delivery.first_sent_at = env.now;
+            self.send.delivery.at = env.now;
             self.totals.busy_since = Some(env.now);
         }
         let mut left = length + u32::from(fin);
         let mut at = start;
         while left > 0 {
             // FIN makes the last one longer than a segment by one.
-            let len = if fin && left == self.mss + 1 { left } else { left.min(self.mss) };
+            let len = if fin && left == self.send.mss + 1 { left } else { left.min(self.send.mss) };
             left -= len;
-            self.outstanding.push(Sent {
+            self.send.outstanding.push(Sent {
                 start: at,
                 len,
                 sacked: false,
@@ -492,10 +501,10 @@ impl Connection {
                 pushed: left == 0 && self.is_pushed(start + u64::from(length)),
                 sent_at: env.now,
                 mapping,
-                delivered: self.delivery.bytes,
-                delivered_at: self.delivery.at,
-                first_sent_at: self.delivery.first_sent_at,
-                app_limited: self.delivery.app_limited > 0,
+                delivered: self.send.delivery.bytes,
+                delivered_at: self.send.delivery.at,
+                first_sent_at: self.send.delivery.first_sent_at,
+                app_limited: self.send.delivery.app_limited > 0,
             });
             at += u64::from(len);
             env.count(Counter::TCPOrigDataSent);
@@ -504,12 +513,12 @@ impl Connection {
         self.send.fin_sent |= fin;
         self.send.last_data = env.now;
         self.totals.bytes_sent += u64::from(length);
-        if !length.is_multiple_of(self.mss.max(1)) {
+        if !length.is_multiple_of(self.send.mss.max(1)) {
             self.send.small = self.send.next;
         }
         let total = length + u32::from(fin);
         self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_sub(total);
-        self.prr.sent(total);
+        self.recovery.prr.sent(total);
         // An answer to data that came lately: the connection is interactive (tcp_event_data_sent).
         if self.receive.ack.last_data.is_some_and(|at| env.now - at < self.receive.ack.timeout) {
             self.receive.ack.interactive = true;
@@ -521,7 +530,7 @@ impl Connection {
 
     /// Did the program end a write here, without saying that more follows (tcp_mark_push)?
     fn is_pushed(&self, end: u64) -> bool {
-        end == self.queue.end() && end == self.send.pushed || self.marks.is_written_end(end)
+        end == self.send.queue.end() && end == self.send.pushed || self.send.marks.is_written_end(end)
     }
 
     /// The frame of a data segment, new or (`again`: whether it carried PSH) once more.
@@ -533,7 +542,7 @@ impl Connection {
         // RFC 9293 §3.9.1: PSH where a write ends and nothing follows. Linux has it at the end of every large frame, too ("tcp_skb_pcount(skb) > 1"
         // in __tcp_transmit_skb, so that the receiver's GRO hands it on), and its receivers acknowledge at once what a program has read up to a PSH.
         let pushed = again.unwrap_or_else(|| self.is_pushed(start + u64::from(length)));
-        if length > 0 && (pushed || length > self.mss) {
+        if length > 0 && (pushed || length > self.send.mss) {
             segment.flags |= Flags::PSH;
         }
         if fin {
@@ -545,8 +554,8 @@ impl Connection {
         }
         // SACK blocks take room that a full segment does not have: then it is cut, too.
         let options = segment.options.wire_len() as u32;
-        let usual = u32::from(self.agreed.timestamps) * 12 + self.extension.option_bytes();
-        let each = self.mss.saturating_sub(options.saturating_sub(usual)).max(1);
+        let usual = u32::from(self.opening.agreed.timestamps) * 12 + self.extension.option_bytes();
+        let each = self.send.mss.saturating_sub(options.saturating_sub(usual)).max(1);
         if length > 0 {
             let segments = length.div_ceil(each);
             self.totals.data_segments_out = self.totals.data_segments_out.wrapping_add(segments);
@@ -555,7 +564,7 @@ impl Connection {
             self.emit_in_pieces(env, &segment, start, length, each, ecn);
         } else {
             let mut frame = Frame::egress();
-            self.queue.append_to(&mut frame, start, length);
+            self.send.queue.append_to(&mut frame, start, length);
             if length > each {
                 frame.meta_mut().gso = Some(Gso { segment_bytes: each.min(u32::from(u16::MAX)) as u16, kind: GsoKind::Tcp });
             }
@@ -566,7 +575,7 @@ impl Connection {
 
     /// Data as its extension sees it.
     fn outgoing(&mut self, start: u64, length: u32, mapping: u64) -> Outgoing {
-        let sum = if self.extension.wants_sum() { self.queue.sum(start, length) } else { 0 };
+        let sum = if self.extension.wants_sum() { self.send.queue.sum(start, length) } else { 0 };
         Outgoing::Data { mapping, offset: start - (START + 1), bytes: length, sum }
     }
 
@@ -584,7 +593,7 @@ impl Connection {
                 segment.flags &= !(Flags::FIN | Flags::PSH);
             }
             let mut frame = Frame::egress();
-            self.queue.append_to(&mut frame, start + u64::from(at), bytes);
+            self.send.queue.append_to(&mut frame, start + u64::from(at), bytes);
             self.emit(env, &segment, frame, ecn);
         }
     }

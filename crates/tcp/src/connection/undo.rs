@@ -14,7 +14,7 @@ impl Connection {
             None => true,
             Some(at) => {
                 let echo = self.receive.last_echo_seen;
-                self.agreed.timestamps && echo != 0 && (echo.wrapping_sub(self.timestamp(at)) as i32) < 0
+                self.opening.agreed.timestamps && echo != 0 && (echo.wrapping_sub(self.timestamp(at)) as i32) < 0
             }
         }
     }
@@ -25,12 +25,12 @@ impl Connection {
 
     fn undo_reduction(&mut self, env: &mut Env<'_>, unmark: bool) {
         if unmark {
-            self.outstanding.unmark_lost();
+            self.send.outstanding.unmark_lost();
         }
-        self.prr.exit();
+        self.recovery.prr.exit();
         self.recovery.prr_allowed = 0;
-        self.control.on_event(env.now, CongestionEvent::Undo, self.outstanding.in_flight(), &mut self.window);
-        self.ecn.reduced = false;
+        self.control.algorithm.on_event(env.now, CongestionEvent::Undo, self.send.outstanding.in_flight(), &mut self.control.window);
+        self.control.cwr_due = false;
         self.recovery.undo_marker = None;
         self.recovery.rack.advanced = true;
     }
@@ -42,14 +42,14 @@ impl Connection {
             self.undo_reduction(env, false);
         }
         // RFC 6582 §6: without SACK the episode is kept until something above its end is acknowledged, against false retransmissions.
-        if self.send.una == self.recovery.high && !self.agreed.sack {
-            if !self.prr.is_active() && self.recovery.phase == Phase::Recovery {
+        if self.send.una == self.recovery.high && !self.opening.agreed.sack {
+            if !self.recovery.prr.is_active() && self.recovery.phase == Phase::Recovery {
                 self.set_phase(Phase::Open);
                 return false;
             }
-            return !self.outstanding.is_empty() && self.recovery.phase == Phase::Recovery;
+            return !self.send.outstanding.is_empty() && self.recovery.phase == Phase::Recovery;
         }
-        if self.recovery.phase == Phase::Loss || !self.prr.is_active() {
+        if self.recovery.phase == Phase::Loss || !self.recovery.prr.is_active() {
             self.set_phase(Phase::Open);
         }
         false
@@ -71,10 +71,10 @@ impl Connection {
             return false;
         }
         // Reordering it was: remember how much.
-        let segments = ((self.send.next - ack.prior_una) as u32).div_ceil(self.mss.max(1));
+        let segments = ((self.send.next - ack.prior_una) as u32).div_ceil(self.send.mss.max(1));
         self.recovery.reordering = self.recovery.reordering.max(segments.min(300));
         self.recovery.reordering_seen += 1;
-        if self.outstanding.retransmitted > 0 {
+        if self.send.outstanding.retransmitted > 0 {
             return true;
         }
         env.count(Counter::TCPPartialUndo);
@@ -95,7 +95,7 @@ impl Connection {
         self.undo_reduction(env, true);
         self.recovery.timeouts = 0;
         self.recovery.frto = false;
-        if by_frto || self.agreed.sack {
+        if by_frto || self.opening.agreed.sack {
             self.set_phase(Phase::Open);
         }
         true

@@ -26,7 +26,7 @@ impl Connection {
         }
         // __tcp_select_window: "if (free_space < (full_space >> 1)) { … if (tcp_under_memory_pressure(sk)) tcp_adjust_rcv_ssthresh(sk);"
         if env.out.memory.is_under_pressure() && self.receive.is_half_full() {
-            self.receive.slow_start = self.receive.slow_start.min(4 * self.announced_mss);
+            self.receive.slow_start = self.receive.slow_start.min(4 * self.receive.announced_mss);
         }
         let promised = self.receive.window_left();
         let mut new = self.extension.receive_window(self.receive.select_window());
@@ -37,7 +37,7 @@ impl Connection {
             let unit = (1u32 << self.receive.scale) - 1;
             new = promised.saturating_add(unit) & !unit;
         }
-        let limit = if self.agreed.scaling { u32::from(u16::MAX) << self.receive.scale } else { u32::from(u16::MAX) };
+        let limit = if self.opening.agreed.scaling { u32::from(u16::MAX) << self.receive.scale } else { u32::from(u16::MAX) };
         new = new.min(limit);
         self.receive.window = new;
         self.receive.window_base = self.receive.next;
@@ -76,7 +76,7 @@ impl Connection {
         let receive = &mut self.receive;
         let room = receive.clamp.saturating_sub(receive.slow_start);
         if room > 0 && arrived >= receive.mss / 2 {
-            receive.slow_start += room.min(2 * self.announced_mss).min(arrived.max(self.announced_mss) * 2);
+            receive.slow_start += room.min(2 * receive.announced_mss).min(arrived.max(receive.announced_mss) * 2);
         }
     }
 
@@ -85,7 +85,7 @@ impl Connection {
         if length < self.receive.mss {
             return;
         }
-        match echo.filter(|_| self.agreed.timestamps) {
+        match echo.filter(|_| self.opening.agreed.timestamps) {
             Some(echo) => {
                 if echo == 0 || echo == self.receive.last_echo {
                     return;
@@ -120,7 +120,7 @@ impl Connection {
     /// tcp_rcv_space_adjust: once a round trip, the buffer becomes twice what the program took in it.
     fn tune_receive_buffer(&mut self, env: &mut Env<'_>) {
         let most = env.config.receive_buffer[2];
-        let mss = u64::from(self.announced_mss);
+        let mss = u64::from(self.receive.announced_mss);
         let receive = &mut self.receive;
         let Some(rtt) = receive.rtt else { return };
         if env.now - receive.tuning_since < rtt {
@@ -143,7 +143,7 @@ impl Connection {
         if buffer > receive.buffer {
             receive.buffer = buffer;
             receive.clamp = (buffer / 2).min(super::bounds::wanted_clamp(&self.options));
-            if !self.agreed.scaling {
+            if !self.opening.agreed.scaling {
                 receive.clamp = receive.clamp.min(u32::from(u16::MAX));
             }
             env.count(Counter::TCPAutoTuned);
@@ -155,9 +155,10 @@ impl Connection {
         if self.options.send_buffer.is_some() || !opening && !env.out.memory.may_grow(env.config) {
             return;
         }
-        let segments = u64::from(self.window.cwnd_bytes / self.mss.max(1)).max(10).max(u64::from(self.recovery.reordering) + 1);
+        let segments =
+            u64::from(self.control.window.cwnd_bytes / self.send.mss.max(1)).max(10).max(u64::from(self.recovery.reordering) + 1);
         // tcp_sndbuf_expand: "per_mss = roundup_pow_of_two(per_mss) + SKB_DATA_ALIGN(sizeof(struct sk_buff))", with MAX_TCP_HEADER and the shared info.
-        let each = (u64::from(self.mss) + 640).next_power_of_two() + 256;
+        let each = (u64::from(self.send.mss) + 640).next_power_of_two() + 256;
         let wanted = (2 * segments * each).min(u64::from(env.config.send_buffer[2])) as u32;
         if wanted > self.send.buffer {
             self.send.buffer = wanted;
@@ -208,7 +209,7 @@ impl Connection {
 
     /// What the field of a header can say, bytes.
     pub(super) fn largest_field(&self) -> u32 {
-        if self.agreed.scaling { u32::MAX } else { u32::from(u16::MAX) }
+        if self.opening.agreed.scaling { u32::MAX } else { u32::from(u16::MAX) }
     }
 
     /// Bytes that one buffer of the write queue takes (tcp_send_mss, tcp_xmit_size_goal).
@@ -216,13 +217,13 @@ impl Connection {
         let largest = self.send.window_max;
         let half = if largest > MSS_DEFAULT { largest / 2 } else { largest };
         let most = if half > 0 { BUFFER_BYTES_MAX.min(half) } else { BUFFER_BYTES_MAX };
-        let mss = self.mss.max(1);
+        let mss = self.send.mss.max(1);
         u64::from((most - most % mss).max(mss))
     }
 
     /// How much of the last buffer is filled with what was not sent.
     fn tail_bytes(&self) -> u64 {
-        self.queue.end() - self.send.tail.max(self.send.next).min(self.queue.end())
+        self.send.queue.end() - self.send.tail.max(self.send.next).min(self.send.queue.end())
     }
 
     /// A write has added `length` bytes: in which buffer does the queue end?
@@ -245,7 +246,8 @@ impl Connection {
         let (unsent, low_water) = (self.unsent(), u64::from(self.low_water(config)));
         let mut room = if unsent == 0 { 0 } else { goal.saturating_sub(self.tail_bytes()) };
         // SKB_TRUESIZE: what each costs beside its bytes. What was sent lies in buffers of about two segments.
-        let mut used = self.queue.len() + room + BUFFER_OVERHEAD * (self.outstanding.len() as u64 / 2 + self.unsent().div_ceil(goal));
+        let mut used =
+            self.send.queue.len() + room + BUFFER_OVERHEAD * (self.send.outstanding.len() as u64 / 2 + self.unsent().div_ceil(goal));
         while used < u64::from(self.send.buffer) && unsent + room < low_water {
             room += goal;
             used += goal + BUFFER_OVERHEAD;
@@ -259,7 +261,7 @@ impl Connection {
 
     /// What both windows let out, in whole segments.
     fn leaves_at_once(&self) -> u64 {
-        let (room, mss) = (self.send_room().min(self.window_room()), self.mss.max(1));
+        let (room, mss) = (self.send_room().min(self.window_room()), self.send.mss.max(1));
         u64::from(room - room % mss)
     }
 
@@ -272,7 +274,7 @@ impl Connection {
     pub(super) fn allowed_unsent(&self, config: &Config) -> u64 {
         match u64::from(self.low_water(config)).saturating_sub(self.unsent() + self.send.credit) {
             0 => 0,
-            some => some.max(u64::from(self.mss)),
+            some => some.max(u64::from(self.send.mss)),
         }
     }
 
@@ -289,7 +291,7 @@ impl Connection {
             return;
         }
         self.grow_send_buffer(env, true);
-        let (buffer, queued, credit) = (u64::from(self.send.buffer), self.queue.len(), self.send.credit);
+        let (buffer, queued, credit) = (u64::from(self.send.buffer), self.send.queue.len(), self.send.credit);
         let (unsent, low_water) = (self.unsent(), u64::from(self.low_water(env.config)));
         let grant = buffer.saturating_sub(queued + credit).min(self.allowed_unsent(env.config));
         // sk_stream_write_space, as tcp_poll: "sk_stream_wspace(sk) >= sk_stream_min_wspace(sk) && __sk_stream_memory_free(sk, wake)", that is, a third of

@@ -1,5 +1,6 @@
 //! Receiving data: what is in the window, what is delivered, what is kept, and when it is acknowledged.
 
+use super::compression::Compression;
 use super::ranges::Ranges;
 use super::reassembly::Reassembly;
 use crate::Config;
@@ -44,7 +45,7 @@ weft_core::fields!(struct Acks { wanted, now, gap, no_memory, quick, interactive
 
 /// Receiver's variables of RFC 9293 §3.3.1 and what belongs to them.
 #[derive(Debug)]
-pub(super) struct Receive {
+pub(super) struct Receiver {
     pub space: Space,
     /// RCV.NXT
     pub next: u64,
@@ -67,7 +68,7 @@ pub(super) struct Receive {
     pub taken: u64,
     pub queue: Reassembly,
     /// Starts of the ranges that changed last.
-    recent: Vec<u64>,
+    pub recent: Vec<u64>,
     /// RFC 2883: the duplicate to report.
     pub duplicate: Option<(u64, u64)>,
     pub fin_taken: bool,
@@ -89,18 +90,22 @@ pub(super) struct Receive {
     pub tuning_since: Instant,
     pub tuning_from: u64,
     pub tuning_space: u32,
+    /// Acknowledgments of out-of-order data that wait to leave as one.
+    pub compression: Compression,
+    /// The MSS we announced.
+    pub announced_mss: u32,
+    /// A mark of congestion was received: echo it until the peer says CWR (RFC 3168 §6.1.3).
+    pub ecn_echo: bool,
+    /// A packet came that could have been marked (TCP_ECN_SEEN).
+    pub ecn_seen: bool,
 }
-weft_core::fields!(struct Receive {
-    space, next, window_base, window, scale, buffer, buffer_fixed, clamp, slow_start, delivered, taken, queue, recent, duplicate, fin_taken, mss, ack,
-    timestamp, timestamp_at, last_ack_sent, last_echo_seen, urgent, rtt, rtt_mark, last_echo, tuning_since, tuning_from, tuning_space,
-});
 
-impl Receive {
-    pub(super) fn new(config: &Config, options: &StreamOptions, mss: u32) -> Receive {
+impl Receiver {
+    pub(super) fn new(config: &Config, options: &StreamOptions, mss: u32) -> Receiver {
         // A program may have less than tcp_rmem[0] (sock_setsockopt: SOCK_MIN_RCVBUF is the floor).
         let buffer = super::bounds::receive_buffer(config, options);
         let clamp = if options.window_clamp > 0 { options.window_clamp } else { u32::MAX };
-        Receive {
+        Receiver {
             space: Space::default(),
             next: START,
             window_base: START,
@@ -129,6 +134,10 @@ impl Receive {
             tuning_since: Instant::ZERO,
             tuning_from: 0,
             tuning_space: 0,
+            compression: Compression::default(),
+            announced_mss: mss,
+            ecn_echo: false,
+            ecn_seen: false,
         }
     }
 

@@ -1,9 +1,9 @@
 //! The receive window: what to announce (RFC 9293 §3.8.6.2.2).
 
-use super::receive::Receive;
+use super::receiver::Receiver;
 use weft_core::Instant;
 
-impl Receive {
+impl Receiver {
     /// Window that the buffer gives when nothing waits in it.
     fn full_space(&self) -> u32 {
         (self.buffer / 2).min(self.clamp)
