@@ -54,6 +54,7 @@ mod transmit;
 mod undo;
 mod urgent;
 mod window;
+mod write_queue;
 
 pub use crate::congestion::Phase;
 pub(crate) use bounds::{announced_mss as announced, initial_receive_window as first_window, window_shift as shift};
@@ -160,12 +161,12 @@ impl Connection {
         }
         // More than the credit where a buffer that was begun took more ([`Connection::write_room`]).
         self.send.credit = self.send.credit.saturating_sub(length);
-        self.check_app_limited();
+        self.send.check_app_limited(self.control.window.cwnd_bytes);
         let behind = self.send.queue.end() > self.send.next;
-        self.close_record();
+        self.send.close_record();
         self.send.queue.push(bytes, mapping, behind);
-        self.note_written(length);
-        self.mark(env, flags);
+        self.send.note_written(length, self.leaves_at_once());
+        self.send.mark(&mut env.out.counters, flags);
         self.send.more = flags.more;
         if !flags.more {
             self.send.pushed = self.send.queue.end();

@@ -2,7 +2,6 @@
 //! detection, congestion control, timers.
 
 use super::ack::Ack;
-use super::bounds::SCALE_MAX;
 use super::deadlines::Timer;
 use super::outstanding::Sent;
 use super::{Connection, Phase};
@@ -37,7 +36,7 @@ impl Connection {
             // tcp_ack: "prior_fack = tcp_is_sack(tp) ? tcp_highest_sack_seq(tp) : tp->snd_una;", before its own blocks are looked at: one that
             // was delayed acknowledges what arrived before a hole together with what arrived behind it, and nothing was reordered.
             prior_highest: self.send.outstanding.highest_sacked().unwrap_or(prior_una),
-            prior_in_flight: self.send.outstanding.in_flight(),
+            prior_in_flight: self.send.in_flight(),
             advanced: ack_at > prior_una,
             has_data: length > 0,
             ece: self.opening.agreed.ecn && segment.flags.contains(Flags::ECE),
@@ -48,11 +47,15 @@ impl Connection {
         self.receive.last_echo_seen = segment.options.timestamps.map_or(0, |stamp| stamp.echo);
         self.measure_receiver_rtt(env.now, segment.options.timestamps.map(|stamp| stamp.echo), length);
         if ack_at >= prior_una {
-            ack.window_moved = self.take_window(env, segment, start, ack_at);
+            let (moved, largest) = self.send.take_window(segment, start, ack_at);
+            ack.window_moved = moved;
+            if largest {
+                self.update_mss(env);
+            }
             self.send.probes_unanswered = 0;
             // tcp_ack_probe: "Was it a usable window open?" An answer to a probe is none, so TCP_USER_TIMEOUT goes on counting.
             let next = self.send.queue.end().saturating_sub(self.send.next).min(u64::from(self.send.mss));
-            if u64::from(self.window_room()) >= next {
+            if u64::from(self.send.window_room()) >= next {
                 self.send.probing_since = None;
             }
         }
@@ -81,32 +84,10 @@ impl Connection {
         true
     }
 
-    /// RFC 9293 §3.10.7.4: "If SND.WL1 < SEG.SEQ or (SND.WL1 = SEG.SEQ and SND.WL2 =< SEG.ACK), set SND.WND <- SEG.WND".
-    fn take_window(&mut self, env: &mut Env<'_>, segment: &Segment, start: u64, ack_at: u64) -> bool {
-        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.send.scale.min(SCALE_MAX) };
-        let window = u32::from(segment.window) << scale;
-        let newer = ack_at > self.send.una
-            || start > self.send.window_seq
-            || (start == self.send.window_seq && (window > self.send.window || window == 0));
-        if !newer {
-            return false;
-        }
-        self.send.window_seq = start;
-        let moved = window != self.send.window;
-        if moved {
-            self.send.window = window;
-            if window > self.send.window_max {
-                self.send.window_max = window;
-                self.update_mss(env);
-            }
-        }
-        moved
-    }
-
     /// Nothing is outstanding: the acknowledgment is a window update, an answer to a probe, or noise.
     fn after_empty_ack(&mut self, env: &mut Env<'_>, window_moved: bool) {
         if window_moved || self.timers.is_set(Timer::Persist) {
-            if self.next_fits() {
+            if self.send.next_fits() {
                 self.timers.cancel(Timer::Persist);
                 self.recovery.rtt.reset_backoff();
             } else {
@@ -299,7 +280,7 @@ impl Connection {
             (stamp.echo != 0 && self.echo_is_plausible(now, stamp.echo)).then(|| Duration::from_millis(u64::from(millis.max(1))))
         };
         let sample = acked.or(sacked).or_else(stamped)?;
-        let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
+        let (una, next) = (self.send.una_seq(), self.send.next_seq());
         let delayed = self.may_be_delayed(ack);
         self.recovery.rtt.on_sample(now, sample, una, next, delayed);
         // tcp_clean_rtx_queue: `ca_rtt_us` is of what was sent last, and of what was reported before what was acknowledged.
@@ -332,7 +313,7 @@ impl Connection {
         if reducing {
             let delivered = ack.acked.saturating_add(ack.sacked);
             if delivered > 0 {
-                self.recovery.prr_allowed = self.recovery.prr.on_ack(delivered, ack.lost, self.send.outstanding.in_flight(), ack.advanced);
+                self.recovery.prr_allowed = self.recovery.prr.on_ack(delivered, ack.lost, self.send.in_flight(), ack.advanced);
             } else {
                 // tcp_cwnd_reduction does nothing then: the window stays, and what is lost is not in flight any more.
                 self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_add(ack.lost);
@@ -351,7 +332,7 @@ impl Connection {
             min_rtt: self.recovery.rtt.min_rtt().unwrap_or_default(),
             srtt: self.recovery.rtt.srtt().unwrap_or_default(),
             in_flight_bytes: ack.prior_in_flight,
-            in_flight_after_bytes: self.send.outstanding.in_flight(),
+            in_flight_after_bytes: self.send.in_flight(),
             phase: self.recovery.phase,
             cwnd_limited: self.control.usage.is_cwnd_limited(&self.control.window),
             delivered_bytes: self.send.delivery.bytes,
@@ -366,8 +347,8 @@ impl Connection {
             next_departure: self.control.pacer.next_send_at(),
             ece: ack.ece,
             round_start,
-            snd_una: self.send.space.seq(self.send.una),
-            snd_nxt: self.send.space.seq(self.send.next),
+            snd_una: self.send.una_seq(),
+            snd_nxt: self.send.next_seq(),
             in_recovery: reducing,
         };
         let threshold = self.control.window.ssthresh_bytes;
@@ -376,7 +357,7 @@ impl Connection {
             self.count_hystart(env);
         }
         if self.control.algorithm.limits_itself() {
-            self.note_app_limited();
+            self.send.note_app_limited();
         }
     }
 

@@ -96,7 +96,7 @@ impl Connection {
         env.count(Counter::OutRsts);
         // RFC 9293 §3.10.5: "<SEQ=SND.NXT><CTL=RST>"; Linux adds ACK.
         let mut segment = Segment { flags: Flags::RST | Flags::ACK, ..self.header() };
-        segment.seq = self.send.space.seq(self.send.next);
+        segment.seq = self.send.next_seq();
         segment.ack = self.receive.space.seq(self.receive.next);
         if self.opening.agreed.timestamps && self.state.is_synchronised() {
             // RFC 7323 §3.2: "TSopt MUST be sent in every non-<RST> segment", and "SHOULD be sent in a <RST> segment".
@@ -145,7 +145,7 @@ impl Connection {
     /// RFC 9293 §3.6.1: both FINs are acknowledged.
     pub(super) fn enter_time_wait(&mut self, env: &mut Env<'_>) {
         let record = TimeWait {
-            send_next: self.send.space.seq(self.send.next),
+            send_next: self.send.next_seq(),
             receive_next: self.receive.space.seq(self.receive.next),
             window: (self.receive.window >> self.receive.scale).min(u32::from(u16::MAX)) as u16,
             window_bytes: self.receive.window,

@@ -17,7 +17,7 @@ impl Connection {
         let mut connection = Connection::new(env, setup, State::SynSent);
         let held = start.data.len() as u64;
         connection.send.queue.push(start.data, 0, false);
-        connection.note_written(held);
+        connection.send.note_written(held, connection.leaves_at_once());
         connection.send.pushed = connection.send.queue.end();
         let requested = start.option.as_ref().is_some_and(|option| option.cookie.is_empty());
         connection.opening.fast_open = FastOpen {

@@ -11,7 +11,7 @@ use weft_core::{Bytes, DataFlags, Instant, Room, StreamError, StreamMessage};
 impl Connection {
     /// Payload bytes that may be sent at once: what schedulers over several subflows ask for.
     pub fn free_cwnd(&self) -> u32 {
-        self.send_room().min(self.window_room())
+        self.send_room().min(self.send.window_room())
     }
 
     /// How it does, for a choice between several.
@@ -19,9 +19,9 @@ impl Connection {
         Room {
             free_bytes: self.free_cwnd(),
             cwnd_bytes: self.control.window.cwnd_bytes,
-            in_flight_bytes: self.send.outstanding.in_flight(),
+            in_flight_bytes: self.send.in_flight(),
             lost_bytes: self.send.outstanding.lost.saturating_sub(self.send.outstanding.retransmitted),
-            unsent_bytes: self.unsent(),
+            unsent_bytes: self.send.unsent(),
             acknowledged_bytes: self.send.una.saturating_sub(START + 1),
             receive_bytes: self.receive.clamp,
             mss_bytes: self.send.mss,

@@ -204,7 +204,7 @@ impl Connection {
             if defer {
                 self.receive.ack.wanted = true;
                 self.timers.set_earlier(Timer::DelayedAck, env.now + delayed_ack_max(env.config, &options));
-            } else if self.unsent() > 0 {
+            } else if self.send.unsent() > 0 {
                 // tcp_rcv_fastopen_synack: the data of the SYN that was not taken carries the acknowledgment.
                 self.receive.ack.wanted = true;
                 self.transmit(env);
@@ -305,7 +305,7 @@ impl Connection {
 
     /// The handshake as an RTT sample: RFC 6298 §3, Karn's rule, and RFC 7323 §4.1.
     pub(super) fn first_sample(&mut self, env: &mut Env<'_>, segment: &Segment) {
-        let (una, next) = (self.send.space.seq(self.send.una), self.send.space.seq(self.send.next));
+        let (una, next) = (self.send.una_seq(), self.send.next_seq());
         if !self.opening.measured {
             return;
         }
@@ -325,7 +325,7 @@ impl Connection {
     /// How much the sockets may hand down, told when it changed.
     pub(super) fn grant_credit(&mut self, env: &mut Env<'_>) {
         let used = self.send.queue.len() + self.send.credit;
-        let free = u64::from(self.send.buffer).saturating_sub(used).min(self.allowed_unsent(env.config));
+        let free = u64::from(self.send.buffer).saturating_sub(used).min(self.send.allowed_unsent(self.low_water(env.config)));
         if free > 0 && !self.orphan && !self.send.fin_wanted {
             self.give_credit(env, free);
         }

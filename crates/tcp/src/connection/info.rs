@@ -29,12 +29,8 @@ impl Connection {
         let segments = |bytes: u32| bytes / self.send.mss.max(1);
         let totals = &self.totals;
         let srtt = self.recovery.rtt.srtt().unwrap_or_default();
-        let default_rate = crate::pacing::default_rate_bytes_per_s(
-            &self.control.window,
-            self.send.outstanding.in_flight(),
-            srtt,
-            self.options.pacing_rate_max,
-        );
+        let default_rate =
+            crate::pacing::default_rate_bytes_per_s(&self.control.window, self.send.in_flight(), srtt, self.options.pacing_rate_max);
         let opened = self.state != State::SynSent;
         StreamInfo {
             state: self.state as u8,
@@ -105,7 +101,7 @@ impl Connection {
                 as u32,
             send_queue_bytes: self.send.queue.len().min(u64::from(u32::MAX)) as u32,
             // Of one that somebody stands in front of, that one's credit is all that may be written.
-            write_room_bytes: if self.extension.is_plain() { self.write_room(config) } else { 0 },
+            write_room_bytes: if self.extension.is_plain() { self.send.write_room(self.low_water(config), self.leaves_at_once()) } else { 0 },
             window_clamp: self.receive.clamp,
             receive_buffer_bytes: self.receive.buffer,
             congestion: self.control.algorithm.name().to_owned(),
@@ -118,7 +114,7 @@ impl Connection {
     fn shown_window(&self) -> u32 {
         let segments = |bytes: u32| bytes / self.send.mss.max(1);
         match self.state.is_synchronised() {
-            true if self.recovery.prr.is_active() => segments(self.send.outstanding.in_flight() + self.recovery.prr_allowed).max(1),
+            true if self.recovery.prr.is_active() => segments(self.send.in_flight() + self.recovery.prr_allowed).max(1),
             true => segments(self.control.window.cwnd_bytes),
             false if self.opening.retransmitted > 0 => 1,
             false => crate::congestion::INITIAL_WINDOW_SEGMENTS,

@@ -41,13 +41,13 @@ impl Connection {
 
     /// The reordering timer: what did not come by now is lost.
     pub(super) fn on_reorder_timer(&mut self, env: &mut Env<'_>) {
-        let in_flight = self.send.outstanding.in_flight();
+        let in_flight = self.send.in_flight();
         let lost = self.detect_loss(env);
-        if self.send.outstanding.in_flight() != in_flight {
+        if self.send.in_flight() != in_flight {
             if self.recovery.phase != Phase::Recovery {
                 self.enter_recovery(env, in_flight, false);
                 // tcp_rack_reo_timeout: "tcp_cwnd_reduction(sk, 1, 0)", as if one segment had been delivered.
-                self.recovery.prr_allowed = self.recovery.prr.on_ack(self.send.mss, lost, self.send.outstanding.in_flight(), false);
+                self.recovery.prr_allowed = self.recovery.prr.on_ack(self.send.mss, lost, self.send.in_flight(), false);
             } else {
                 // In a recovery the window stays, and what is lost is not in flight any more.
                 self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_add(lost);

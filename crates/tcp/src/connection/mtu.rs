@@ -147,13 +147,13 @@ impl Connection {
         let length = size.saturating_sub(self.header_bytes() + options);
         // The probe, and segments behind it that show its loss.
         let needed = length + (self.recovery.reordering + 1) * self.send.mss;
-        let in_flight = self.send.outstanding.in_flight();
-        let fits = self.unsent() >= u64::from(needed) && self.window_room() >= needed && self.send_room() >= length;
+        let in_flight = self.send.in_flight();
+        let fits = self.send.unsent() >= u64::from(needed) && self.send.window_room() >= needed && self.send_room() >= length;
         if length <= self.send.mss || !fits || in_flight + 2 * self.send.mss > self.control.window.cwnd_bytes {
             return None;
         }
         let start = self.send.next;
-        let (mapped, mapping) = self.mapped(start, length);
+        let (mapped, mapping) = self.send.mapped(start, length);
         if mapped < length {
             return None;
         }

@@ -114,7 +114,7 @@ impl Connection {
             } else if ack.advanced && !recovered {
                 // Step 2.b: send new data and see.
                 self.recovery.high = self.send.next;
-                if self.send.queue.end() <= self.send.next || !self.next_fits() {
+                if self.send.queue.end() <= self.send.next || !self.send.next_fits() {
                     self.recovery.frto = false;
                 }
                 return;
@@ -216,12 +216,7 @@ impl Connection {
     fn end_reduction(&mut self, env: &mut Env<'_>) {
         if self.recovery.prr.is_active() || self.control.algorithm.owns_recovery() {
             self.recovery.prr.exit();
-            self.control.algorithm.on_event(
-                env.now,
-                CongestionEvent::RecoveryDone,
-                self.send.outstanding.in_flight(),
-                &mut self.control.window,
-            );
+            self.control.algorithm.on_event(env.now, CongestionEvent::RecoveryDone, self.send.in_flight(), &mut self.control.window);
             self.recovery.rack.recovery_ended();
         }
         self.recovery.prr_allowed = 0;
@@ -229,7 +224,7 @@ impl Connection {
 
     /// RFC 6298 §5: the retransmission timer has expired (tcp_enter_loss).
     pub(super) fn enter_loss(&mut self, env: &mut Env<'_>) {
-        let in_flight = self.send.outstanding.in_flight();
+        let in_flight = self.send.in_flight();
         // RFC 2018 §8: "If the data receiver has discarded … the sender … MUST … turn off all of the SACKed bits".
         let reneging = self.send.outstanding.front().is_some_and(|sent| sent.sacked);
         if reneging {
@@ -263,7 +258,7 @@ impl Connection {
             }
         }
         // tcp_enter_loss: "tcp_packets_in_flight(tp) + 1".
-        self.control.window.set_cwnd(u64::from(self.send.outstanding.in_flight()) + u64::from(self.send.mss));
+        self.control.window.set_cwnd(u64::from(self.send.in_flight()) + u64::from(self.send.mss));
         self.recovery.prr.exit();
         self.recovery.prr_allowed = 0;
         // RFC 5682: only when nothing was retransmitted before, or there was progress since.

@@ -2,32 +2,12 @@
 
 use super::Connection;
 use super::marks::Mark;
-use crate::counters::Counter;
 use crate::outbox::Env;
 use crate::position::START;
 use weft_core::stream::QUOTED_BYTES_MAX;
-use weft_core::{Bytes, DataFlags, Frame, Moment, StreamEvent};
+use weft_core::{Bytes, Frame, Moment, StreamEvent};
 
 impl Connection {
-    /// What is in the last buffer of the write queue, if a record ends there, gets no more (tcp_skb_can_collapse_to). Before a write is queued.
-    pub(super) fn close_record(&mut self) {
-        if self.send.marks.ends_at(self.send.queue.end()) {
-            self.send.tail = self.send.queue.end();
-        }
-    }
-
-    /// A write has been queued: it may end a record, and its last byte may be waited for (tcp_tx_timestamp).
-    pub(super) fn mark(&mut self, env: &mut Env<'_>, flags: DataFlags) {
-        let end = self.send.queue.end();
-        let buffer = self.send.tail.max(self.send.next);
-        if flags.stamps.any() && !self.send.marks.stamp(end.saturating_sub(1), buffer, flags.stamps) {
-            env.count(Counter::TCPStampsLost);
-        }
-        if flags.record_end && !self.send.marks.end_record(end, flags.more) {
-            env.count(Counter::TCPRecordEndsLost);
-        }
-    }
-
     /// A frame with `length` bytes from `start` on goes down, for the first time or again: Linux tells of each time.
     pub(super) fn stamp_sent(&mut self, env: &mut Env<'_>, start: u64, length: u32) {
         if self.send.marks.stamps.is_empty() {

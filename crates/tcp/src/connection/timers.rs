@@ -95,9 +95,9 @@ impl Connection {
         let high = self.send.next;
         // "If unsent data exists in the send buffer and the receive window allows": the window of congestion does not count.
         let unsent = self.send.queue.end().saturating_sub(self.send.next);
-        if unsent > 0 && self.next_fits() {
+        if unsent > 0 && self.send.next_fits() {
             let length = unsent.min(u64::from(self.send.mss)) as u32;
-            let (length, mapping) = self.mapped(self.send.next, length);
+            let (length, mapping) = self.send.mapped(self.send.next, length);
             self.recovery.tlp_retransmitted = false;
             self.recovery.tlp_high = Some(self.send.next + u64::from(length));
             self.send_new(env, length, false, mapping);
@@ -128,12 +128,7 @@ impl Connection {
             if self.recovery.phase < Phase::Cwr {
                 let now = env.now;
                 self.control.algorithm.on_event(now, CongestionEvent::Loss, ack.prior_in_flight, &mut self.control.window);
-                self.control.algorithm.on_event(
-                    now,
-                    CongestionEvent::RecoveryDone,
-                    self.send.outstanding.in_flight(),
-                    &mut self.control.window,
-                );
+                self.control.algorithm.on_event(now, CongestionEvent::RecoveryDone, self.send.in_flight(), &mut self.control.window);
             }
         } else if ack.is_duplicate() && ack.sacked == 0 {
             self.recovery.tlp_high = None;
@@ -261,7 +256,7 @@ impl Connection {
     /// receiving TCP peer even if the send window is zero".
     fn on_persist_timer(&mut self, env: &mut Env<'_>) {
         let unsent = self.send.queue.end().saturating_sub(self.send.next);
-        if !self.send.outstanding.is_empty() || (unsent == 0 && !self.fin_due()) || !self.state.is_synchronised() {
+        if !self.send.outstanding.is_empty() || (unsent == 0 && !self.send.fin_due()) || !self.state.is_synchronised() {
             return;
         }
         let user = self.options.user_timeout.filter(|timeout| !timeout.is_zero());
@@ -279,7 +274,7 @@ impl Connection {
         }
         env.count(Counter::TCPWinProbe);
         self.send.probes_unanswered += 1;
-        let room = self.window_room();
+        let room = self.send.window_room();
         if room > 0 && unsent > 0 {
             // The override timeout of RFC 9293 §3.8.6.2.1: what fits goes.
             let length = unsent.min(u64::from(room.min(self.send.mss))) as u32;

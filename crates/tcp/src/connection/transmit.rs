@@ -107,7 +107,7 @@ impl Connection {
     /// A segment below SND.NXT that makes the peer answer: keepalive (RFC 9293 §3.8.4) and window probe.
     pub(super) fn send_reminder(&mut self, env: &mut Env<'_>) {
         let mut segment = self.full_header(env, self.send.una.saturating_sub(1), Outgoing::Ack);
-        if let Some(pointer) = self.urgent_pointer(self.send.una) {
+        if let Some(pointer) = self.send.urgent_pointer(self.send.una) {
             segment.flags |= Flags::URG;
             segment.urgent = pointer;
         }
@@ -122,37 +122,7 @@ impl Connection {
             let least = if self.send.outstanding.is_empty() { self.send.mss } else { 0 };
             return self.recovery.prr_allowed.max(least);
         }
-        self.control.window.cwnd_bytes.max(self.send.mss).saturating_sub(self.send.outstanding.in_flight())
-    }
-
-    /// Bytes that the peer's window still takes.
-    pub(super) fn window_room(&self) -> u32 {
-        (self.send.una + u64::from(self.send.window)).saturating_sub(self.send.next) as u32
-    }
-
-    /// Does the next unsent segment fit the peer's window?
-    pub(super) fn next_fits(&self) -> bool {
-        let unsent = self.send.queue.end().saturating_sub(self.send.next).min(u64::from(self.send.mss)) as u32;
-        let unsent = self.send.marks.within_record(self.send.next, unsent);
-        self.window_room() >= unsent.max(u32::from(self.send.fin_wanted && !self.send.fin_sent && unsent == 0))
-    }
-
-    pub(super) fn unsent(&self) -> u64 {
-        self.send.queue.end().saturating_sub(self.send.next)
-    }
-
-    /// tcp_rate_check_app_limited, as the program writes: it had left the connection without work, though there was room to send.
-    pub(super) fn check_app_limited(&mut self) {
-        let in_flight = self.send.outstanding.in_flight();
-        let idle = self.unsent() < u64::from(self.send.mss) && self.send.below == 0 && in_flight < self.control.window.cwnd_bytes;
-        if idle && self.send.outstanding.lost <= self.send.outstanding.retransmitted {
-            self.note_app_limited();
-        }
-    }
-
-    /// What is measured until everything in flight is delivered is no rate of the path.
-    pub(super) fn note_app_limited(&mut self) {
-        self.send.delivery.app_limited = (self.send.delivery.bytes + u64::from(self.send.outstanding.in_flight())).max(1);
+        self.control.window.cwnd_bytes.max(self.send.mss).saturating_sub(self.send.in_flight())
     }
 
     /// The rate that paces this connection and sizes its frames, bytes per second.
@@ -161,9 +131,7 @@ impl Connection {
         let most = self.options.pacing_rate_max;
         match self.control.algorithm.pacing_rate_bytes_per_s(&self.control.window, srtt) {
             Some(rate) => (rate.min(most), true),
-            None => {
-                (pacing::default_rate_bytes_per_s(&self.control.window, self.send.outstanding.in_flight(), srtt, most), most != u64::MAX)
-            }
+            None => (pacing::default_rate_bytes_per_s(&self.control.window, self.send.in_flight(), srtt, most), most != u64::MAX),
         }
     }
 
@@ -195,7 +163,7 @@ impl Connection {
         if !(self.state.is_synchronised() || self.is_early()) || matches!(self.state, State::TimeWait) || self.finished != Finished::No {
             return;
         }
-        if self.send.outstanding.is_empty() && self.unsent() == 0 && !self.fin_due() {
+        if self.send.outstanding.is_empty() && self.send.unsent() == 0 && !self.send.fin_due() {
             return self.note_limit(env.now, false);
         }
         self.restart_after_idle(env);
@@ -212,7 +180,7 @@ impl Connection {
             }
             if self.send.below >= below_max {
                 // Never with nothing below: a completion has to come. Linux looks at the window first.
-                let (room, window, unsent) = (self.send_room(), self.window_room(), self.unsent());
+                let (room, window, unsent) = (self.send_room(), self.send.window_room(), self.send.unsent());
                 stopped_by_cwnd |= unsent > 0 && room < window && self.waits_for_larger_frame(env.now, room, burst, unsent);
                 self.send.below_blocked = true;
                 env.count(Counter::TCPTSQBlocked);
@@ -235,7 +203,7 @@ impl Connection {
 
     /// RFC 5681 §4.1, RFC 9438 §5.7: a pause makes the window stale.
     fn restart_after_idle(&mut self, env: &mut Env<'_>) {
-        if !self.send.outstanding.is_empty() || self.unsent() == 0 {
+        if !self.send.outstanding.is_empty() || self.send.unsent() == 0 {
             return;
         }
         let idle = env.now - self.send.last_data;
@@ -246,10 +214,10 @@ impl Connection {
 
     /// Accounts for what keeps the connection from sending (tcp_chrono).
     fn note_limit(&mut self, now: Instant, stopped_by_cwnd: bool) {
-        let limit = match self.unsent() {
+        let limit = match self.send.unsent() {
             0 if self.send.credit == 0 && !self.send.outstanding.is_empty() => Some(Limit::Buffer),
             0 => None,
-            _ if !stopped_by_cwnd && !self.next_fits() => Some(Limit::Window),
+            _ if !stopped_by_cwnd && !self.send.next_fits() => Some(Limit::Window),
             _ => None,
         };
         if self.totals.limited_by.map(|(by, _)| by) == limit {
@@ -265,13 +233,8 @@ impl Connection {
 
     fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool, sent: bool) {
         self.note_limit(env.now, stopped_by_cwnd);
-        let in_flight = self.send.outstanding.in_flight();
-        let flight = Flight {
-            in_flight_bytes: in_flight,
-            snd_una: self.send.space.seq(self.send.una),
-            snd_nxt: self.send.space.seq(self.send.next),
-            stopped_by_cwnd,
-        };
+        let in_flight = self.send.in_flight();
+        let flight = Flight { in_flight_bytes: in_flight, snd_una: self.send.una_seq(), snd_nxt: self.send.next_seq(), stopped_by_cwnd };
         let decays = env.config.slow_start_after_idle && !self.control.algorithm.owns_recovery();
         let decay_after = decays.then(|| self.recovery.rtt.rto());
         let waits_for_room = self.send.credit == 0;
@@ -285,8 +248,8 @@ impl Connection {
                 self.recovery.phase == Phase::Open && !waits_for_room,
             );
         }
-        if self.send.outstanding.is_empty() && (self.unsent() > 0 || self.fin_due()) {
-            if self.next_fits() {
+        if self.send.outstanding.is_empty() && (self.send.unsent() > 0 || self.send.fin_due()) {
+            if self.send.next_fits() {
                 if self.send.more || self.options.cork {
                     // tcp_check_probe_timer: "if (!tp->packets_out && !inet_csk(sk)->icsk_pending)", with tcp_probe0_base.
                     self.timers.set_if_unset(Timer::Cork, env.now + self.recovery.rtt.rto().max(env.config.rto_min));
@@ -295,11 +258,6 @@ impl Connection {
                 self.arm_persist(env);
             }
         }
-    }
-
-    /// FIN is wanted and not sent.
-    pub(super) fn fin_due(&self) -> bool {
-        self.send.fin_wanted && !self.send.fin_sent
     }
 
     /// Retransmits one lost segment, if there is one and there is room.
@@ -328,15 +286,8 @@ impl Connection {
     pub(super) fn retransmit(&mut self, env: &mut Env<'_>, sent: &Sent) {
         self.forget_mtu_probe(sent.start);
         self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, Some(sent.pushed));
-        let (now, delivery) = (env.now, &self.send.delivery);
-        let (bytes, at, first, app_limited) = (delivery.bytes, delivery.at, delivery.first_sent_at, delivery.app_limited > 0);
-        self.send.outstanding.retransmit(sent.start, |entry| {
-            entry.sent_at = now;
-            entry.delivered = bytes;
-            entry.delivered_at = at;
-            entry.first_sent_at = first;
-            entry.app_limited = app_limited;
-        });
+        let now = env.now;
+        self.send.note_again(now, sent.start);
         self.recovery.retransmit_stamp = self.recovery.retransmit_stamp.or(Some(now));
         self.recovery.undo_retransmissions = Some(self.recovery.undo_retransmissions.unwrap_or(0) + 1);
         self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_sub(sent.len);
@@ -355,12 +306,12 @@ impl Connection {
 
     /// Sends the next piece of new data, as large as everything allows.
     fn send_next(&mut self, env: &mut Env<'_>, burst: u32, stopped_by_cwnd: &mut bool) -> Option<u32> {
-        let unsent = self.unsent();
+        let unsent = self.send.unsent();
         if unsent == 0 {
             return self.send_fin_alone(env);
         }
         let mss = self.send.mss;
-        let window = self.window_room();
+        let window = self.send.window_room();
         let first = self.send.marks.within_record(self.send.next, unsent.min(u64::from(mss)) as u32);
         // RFC 9293 §3.8.6.2.1: a piece of a segment because the window is small is not sent until the override timeout.
         if window < first {
@@ -377,13 +328,13 @@ impl Connection {
             return None;
         }
         let mut length = unsent.min(u64::from(room.min(window).min(self.frame_bytes_max(burst, room)))) as u32;
-        let (mapped, mapping) = self.mapped(self.send.next, length);
+        let (mapped, mapping) = self.send.mapped(self.send.next, length);
         let bounded_by_mapping = mapped < length;
         length = mapped;
         if length > mss && !length.is_multiple_of(mss) {
             // tcp_mss_split_point: what is left of a segment goes along where the data or the peer's window ends, "if Nagle rules allow us to include
             // this last segment in this skb".
-            let ends = u64::from(length) == unsent || length == window || bounded_by_mapping && self.ends_record(length);
+            let ends = u64::from(length) == unsent || length == window || bounded_by_mapping && self.send.ends_record(length);
             if !ends || !bounded_by_mapping && self.holds_back() {
                 length -= length % mss;
             }
@@ -392,36 +343,20 @@ impl Connection {
         if length < mss && !bounded_by_mapping && last && self.holds_back() {
             return None;
         }
-        let fin = last && self.fin_due() && self.window_room() > length;
+        let fin = last && self.send.fin_due() && self.send.window_room() > length;
         self.send_new(env, length, fin, mapping);
         Some(length)
-    }
-
-    /// How many of these bytes may share a segment: one mapping, and one record (MSG_EOR). And the mapping.
-    pub(super) fn mapped(&mut self, position: u64, length: u32) -> (u32, u64) {
-        let (mapped, mapping) = self.send.queue.mapped(position, length);
-        (self.send.marks.within_record(position, mapped), mapping)
-    }
-
-    /// Does a record end behind the next `length` bytes?
-    fn ends_record(&self, length: u32) -> bool {
-        self.send.marks.within_record(self.send.next, length + 1) == length
-    }
-
-    /// tcp_urg_mode: urgent data is not acknowledged yet.
-    fn is_urgent(&self) -> bool {
-        self.send.urgent > self.send.una
     }
 
     /// The largest frame of new data now, with `room` left by congestion control.
     fn frame_bytes_max(&self, burst: u32, room: u32) -> u32 {
         let mss = self.send.mss.max(1);
         // tcp_write_xmit: "if (tso_segs > 1 && !tcp_urg_mode(tp)) limit = tcp_mss_split_point(…)".
-        if self.is_urgent() {
+        if self.send.is_urgent() {
             return mss;
         }
         // tcp_cwnd_test: "For better scheduling, ensure we have at least 2 GSO packets in flight."
-        let half = self.send.outstanding.in_flight().saturating_add(room) / mss / 2;
+        let half = self.send.in_flight().saturating_add(room) / mss / 2;
         burst.min(half.saturating_mul(mss)).max(mss)
     }
 
@@ -441,22 +376,20 @@ impl Connection {
     /// Nagle (RFC 9293 §3.7.4) in Minshall's variant as Linux has it, cork, and MSG_MORE.
     fn holds_back(&self) -> bool {
         // tcp_nagle_test: "Don't use the nagle rule for urgent data (or for the final FIN)."
-        if self.fin_due() || self.is_urgent() {
+        if self.send.fin_due() || self.send.is_urgent() {
             return false;
         }
         if self.options.cork || self.send.more {
             return !self.timers.cork_has_fired();
         }
-        // "If there is unacknowledged data (i.e., SND.NXT > SND.UNA), then the sending TCP endpoint buffers all user data … until the
-        // outstanding data has been acknowledged or until the TCP endpoint can send a full-sized segment": here, while a *small* one is out.
-        !self.options.nodelay && !self.send.outstanding.is_empty() && self.send.small > self.send.una
+        !self.options.nodelay && self.send.waits_as_small()
     }
 
     fn send_fin_alone(&mut self, env: &mut Env<'_>) -> Option<u32> {
         // FIN needs no room in the congestion window (tcp_cwnd_test), but in the peer's (SND.WND counts it).
-        if !self.fin_due()
-            || (self.window_room() == 0 && !self.send.outstanding.is_empty())
-            || (self.window_room() == 0 && self.send.window == 0)
+        if !self.send.fin_due()
+            || (self.send.window_room() == 0 && !self.send.outstanding.is_empty())
+            || (self.send.window_room() == 0 && self.send.window == 0)
         {
             return None;
         }
@@ -474,48 +407,17 @@ impl Connection {
     /// Sends new numbers and puts them into the retransmission queue, one entry a segment.
     pub(super) fn send_new(&mut self, env: &mut Env<'_>, length: u32, fin: bool, mapping: u64) {
         let start = self.send.next;
-        if self.send.outstanding.in_flight() == 0 {
+        if self.send.in_flight() == 0 {
             let app_limited = self.send.delivery.app_limited > 0;
             self.control.algorithm.on_event(env.now, CongestionEvent::Restart { app_limited }, 0, &mut self.control.window);
         }
         self.send_segment(env, start, length, fin, mapping, None);
         if self.send.outstanding.is_empty() {
-            self.send.delivery.first_sent_at = env.now;
-            self.send.delivery.at = env.now;
             self.totals.busy_since = Some(env.now);
         }
-        let mut left = length + u32::from(fin);
-        let mut at = start;
-        while left > 0 {
-            // FIN makes the last one longer than a segment by one.
-            let len = if fin && left == self.send.mss + 1 { left } else { left.min(self.send.mss) };
-            left -= len;
-            self.send.outstanding.push(Sent {
-                start: at,
-                len,
-                sacked: false,
-                lost: false,
-                retransmitted: false,
-                ever_retransmitted: false,
-                fin: fin && left == 0,
-                pushed: left == 0 && self.is_pushed(start + u64::from(length)),
-                sent_at: env.now,
-                mapping,
-                delivered: self.send.delivery.bytes,
-                delivered_at: self.send.delivery.at,
-                first_sent_at: self.send.delivery.first_sent_at,
-                app_limited: self.send.delivery.app_limited > 0,
-            });
-            at += u64::from(len);
-            env.count(Counter::TCPOrigDataSent);
-        }
-        self.send.next = at;
-        self.send.fin_sent |= fin;
-        self.send.last_data = env.now;
+        let segments = self.send.note_new(env.now, length, fin, mapping);
+        env.out.counters.add(Counter::TCPOrigDataSent, u64::from(segments));
         self.totals.bytes_sent += u64::from(length);
-        if !length.is_multiple_of(self.send.mss.max(1)) {
-            self.send.small = self.send.next;
-        }
         let total = length + u32::from(fin);
         self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_sub(total);
         self.recovery.prr.sent(total);
@@ -528,11 +430,6 @@ impl Connection {
         self.arm_retransmission(env, false);
     }
 
-    /// Did the program end a write here, without saying that more follows (tcp_mark_push)?
-    fn is_pushed(&self, end: u64) -> bool {
-        end == self.send.queue.end() && end == self.send.pushed || self.send.marks.is_written_end(end)
-    }
-
     /// The frame of a data segment, new or (`again`: whether it carried PSH) once more.
     fn send_segment(&mut self, env: &mut Env<'_>, start: u64, length: u32, fin: bool, mapping: u64, again: Option<bool>) {
         let kind = self.outgoing(start, length, mapping);
@@ -541,14 +438,14 @@ impl Connection {
         segment.flags |= flags;
         // RFC 9293 §3.9.1: PSH where a write ends and nothing follows. Linux has it at the end of every large frame, too ("tcp_skb_pcount(skb) > 1"
         // in __tcp_transmit_skb, so that the receiver's GRO hands it on), and its receivers acknowledge at once what a program has read up to a PSH.
-        let pushed = again.unwrap_or_else(|| self.is_pushed(start + u64::from(length)));
+        let pushed = again.unwrap_or_else(|| self.send.is_pushed(start + u64::from(length)));
         if length > 0 && (pushed || length > self.send.mss) {
             segment.flags |= Flags::PSH;
         }
         if fin {
             segment.flags |= Flags::FIN;
         }
-        if let Some(pointer) = self.urgent_pointer(start) {
+        if let Some(pointer) = self.send.urgent_pointer(start) {
             segment.flags |= Flags::URG;
             segment.urgent = pointer;
         }
@@ -583,7 +480,7 @@ impl Connection {
     fn emit_in_pieces(&mut self, env: &mut Env<'_>, whole: &Segment, start: u64, length: u32, each: u32, ecn: u8) {
         for at in (0..length).step_by(each.max(1) as usize) {
             let bytes = each.min(length - at);
-            let urgent = self.urgent_pointer(start + u64::from(at));
+            let urgent = self.send.urgent_pointer(start + u64::from(at));
             let mut segment = Segment { seq: whole.seq + at, urgent: urgent.unwrap_or(0), ..whole.clone() };
             segment.flags.set(Flags::URG, urgent.is_some());
             if at > 0 {

@@ -29,7 +29,7 @@ impl Connection {
         }
         self.recovery.prr.exit();
         self.recovery.prr_allowed = 0;
-        self.control.algorithm.on_event(env.now, CongestionEvent::Undo, self.send.outstanding.in_flight(), &mut self.control.window);
+        self.control.algorithm.on_event(env.now, CongestionEvent::Undo, self.send.in_flight(), &mut self.control.window);
         self.control.cwr_due = false;
         self.recovery.undo_marker = None;
         self.recovery.rack.advanced = true;

@@ -23,13 +23,4 @@ impl Connection {
         let ahead = (at - self.receive.next) as u32;
         self.event(env, StreamEvent::Urgent { ahead });
     }
-
-    /// The urgent pointer for a segment that begins at `start`, if it is to have one (tcp_transmit_skb).
-    pub(super) fn urgent_pointer(&self, start: u64) -> Option<u16> {
-        if self.send.urgent <= start.max(self.send.una) {
-            return None;
-        }
-        let distance = self.send.urgent - start;
-        Some(u16::try_from(distance).unwrap_or(u16::MAX))
-    }
 }

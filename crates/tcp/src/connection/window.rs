@@ -6,13 +6,6 @@ use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_core::{Duration, Instant, StreamMessage};
 
-/// sk_gso_max_size of a device without a limit of its own, less 1 and MAX_TCP_HEADER.
-const BUFFER_BYTES_MAX: u32 = 65_536 - 1 - 320;
-/// What a buffer of the write queue costs beside its bytes (truesize of an skb without data), bytes.
-const BUFFER_OVERHEAD: u64 = 1280;
-/// TCP_MSS_DEFAULT
-const MSS_DEFAULT: u32 = 536;
-
 impl Connection {
     /// The window for the next segment: never less than what was promised (RFC 9293 §3.8.6: "a TCP receiver SHOULD NOT shrink the window").
     pub(super) fn announce_window(&mut self, env: &mut Env<'_>) -> u16 {
@@ -212,70 +205,15 @@ impl Connection {
         if self.opening.agreed.scaling { u32::MAX } else { u32::from(u16::MAX) }
     }
 
-    /// Bytes that one buffer of the write queue takes (tcp_send_mss, tcp_xmit_size_goal).
-    fn write_goal(&self) -> u64 {
-        let largest = self.send.window_max;
-        let half = if largest > MSS_DEFAULT { largest / 2 } else { largest };
-        let most = if half > 0 { BUFFER_BYTES_MAX.min(half) } else { BUFFER_BYTES_MAX };
-        let mss = self.send.mss.max(1);
-        u64::from((most - most % mss).max(mss))
-    }
-
-    /// How much of the last buffer is filled with what was not sent.
-    fn tail_bytes(&self) -> u64 {
-        self.send.queue.end() - self.send.tail.max(self.send.next).min(self.send.queue.end())
-    }
-
-    /// A write has added `length` bytes: in which buffer does the queue end?
-    pub(super) fn note_written(&mut self, length: u64) {
-        let goal = self.write_goal();
-        if self.unsent() == length {
-            self.send.tail = self.send.next;
-        }
-        // What leaves on the way makes room in the buffer that it leaves.
-        let leaves = self.leaves_at_once().min(goal);
-        while self.tail_bytes() > goal + leaves {
-            self.send.tail = self.send.tail.max(self.send.next) + goal;
-        }
-    }
-
-    /// What one write may add now (tcp_sendmsg_locked). A buffer that was begun is filled; "if (!sk_stream_memory_free(sk)) goto wait_for_space;" is
-    /// asked before a new one is begun, only.
-    pub(super) fn write_room(&self, config: &Config) -> u64 {
-        let goal = self.write_goal();
-        let (unsent, low_water) = (self.unsent(), u64::from(self.low_water(config)));
-        let mut room = if unsent == 0 { 0 } else { goal.saturating_sub(self.tail_bytes()) };
-        // SKB_TRUESIZE: what each costs beside its bytes. What was sent lies in buffers of about two segments.
-        let mut used =
-            self.send.queue.len() + room + BUFFER_OVERHEAD * (self.send.outstanding.len() as u64 / 2 + self.unsent().div_ceil(goal));
-        while used < u64::from(self.send.buffer) && unsent + room < low_water {
-            room += goal;
-            used += goal + BUFFER_OVERHEAD;
-        }
-        if room > 0 {
-            // What the write lets out on its way makes room in the last one.
-            room += self.leaves_at_once().min(unsent + room).min(goal);
-        }
-        room
-    }
-
     /// What both windows let out, in whole segments.
-    fn leaves_at_once(&self) -> u64 {
-        let (room, mss) = (self.send_room().min(self.window_room()), self.send.mss.max(1));
+    pub(super) fn leaves_at_once(&self) -> u64 {
+        let (room, mss) = (self.send_room().min(self.send.window_room()), self.send.mss.max(1));
         u64::from(room - room % mss)
     }
 
     /// TCP_NOTSENT_LOWAT of the socket, else of the node (tcp_notsent_lowat); `u32::MAX`: none.
     pub(super) fn low_water(&self, config: &Config) -> u32 {
         if self.options.unsent_low_water == u32::MAX { config.unsent_low_water } else { self.options.unsent_low_water }
-    }
-
-    /// How much more than what is unsent may be written: none while there is so much; less than a segment is not worth the while.
-    pub(super) fn allowed_unsent(&self, config: &Config) -> u64 {
-        match u64::from(self.low_water(config)).saturating_sub(self.unsent() + self.send.credit) {
-            0 => 0,
-            some => some.max(u64::from(self.send.mss)),
-        }
     }
 
     /// Gives the sockets so much more room, and says from how much on a program may be told of it.
@@ -292,8 +230,8 @@ impl Connection {
         }
         self.grow_send_buffer(env, true);
         let (buffer, queued, credit) = (u64::from(self.send.buffer), self.send.queue.len(), self.send.credit);
-        let (unsent, low_water) = (self.unsent(), u64::from(self.low_water(env.config)));
-        let grant = buffer.saturating_sub(queued + credit).min(self.allowed_unsent(env.config));
+        let (unsent, low_water) = (self.send.unsent(), u64::from(self.low_water(env.config)));
+        let grant = buffer.saturating_sub(queued + credit).min(self.send.allowed_unsent(self.low_water(env.config)));
         // sk_stream_write_space, as tcp_poll: "sk_stream_wspace(sk) >= sk_stream_min_wspace(sk) && __sk_stream_memory_free(sk, wake)", that is, a third of
         // the buffer is free, and less than half of what may be is unsent. Who waits is let go on by that, not by every acknowledgment.
         let writable = buffer.saturating_sub(queued) >= queued / 2 && unsent * 2 < low_water;
