@@ -276,8 +276,8 @@ impl Connection {
             // A duplicate does not move the peer's TS.Recent (RFC 7323 §4.3 takes acceptable segments only): its echo is as old as the loss of
             // the acknowledgment, and would make the timeout grow with every lost acknowledgment.
             let stamp = segment.options.timestamps.filter(|_| self.opening.agreed.timestamps && ack.advanced && !ack.duplicate)?;
-            let millis = self.timestamp(now).wrapping_sub(stamp.echo);
-            (stamp.echo != 0 && self.echo_is_plausible(now, stamp.echo)).then(|| Duration::from_millis(u64::from(millis.max(1))))
+            let millis = self.opening.timestamp(now).wrapping_sub(stamp.echo);
+            (stamp.echo != 0 && self.opening.echo_is_plausible(now, stamp.echo)).then(|| Duration::from_millis(u64::from(millis.max(1))))
         };
         let sample = acked.or(sacked).or_else(stamped)?;
         let (una, next) = (self.send.una_seq(), self.send.next_seq());
@@ -351,9 +351,7 @@ impl Connection {
             snd_nxt: self.send.next_seq(),
             in_recovery: reducing,
         };
-        let threshold = self.control.window.ssthresh_bytes;
-        self.control.algorithm.on_ack(&sample, &mut self.control.window);
-        if self.control.window.ssthresh_bytes != threshold {
+        if self.control.on_ack(&sample) {
             self.count_hystart(env);
         }
         if self.control.algorithm.limits_itself() {

@@ -100,7 +100,7 @@ impl Connection {
         segment.ack = self.receive.space.seq(self.receive.next);
         if self.opening.agreed.timestamps && self.state.is_synchronised() {
             // RFC 7323 §3.2: "TSopt MUST be sent in every non-<RST> segment", and "SHOULD be sent in a <RST> segment".
-            segment.options.timestamps = Some(Timestamps { value: self.timestamp(env.now), echo: self.receive.timestamp });
+            segment.options.timestamps = Some(Timestamps { value: self.opening.timestamp(env.now), echo: self.receive.timestamp });
         }
         self.extension.write_options(Outgoing::Reset, &mut segment.options);
         self.emit(env, &segment, Frame::egress(), 0);

@@ -41,7 +41,7 @@ impl Connection {
             return;
         }
         self.recovery.undo_marker = None;
-        self.control.algorithm.on_event(env.now, CongestionEvent::Ecn, in_flight, &mut self.control.window);
+        self.control.on_event(env.now, CongestionEvent::Ecn, in_flight);
         self.recovery.phase = Phase::Cwr;
         self.recovery.high = self.send.next;
         self.control.cwr_due = true;

@@ -12,15 +12,13 @@ use super::sender::Sender;
 use super::setup::{Handshake, Offer, Setup, syn_options};
 use super::totals::Totals;
 use super::{Connection, Finished, State};
-use crate::congestion::usage::CwndUsage;
-use crate::congestion::{self, initial_window_bytes};
 use crate::connection::outstanding::Outstanding;
 
 use crate::counters::Counter;
 use crate::extension::{Outgoing, Verdict};
 use crate::outbox::Env;
 use crate::position::START;
-use weft_core::{Duration, FlowId, Frame, Instant, Reason, StreamError, StreamEvent};
+use weft_core::{Duration, FlowId, Frame, Reason, StreamError, StreamEvent};
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 /// TCP_TIMEOUT_MIN: two jiffies with HZ=250.
@@ -120,7 +118,7 @@ impl Connection {
             mss: self.receive.announced_mss,
             sack: if negotiated { self.opening.agreed.sack } else { config.sack },
             timestamps: timestamps
-                .then(|| Timestamps { value: self.timestamp(env.now), echo: if answering { self.receive.timestamp } else { 0 } }),
+                .then(|| Timestamps { value: self.opening.timestamp(env.now), echo: if answering { self.receive.timestamp } else { 0 } }),
             scale: (if negotiated { self.opening.agreed.scaling } else { config.window_scaling }).then_some(scale),
         };
         let mut flags = Flags::SYN;
@@ -165,7 +163,7 @@ impl Connection {
             // RFC 7323 §3.2: an echo that we cannot have sent is not of this connection.
             if let (Some(stamp), true) = (segment.options.timestamps, env.config.timestamps)
                 && stamp.echo != 0
-                && !self.echo_is_plausible(env.now, stamp.echo)
+                && !self.opening.echo_is_plausible(env.now, stamp.echo)
             {
                 env.count(Counter::PAWSActive);
                 env.refuse(Reason::TcpPaws);
@@ -227,13 +225,6 @@ impl Connection {
         }
     }
 
-    /// Did we send this timestamp, as far as it can be told?
-    pub(super) fn echo_is_plausible(&self, now: Instant, echo: u32) -> bool {
-        let first = self.timestamp(self.opening.sent_at);
-        let last = self.timestamp(now);
-        echo.wrapping_sub(first) <= last.wrapping_sub(first)
-    }
-
     /// Takes over what a SYN says.
     fn take_syn(&mut self, env: &mut Env<'_>, segment: &Segment) {
         let config = env.config;
@@ -286,15 +277,7 @@ impl Connection {
     pub(super) fn begin_transfer(&mut self, env: &mut Env<'_>) {
         self.begin_path_mtu(env.config);
         self.update_mss(env);
-        self.control.algorithm.init(&mut self.control.window, env.now);
-        self.recovery.rtt.min_rtt().into_iter().for_each(|rtt| self.control.algorithm.learn_min_rtt(rtt));
-        let own_default = env.config.initial_window != congestion::INITIAL_WINDOW_SEGMENTS;
-        self.control.window.cwnd_bytes = if own_default {
-            self.send.mss.saturating_mul(env.config.initial_window)
-        } else {
-            initial_window_bytes(self.send.mss, self.opening.retransmitted)
-        };
-        self.control.usage = CwndUsage::new(env.now);
+        self.control.begin(env.config, env.now, self.send.mss, self.opening.retransmitted, self.recovery.rtt.min_rtt());
         self.send.delivery.begin(env.now);
         self.send.last_data = env.now;
         let advertised = self.advertised_mss();
@@ -303,22 +286,12 @@ impl Connection {
         self.grow_send_buffer(env, true);
     }
 
-    /// The handshake as an RTT sample: RFC 6298 §3, Karn's rule, and RFC 7323 §4.1.
+    /// The handshake as an RTT sample.
     pub(super) fn first_sample(&mut self, env: &mut Env<'_>, segment: &Segment) {
-        let (una, next) = (self.send.una_seq(), self.send.next_seq());
-        if !self.opening.measured {
-            return;
-        }
-        if self.opening.retransmitted == 0 {
-            self.recovery.rtt.on_sample(env.now, (env.now - self.opening.sent_at).max(Duration::from_micros(1)), una, next, false);
-            return;
-        }
-        match segment.options.timestamps.filter(|_| self.opening.agreed.timestamps) {
-            Some(stamp) if stamp.echo != 0 && self.echo_is_plausible(env.now, stamp.echo) => {
-                let millis = self.timestamp(env.now).wrapping_sub(stamp.echo).max(1);
-                self.recovery.rtt.on_sample(env.now, Duration::from_millis(u64::from(millis)), una, next, false);
-            }
-            _ => self.recovery.rtt.handshake_without_sample(),
+        match self.opening.round_trip(env.now, segment) {
+            Some(Some(sample)) => self.recovery.rtt.on_sample(env.now, sample, self.send.una_seq(), self.send.next_seq(), false),
+            Some(None) => self.recovery.rtt.handshake_without_sample(),
+            None => {}
         }
     }
 

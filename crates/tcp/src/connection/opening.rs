@@ -1,7 +1,8 @@
 //! Opening: SYN and SYN|ACK, and what both sides agreed on.
 
 use super::fast_open::FastOpen;
-use weft_core::Instant;
+use weft_core::{Duration, Instant};
+use weft_wire::tcp::Segment;
 
 /// What the handshake agreed on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,5 +43,30 @@ impl Opening {
             fast_open: FastOpen::default(),
             ecn_asked: false,
         }
+    }
+
+    /// The clock of timestamps: milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick"), moved by an offset of the connection.
+    pub(super) fn timestamp(&self, now: Instant) -> u32 {
+        (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
+    }
+
+    /// Did we send this timestamp, as far as it can be told?
+    pub(super) fn echo_is_plausible(&self, now: Instant, echo: u32) -> bool {
+        let first = self.timestamp(self.sent_at);
+        let last = self.timestamp(now);
+        echo.wrapping_sub(first) <= last.wrapping_sub(first)
+    }
+
+    /// The handshake as a round-trip time: RFC 6298 §3, Karn's rule, and RFC 7323 §4.1. None: nothing may be said of it; no sample: it was repeated.
+    pub(super) fn round_trip(&self, now: Instant, segment: &Segment) -> Option<Option<Duration>> {
+        if !self.measured {
+            return None;
+        }
+        if self.retransmitted == 0 {
+            return Some(Some((now - self.sent_at).max(Duration::from_micros(1))));
+        }
+        let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps);
+        let plausible = stamp.filter(|stamp| stamp.echo != 0 && self.echo_is_plausible(now, stamp.echo));
+        Some(plausible.map(|stamp| Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(stamp.echo).max(1)))))
     }
 }

@@ -4,7 +4,7 @@ use super::bounds::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, TIMESTAMPS_BYTES, rto_bounds
 use super::deadlines::Timer;
 use super::{Connection, State};
 use crate::outbox::Env;
-use weft_core::{Instant, StreamError, StreamOption};
+use weft_core::{StreamError, StreamOption};
 
 impl Connection {
     /// Changes one option.
@@ -85,23 +85,13 @@ impl Connection {
             return;
         }
         let unused = self.send.delivery.bytes == 0 && self.send.outstanding.is_empty();
-        let segments = self.control.window.cwnd_bytes / self.send.mss.max(1);
-        self.control.window.set_mss(mss);
-        if self.state.is_synchronised() && unused && mss > self.send.mss {
-            // Until it is used the initial window is a number of segments: the peer's window has let them become larger.
-            self.control.window.cwnd_bytes = segments.saturating_mul(mss);
-        }
+        self.control.set_mss(self.send.mss, mss, self.state.is_synchronised() && unused);
         self.send.mss = mss;
     }
 
     /// The segment size that was announced, without what timestamps take of each (advmss).
     pub(super) fn advertised_mss(&self) -> u32 {
         self.receive.announced_mss.saturating_sub(if self.opening.agreed.timestamps { TIMESTAMPS_BYTES } else { 0 })
-    }
-
-    /// The clock of timestamps: milliseconds (RFC 7323 §5.4: "between 1 ms and 1 sec per tick"), moved by an offset of the connection.
-    pub(super) fn timestamp(&self, now: Instant) -> u32 {
-        (now.as_millis() as u32).wrapping_add(self.opening.timestamp_offset)
     }
 
     /// The node's settings have changed.

@@ -195,7 +195,7 @@ impl Connection {
             if !ece {
                 self.recovery.undo_marker = Some(self.send.una);
             }
-            self.control.algorithm.on_event(env.now, CongestionEvent::Loss, in_flight, &mut self.control.window);
+            self.control.on_event(env.now, CongestionEvent::Loss, in_flight);
             self.control.cwr_due |= self.opening.agreed.ecn;
             self.begin_prr(in_flight);
         }
@@ -216,7 +216,7 @@ impl Connection {
     fn end_reduction(&mut self, env: &mut Env<'_>) {
         if self.recovery.prr.is_active() || self.control.algorithm.owns_recovery() {
             self.recovery.prr.exit();
-            self.control.algorithm.on_event(env.now, CongestionEvent::RecoveryDone, self.send.in_flight(), &mut self.control.window);
+            self.control.on_event(env.now, CongestionEvent::RecoveryDone, self.send.in_flight());
             self.recovery.rack.recovery_ended();
         }
         self.recovery.prr_allowed = 0;
@@ -250,11 +250,11 @@ impl Connection {
             self.recovery.undo_marker = Some(self.send.una);
             self.recovery.undo_retransmissions = None;
             self.totals.timeout_recoveries = self.totals.timeout_recoveries.wrapping_add(1);
-            self.control.algorithm.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.control.window);
+            self.control.on_event(env.now, CongestionEvent::Timeout, in_flight);
         } else {
             self.control.window.cwnd_bytes = self.send.mss;
             if self.recovery.prr.is_active() || self.control.algorithm.owns_recovery() {
-                self.control.algorithm.on_event(env.now, CongestionEvent::Timeout, in_flight, &mut self.control.window);
+                self.control.on_event(env.now, CongestionEvent::Timeout, in_flight);
             }
         }
         // tcp_enter_loss: "tcp_packets_in_flight(tp) + 1".

@@ -47,18 +47,7 @@ impl Connection {
 
     /// Another congestion control takes over.
     pub(super) fn change_control(&mut self, env: &mut Env<'_>, name: &str) -> Result<(), StreamError> {
-        let mut control = congestion::by_name(name).ok_or(StreamError::NoEntry)?;
-        control.seed(self.control.seed);
-        control.set_hystart(env.config.hystart);
-        if self.state.is_synchronised() && control.name() != self.control.algorithm.name() {
-            // The window goes on; only what is learned about it starts afresh.
-            let before = self.control.window;
-            control.init(&mut self.control.window, env.now);
-            self.recovery.rtt.min_rtt().into_iter().for_each(|rtt| control.learn_min_rtt(rtt));
-            self.control.window = before;
-        }
-        self.control.algorithm = control;
-        Ok(())
+        self.control.change(env.config, env.now, name, self.state.is_synchronised(), self.recovery.rtt.min_rtt())
     }
 
     fn check(&self) -> Result<(), Damage> {
@@ -133,7 +122,7 @@ macro_rules! connection {
                 // Whoever adds a field decides here whether it is state.
                 let $shape_of { $($shape)+ } = self;
                 let (_, _) = ($offset, $finished);
-                out.put(&self.timestamp(out.now()));
+                out.put(&self.opening.timestamp(out.now()));
                 $(out.put($field);)+
                 out.content($algorithm.name().as_bytes());
                 $algorithm.export(out);

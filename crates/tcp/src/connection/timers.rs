@@ -127,8 +127,8 @@ impl Connection {
             env.count(Counter::TCPLossProbeRecovery);
             if self.recovery.phase < Phase::Cwr {
                 let now = env.now;
-                self.control.algorithm.on_event(now, CongestionEvent::Loss, ack.prior_in_flight, &mut self.control.window);
-                self.control.algorithm.on_event(now, CongestionEvent::RecoveryDone, self.send.in_flight(), &mut self.control.window);
+                self.control.on_event(now, CongestionEvent::Loss, ack.prior_in_flight);
+                self.control.on_event(now, CongestionEvent::RecoveryDone, self.send.in_flight());
             }
         } else if ack.is_duplicate() && ack.sacked == 0 {
             self.recovery.tlp_high = None;

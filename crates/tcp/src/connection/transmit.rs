@@ -59,7 +59,7 @@ impl Connection {
         segment.ack = self.receive.space.seq(self.receive.next);
         segment.flags = Flags::ACK;
         if self.opening.agreed.timestamps {
-            segment.options.timestamps = Some(Timestamps { value: self.timestamp(env.now), echo: self.receive.timestamp });
+            segment.options.timestamps = Some(Timestamps { value: self.opening.timestamp(env.now), echo: self.receive.timestamp });
         }
         self.extension.write_options(kind, &mut segment.options);
         if self.opening.agreed.sack && self.receive.has_sack_blocks() {
@@ -125,14 +125,9 @@ impl Connection {
         self.control.window.cwnd_bytes.max(self.send.mss).saturating_sub(self.send.in_flight())
     }
 
-    /// The rate that paces this connection and sizes its frames, bytes per second.
+    /// The rate that paces this connection and sizes its frames, bytes per second, and whether somebody asked for it.
     pub(super) fn rate(&self) -> (u64, bool) {
-        let srtt = self.recovery.rtt.srtt().unwrap_or_default();
-        let most = self.options.pacing_rate_max;
-        match self.control.algorithm.pacing_rate_bytes_per_s(&self.control.window, srtt) {
-            Some(rate) => (rate.min(most), true),
-            None => (pacing::default_rate_bytes_per_s(&self.control.window, self.send.in_flight(), srtt, most), most != u64::MAX),
-        }
+        self.control.rate(self.send.in_flight(), self.recovery.rtt.srtt(), self.options.pacing_rate_max)
     }
 
     /// The largest frame. What the way cannot take whole is cut here, into what would have left a device that cuts (sk_can_gso: "GSO is always
@@ -147,9 +142,7 @@ impl Connection {
 
     /// Bytes of one frame.
     fn burst_bytes(&self, rate: u64) -> u32 {
-        let segments_min = self.control.algorithm.frame_segments_min(rate);
-        pacing::frame_bytes(rate, self.send.mss, segments_min, self.gso_bytes(), self.recovery.rtt.min_rtt().unwrap_or_default())
-            .max(self.send.mss)
+        self.control.burst_bytes(rate, self.send.mss, self.gso_bytes(), self.recovery.rtt.min_rtt())
     }
 
     /// Bytes that may wait below (TSQ).
@@ -208,7 +201,7 @@ impl Connection {
         }
         let idle = env.now - self.send.last_data;
         if env.config.slow_start_after_idle && self.send.delivery.bytes > 0 && idle > self.recovery.rtt.rto() {
-            self.control.algorithm.on_event(env.now, CongestionEvent::Idle(idle), 0, &mut self.control.window);
+            self.control.on_event(env.now, CongestionEvent::Idle(idle), 0);
         }
     }
 
@@ -409,7 +402,7 @@ impl Connection {
         let start = self.send.next;
         if self.send.in_flight() == 0 {
             let app_limited = self.send.delivery.app_limited > 0;
-            self.control.algorithm.on_event(env.now, CongestionEvent::Restart { app_limited }, 0, &mut self.control.window);
+            self.control.on_event(env.now, CongestionEvent::Restart { app_limited }, 0);
         }
         self.send_segment(env, start, length, fin, mapping, None);
         if self.send.outstanding.is_empty() {

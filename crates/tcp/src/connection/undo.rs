@@ -14,7 +14,7 @@ impl Connection {
             None => true,
             Some(at) => {
                 let echo = self.receive.last_echo_seen;
-                self.opening.agreed.timestamps && echo != 0 && (echo.wrapping_sub(self.timestamp(at)) as i32) < 0
+                self.opening.agreed.timestamps && echo != 0 && (echo.wrapping_sub(self.opening.timestamp(at)) as i32) < 0
             }
         }
     }
@@ -29,7 +29,7 @@ impl Connection {
         }
         self.recovery.prr.exit();
         self.recovery.prr_allowed = 0;
-        self.control.algorithm.on_event(env.now, CongestionEvent::Undo, self.send.in_flight(), &mut self.control.window);
+        self.control.on_event(env.now, CongestionEvent::Undo, self.send.in_flight());
         self.control.cwr_due = false;
         self.recovery.undo_marker = None;
         self.recovery.rack.advanced = true;

@@ -84,7 +84,7 @@ impl Connection {
                     return;
                 }
                 self.receive.last_echo = echo;
-                let millis = u64::from(self.timestamp(now).wrapping_sub(echo));
+                let millis = u64::from(self.opening.timestamp(now).wrapping_sub(echo));
                 if millis < 600_000 {
                     self.note_receiver_rtt(Duration::from_millis(millis.max(1)), false);
                 }
