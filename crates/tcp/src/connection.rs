@@ -40,6 +40,8 @@ mod reassembly;
 mod receiver;
 mod receiver_window;
 mod recovery;
+mod retransmission;
+mod sacks;
 mod segment;
 mod send_queue;
 mod sender;
@@ -76,7 +78,7 @@ use deadlines::Deadlines;
 use opening::Opening;
 use path_mtu::PathMtu;
 use receiver::Receiver;
-use recovery::Recovery;
+use recovery::{Lent, Recovery};
 use sender::Sender;
 use std::net::SocketAddr;
 use totals::Totals;
@@ -149,6 +151,21 @@ impl Connection {
     pub fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.progress)
     }
+    /// Its recovery, and what that needs of the others.
+    fn parts(&mut self) -> (&mut Recovery, Lent<'_>) {
+        let lent = Lent {
+            send: &mut self.send,
+            control: &mut self.control,
+            opening: &self.opening,
+            path_mtu: &mut self.path_mtu,
+            timers: &mut self.timers,
+            totals: &mut self.totals,
+            options: &self.options,
+            last_echo: self.receive.last_echo_seen,
+        };
+        (&mut self.recovery, lent)
+    }
+
     fn event(&self, env: &mut Env<'_>, event: StreamEvent) {
         env.out.messages.push(StreamMessage::Event { flow: self.flow, event: Box::new(event) });
     }

@@ -45,4 +45,9 @@ impl Ack {
     pub(super) fn is_duplicate(&self) -> bool {
         !self.has_data && !self.window_moved && !self.advanced
     }
+
+    /// One segment that was no full one: the peer may have waited for more (FLAG_ACK_MAYBE_DELAYED).
+    pub(super) fn may_be_delayed(&self, mss: u32) -> bool {
+        self.segments == 1 && self.sacked == 0 && self.acked < mss && !self.retransmitted
+    }
 }

@@ -3,14 +3,13 @@
 
 use super::ack::Ack;
 use super::deadlines::Timer;
-use super::outstanding::Sent;
 use super::{Connection, Phase};
 use crate::congestion::AckSample;
 use crate::congestion::hystart::Detected;
 use crate::counters::Counter;
 use crate::outbox::Env;
 use crate::position::START;
-use weft_core::{Duration, Instant, Reason};
+use weft_core::{Duration, Reason};
 use weft_wire::tcp::{Flags, Segment};
 
 impl Connection {
@@ -63,7 +62,8 @@ impl Connection {
             env.count(Counter::TCPPureAcks);
         }
         self.recovery.rack.advanced = false;
-        self.take_sacks(env, segment, ack_at, &mut ack);
+        let (recovery, mut lent) = self.parts();
+        recovery.take_sacks(&mut lent, env, segment, ack_at, &mut ack);
         if ack_at == prior_una && self.send.outstanding.is_empty() {
             if ack.duplicate {
                 // The retransmission of what is long acknowledged was spurious: perhaps the reduction, too.
@@ -96,120 +96,9 @@ impl Connection {
         }
     }
 
-    /// RFC 2018, RFC 2883: the SACK blocks.
-    fn take_sacks(&mut self, env: &mut Env<'_>, segment: &Segment, ack_at: u64, ack: &mut Ack) {
-        if !self.opening.agreed.sack || segment.options.sack.is_empty() {
-            return;
-        }
-        let space = self.send.space;
-        let (una, next) = (self.send.una, self.send.next);
-        let blocks = segment.options.sack.iter().map(|(start, end)| (space.position(una, *start), space.position(una, *end)));
-        let mut first: Option<(u64, u64)> = None;
-        for (index, (start, end)) in blocks.enumerate() {
-            if start >= end || end > next {
-                continue;
-            }
-            if index == 0 {
-                first = Some((start, end));
-                // RFC 2883 §4: below the cumulative acknowledgment it is a DSACK.
-                if start < ack_at {
-                    self.take_duplicate(env, start, end, false, ack);
-                    continue;
-                }
-            }
-            // Within the second block, too.
-            if let (1, Some((from, to))) = (index, first)
-                && from >= start
-                && to <= end
-                && from >= ack_at
-            {
-                self.take_duplicate(env, from, to, true, ack);
-            }
-            if end <= ack_at {
-                continue;
-            }
-            self.take_block(env.now, start.max(ack_at), end, ack);
-        }
-    }
-
-    fn take_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, out_of_order: bool, ack: &mut Ack) {
-        // tcp_is_sackblock_valid: only of data that we did send twice, not longer ago than the largest window.
-        if start + u64::from(self.send.window_max) < self.send.una {
-            return;
-        }
-        env.count(if out_of_order { Counter::TCPDSACKOfoRecv } else { Counter::TCPDSACKRecv });
-        let segments = ((end - start) as u32).div_ceil(self.send.mss.max(1)).max(1);
-        self.totals.dsack_duplicates = self.totals.dsack_duplicates.wrapping_add(segments);
-        // More duplicates than retransmissions: the network makes them, and they say nothing of ours (tcp_dsack_seen).
-        if self.totals.dsack_duplicates > self.totals.retransmitted {
-            return;
-        }
-        ack.duplicate = true;
-        self.recovery.rack.duplicate = true;
-        if let Some(marker) = self.recovery.undo_marker
-            && end > marker
-        {
-            self.recovery.undo_retransmissions = self.recovery.undo_retransmissions.map(|left| left.saturating_sub(segments));
-        }
-    }
-
-    fn take_block(&mut self, now: Instant, start: u64, end: u64, ack: &mut Ack) {
-        let min_rtt = self.recovery.rtt.min_rtt();
-        let (rack, high) = (&mut self.recovery.rack, self.recovery.high);
-        self.send.outstanding.sack(start, end, |sent: &Sent| {
-            ack.sacked = ack.sacked.saturating_add(sent.len);
-            ack.segments += 1;
-            ack.rate.note(sent);
-            rack.update(now, sent, min_rtt);
-            if sent.ever_retransmitted {
-                return;
-            }
-            if sent.start < ack.prior_highest {
-                ack.reordered_from = Some(ack.reordered_from.map_or(sent.start, |from| from.min(sent.start)));
-            }
-            if sent.end() <= high {
-                ack.original_sacked = true;
-            }
-            ack.original = true;
-            ack.first_sacked = ack.first_sacked.or(Some(sent.sent_at));
-            ack.last_sacked = Some(sent.sent_at);
-        });
-    }
-
     /// SND.UNA moves on: segments leave the retransmission queue, bytes the send queue.
     fn release_acknowledged(&mut self, env: &mut Env<'_>, ack_at: u64, ack: &mut Ack) {
-        let now = env.now;
-        let min_rtt = self.recovery.rtt.min_rtt();
-        let highest = ack.prior_highest;
-        let high = self.recovery.high;
-        let before = self.send.outstanding.bytes - self.send.outstanding.sacked_bytes;
-        let rack = &mut self.recovery.rack;
-        let (mss, mut full) = (self.send.mss, false);
-        self.send.outstanding.acknowledge(ack_at, |sent| {
-            full |= sent.payload() >= mss && !sent.ever_retransmitted;
-            if sent.ever_retransmitted {
-                ack.retransmitted = true;
-            } else {
-                if !sent.sacked {
-                    ack.original = true;
-                    if sent.start < highest {
-                        ack.reordered_from = Some(ack.reordered_from.map_or(sent.start, |from| from.min(sent.start)));
-                    }
-                    if sent.end() <= high {
-                        ack.original_sacked = true;
-                    }
-                }
-                ack.first_sent = ack.first_sent.or(Some(sent.sent_at));
-                ack.last_sent = Some(sent.sent_at);
-            }
-            if !sent.sacked {
-                ack.segments += 1;
-                ack.rate.note(sent);
-                rack.update(now, sent, min_rtt);
-            }
-        });
-        let after = self.send.outstanding.bytes - self.send.outstanding.sacked_bytes;
-        ack.acked = (before - after) as u32;
+        let full = self.recovery.release(&mut self.send, env.now, ack_at, ack);
         self.send.una = ack_at;
         self.extension.on_acknowledged(ack_at.saturating_sub(START + 1));
         self.judge_black_hole(env, full);
@@ -220,26 +109,34 @@ impl Connection {
         if self.send.outstanding.is_empty()
             && let Some(since) = self.totals.busy_since.take()
         {
-            self.totals.busy += now - since;
+            self.totals.busy += env.now - since;
         }
         self.send.urgent = self.send.urgent.max(ack_at);
         self.return_credit(env);
     }
 
+    /// An acknowledgment that is not just progress.
+    fn on_dubious_ack(&mut self, env: &mut Env<'_>, ack: &mut Ack) {
+        let (recovery, mut lent) = self.parts();
+        if recovery.on_dubious_ack(&mut lent, env, ack) {
+            self.transmit(env);
+        }
+    }
+
     /// Everything that follows from what was delivered.
     fn after_ack(&mut self, env: &mut Env<'_>, segment: &Segment, ack: &mut Ack) {
-        let rtt = self.sample_rtt(env.now, segment, ack);
+        let rtt = self.recovery.sample_rtt(&self.send, &self.opening, env.now, segment, ack);
         if ack.advanced {
-            self.recovery.timeouts = 0;
-            self.recovery.timeouts_since = None;
+            self.recovery.timeouts_are_over();
             self.soft_error = None;
             // Karn: without a sample the timeout stays backed off; but when the peer reports a duplicate, only its acknowledgment was lost.
             if ack.duplicate {
                 self.recovery.rtt.reset_backoff();
             }
         }
-        self.check_reordering(env, ack);
-        self.take_tail_probe_ack(env, ack);
+        let (recovery, mut lent) = self.parts();
+        recovery.check_reordering(lent.send, env, ack);
+        recovery.take_tail_probe_ack(&mut lent, env, ack);
         let delivered = u64::from(ack.acked) + u64::from(ack.sacked);
         env.out.counters.add(Counter::TCPDelivered, u64::from(ack.segments));
         self.send.delivery.segments = self.send.delivery.segments.wrapping_add(ack.segments);
@@ -266,59 +163,8 @@ impl Connection {
         }
     }
 
-    /// RFC 6298 §3: "RTT samples MUST NOT be made using segments that were retransmitted", but by timestamps (RFC 7323 §4.1).
-    fn sample_rtt(&mut self, now: Instant, segment: &Segment, ack: &Ack) -> Option<Duration> {
-        let floor = Duration::from_micros(1);
-        let acked = ack.first_sent.filter(|_| !ack.retransmitted).map(|at| (now - at).max(floor));
-        let last = ack.last_sent.filter(|_| !ack.retransmitted).map(|at| (now - at).max(floor));
-        let sacked = ack.first_sacked.map(|at| (now - at).max(floor));
-        let stamped = || {
-            // A duplicate does not move the peer's TS.Recent (RFC 7323 §4.3 takes acceptable segments only): its echo is as old as the loss of
-            // the acknowledgment, and would make the timeout grow with every lost acknowledgment.
-            let stamp = segment.options.timestamps.filter(|_| self.opening.agreed.timestamps && ack.advanced && !ack.duplicate)?;
-            let millis = self.opening.timestamp(now).wrapping_sub(stamp.echo);
-            (stamp.echo != 0 && self.opening.echo_is_plausible(now, stamp.echo)).then(|| Duration::from_millis(u64::from(millis.max(1))))
-        };
-        let sample = acked.or(sacked).or_else(stamped)?;
-        let (una, next) = (self.send.una_seq(), self.send.next_seq());
-        let delayed = self.may_be_delayed(ack);
-        self.recovery.rtt.on_sample(now, sample, una, next, delayed);
-        // tcp_clean_rtx_queue: `ca_rtt_us` is of what was sent last, and of what was reported before what was acknowledged.
-        let latest = ack.last_sacked.map(|at| (now - at).max(floor)).or(last).unwrap_or(sample);
-        self.recovery.rtt.on_delay(now, latest, delayed);
-        Some(latest)
-    }
-
-    /// One segment that was no full one: the peer may have waited for more (FLAG_ACK_MAYBE_DELAYED).
-    fn may_be_delayed(&self, ack: &Ack) -> bool {
-        ack.segments == 1 && ack.sacked == 0 && ack.acked < self.send.mss && !ack.retransmitted
-    }
-
-    /// tcp_check_sack_reordering: something arrived that was sent before what arrived earlier.
-    fn check_reordering(&mut self, env: &mut Env<'_>, ack: &Ack) {
-        let (Some(from), Some(highest)) = (ack.reordered_from, self.send.outstanding.highest_sacked().or(Some(self.send.una))) else {
-            return;
-        };
-        if highest <= from {
-            return;
-        }
-        let segments = ((highest - from) as u32).div_ceil(self.send.mss.max(1));
-        self.recovery.reordering = self.recovery.reordering.max(segments.min(300));
-        self.recovery.reordering_seen += 1;
-        env.count(Counter::TCPSACKReorder);
-    }
-
     fn control_congestion(&mut self, env: &mut Env<'_>, ack: &Ack, rtt: Option<Duration>, rate: u64, round_start: bool) {
-        let reducing = self.recovery.prr.is_active();
-        if reducing {
-            let delivered = ack.acked.saturating_add(ack.sacked);
-            if delivered > 0 {
-                self.recovery.prr_allowed = self.recovery.prr.on_ack(delivered, ack.lost, self.send.in_flight(), ack.advanced);
-            } else {
-                // tcp_cwnd_reduction does nothing then: the window stays, and what is lost is not in flight any more.
-                self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_add(ack.lost);
-            }
-        }
+        let reducing = self.recovery.allow(&self.send, ack);
         if ack.acked == 0 && ack.sacked == 0 && ack.lost == 0 {
             return;
         }
@@ -341,7 +187,7 @@ impl Connection {
             delivery_rate_bytes_per_s: rate,
             prior_delivered_bytes: ack.rate.prior_delivered,
             sample_app_limited: ack.rate.app_limited,
-            maybe_delayed: self.may_be_delayed(ack),
+            maybe_delayed: ack.may_be_delayed(self.send.mss),
             pacing_rate_bytes_per_s,
             paced: paced || env.config.pacing,
             next_departure: self.control.pacer.next_send_at(),

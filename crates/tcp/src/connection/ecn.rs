@@ -1,7 +1,6 @@
 //! Explicit congestion notification (RFC 3168).
 
-use super::{Connection, Phase};
-use crate::congestion::CongestionEvent;
+use super::Connection;
 use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_wire::ipv4;
@@ -33,19 +32,6 @@ impl Connection {
             }
             self.receive.ecn_echo = true;
         }
-    }
-
-    /// RFC 3168 §6.1.2: "The sender … SHOULD … react to congestion at most once per window of data (i.e., at most once per round-trip time)."
-    pub(super) fn enter_reduction(&mut self, env: &mut Env<'_>, in_flight: u32) {
-        if self.recovery.phase >= Phase::Cwr {
-            return;
-        }
-        self.recovery.undo_marker = None;
-        self.control.on_event(env.now, CongestionEvent::Ecn, in_flight);
-        self.recovery.phase = Phase::Cwr;
-        self.recovery.high = self.send.next;
-        self.control.cwr_due = true;
-        self.begin_prr(in_flight);
     }
 
     /// Flags for a segment, and whether it may be marked: RFC 3168 §6.1.5: "a host MUST NOT set ECT in retransmitted packets", §6.1.4: nor in

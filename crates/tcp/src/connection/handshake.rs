@@ -259,8 +259,7 @@ impl Connection {
             env.count(Counter::TCPECNEstab);
         }
         self.send.outstanding = Outstanding::default();
-        self.recovery.timeouts = 0;
-        self.recovery.timeouts_since = None;
+        self.recovery.timeouts_are_over();
         self.timers.cancel(Timer::Retransmit);
         self.send.una = self.send.una.max(START + 1);
         self.progress = true;

@@ -60,7 +60,10 @@ impl Connection {
         self.path_mtu.high = self.path_mtu.high.min(mtu);
         self.update_mss(env);
         if self.state.is_synchronised() {
-            self.retransmit_narrower(env);
+            let (recovery, mut lent) = self.parts();
+            if recovery.retransmit_narrower(&mut lent) {
+                self.transmit(env);
+            }
         } else if self.state == State::SynSent && self.has_syn_data() {
             self.resend_bare_syn(env);
         }
@@ -180,19 +183,6 @@ impl Connection {
         env.count(Counter::TCPMTUPSuccess);
         // "tp->snd_cwnd * tcp_mss_to_mtu(sk, tp->mss_cache) / icsk->icsk_mtup.probe_size": as many bytes as before, which they are here.
         self.update_mss(env);
-    }
-
-    /// Loss was found: of nothing but the probe? Then the path is narrow and not congested (tcp_mtup_probe_failed). True: dealt with.
-    pub(super) fn take_mtu_probe_loss(&mut self, env: &mut Env<'_>) -> bool {
-        let Some((size, start, _)) = self.path_mtu.probe else { return false };
-        if self.recovery.phase >= Phase::Cwr || self.send.una != start {
-            return false;
-        }
-        self.path_mtu.probe = None;
-        self.path_mtu.high = size - 1;
-        env.count(Counter::TCPMTUPFail);
-        self.retransmit_narrower(env);
-        true
     }
 
     /// The probe was sent again, in pieces: nothing is learned (tcp_retransmit_skb: "Inconclusive MTU probe").

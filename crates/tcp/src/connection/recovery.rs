@@ -1,11 +1,17 @@
 //! Loss recovery: what is known of the present episode.
 
+use super::control::Control;
+use super::deadlines::Deadlines;
+use super::opening::Opening;
+use super::path_mtu::PathMtu;
 use super::rack::Rack;
+use super::sender::Sender;
+use super::totals::Totals;
 use crate::congestion::Phase;
 use crate::position::START;
 use crate::prr::Prr;
 use crate::rtt::{RtoBounds, RttEstimator};
-use weft_core::Instant;
+use weft_core::{Instant, StreamOptions};
 
 /// Loss recovery.
 #[derive(Debug)]
@@ -66,4 +72,47 @@ impl Recovery {
             rtt: RttEstimator::new(bounds),
         }
     }
+
+    /// Bytes that congestion control lets out now.
+    pub(super) fn send_room(&self, send: &Sender, control: &Control) -> u32 {
+        // One segment may always be out (RFC 5681 §3.1: "LW = 1*SMSS"), in a reduction too: with nothing out no acknowledgment comes that would
+        // allow more (Linux tcp_cwnd_reduction counts in segments, so that what was delivered last allows one).
+        if self.prr.is_active() {
+            let least = if send.outstanding.is_empty() { send.mss } else { 0 };
+            return self.prr_allowed.max(least);
+        }
+        control.window.cwnd_bytes.max(send.mss).saturating_sub(send.in_flight())
+    }
+
+    /// `numbers` were sent, new or again.
+    pub(super) fn sent(&mut self, numbers: u32) {
+        self.prr_allowed = self.prr_allowed.saturating_sub(numbers);
+        self.prr.sent(numbers);
+    }
+
+    /// A segment of `numbers` was sent again.
+    pub(super) fn sent_again(&mut self, now: Instant, numbers: u32) {
+        self.retransmit_stamp = self.retransmit_stamp.or(Some(now));
+        self.undo_retransmissions = Some(self.undo_retransmissions.unwrap_or(0) + 1);
+        self.sent(numbers);
+    }
+
+    /// SND.UNA has moved: what was waited for has come.
+    pub(super) fn timeouts_are_over(&mut self) {
+        self.timeouts = 0;
+        self.timeouts_since = None;
+    }
+}
+
+/// What a connection lends its recovery for one call.
+pub(super) struct Lent<'a> {
+    pub send: &'a mut Sender,
+    pub control: &'a mut Control,
+    pub opening: &'a Opening,
+    pub path_mtu: &'a mut PathMtu,
+    pub timers: &'a mut Deadlines,
+    pub totals: &'a mut Totals,
+    pub options: &'a StreamOptions,
+    /// TSecr of the segment that is being dealt with; 0: none.
+    pub last_echo: u32,
 }

@@ -1,11 +1,9 @@
 //! Deadlines, and what happens at them: retransmission (RFC 6298), tail loss probe (RFC 8985 §7), persist, delayed ACK, keepalive.
 
-use super::ack::Ack;
 use super::bounds::rto_bounds;
 use super::deadlines::{ALL, Timer};
 use super::finished::Finished;
-use super::{Connection, Phase, State};
-use crate::congestion::CongestionEvent;
+use super::{Connection, State};
 use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_core::{Duration, Instant, StreamError};
@@ -45,46 +43,19 @@ impl Connection {
         }
     }
 
-    /// RFC 6298 §5.1 to §5.3, and RFC 8985 §7.2: the probe timer instead, where it is due first.
+    /// See [`Recovery::arm_retransmission`](super::recovery::Recovery).
     pub(super) fn arm_retransmission(&mut self, env: &mut Env<'_>, progress: bool) {
-        // §5.2: "When all outstanding data has been acknowledged, turn off the retransmission timer."
-        if self.send.outstanding.is_empty() {
-            self.timers.cancel(Timer::Retransmit);
-            self.timers.cancel(Timer::Probe);
-            self.timers.cancel(Timer::Reorder);
-            return;
-        }
-        let rto = self.clamp_to_user_timeout(env, self.recovery.rtt.rto());
-        // §5.3: "When an ACK is received that acknowledges new data, restart the retransmission timer so that it will expire after RTO seconds".
-        if progress {
-            self.timers.set(Timer::Retransmit, env.now + rto);
-        } else {
-            // §5.1: "Every time a packet containing data is sent …, if the timer is not running, start it running".
-            self.timers.set_if_unset(Timer::Retransmit, env.now + rto);
-        }
-        self.arm_tail_probe(env);
+        let (recovery, mut lent) = self.parts();
+        recovery.arm_retransmission(&mut lent, env, progress);
     }
 
-    /// RFC 8985 §7.2: TLP_schedule_loss_probe().
-    fn arm_tail_probe(&mut self, env: &mut Env<'_>) {
-        let wanted = env.config.tail_loss_probe
-            && self.opening.agreed.sack
-            && !self.opening.fast_open.early
-            && matches!(self.recovery.phase, Phase::Open | Phase::Cwr)
-            && self.send.outstanding.sacked == 0
-            && self.recovery.tlp_high.is_none();
-        if !wanted {
-            return self.timers.cancel(Timer::Probe);
+    /// RACK's timer.
+    fn on_reorder_timer(&mut self, env: &mut Env<'_>) {
+        let (recovery, mut lent) = self.parts();
+        if recovery.on_reorder_timer(&mut lent, env) {
+            self.transmit(env);
         }
-        // "If SRTT is available: PTO = 2*SRTT; if FlightSize is one segment: PTO += TLP.max_ack_delay; else PTO = 1 s". Linux: + 2 ms.
-        let timeout = match self.recovery.rtt.srtt() {
-            Some(srtt) if self.send.outstanding.len() == 1 => srtt * 2 + rto_bounds(env.config, &self.options).min,
-            Some(srtt) => srtt * 2 + Duration::from_millis(2),
-            None => env.config.rto_initial,
-        };
-        let at = env.now + timeout;
-        // "If Now() + PTO > TCP_RTO_expiration(): PTO = TCP_RTO_expiration() - Now()": the timeout comes after the probe.
-        self.timers.set(Timer::Probe, at.min(self.timers.at(Timer::Retransmit)));
+        self.arm_retransmission(env, true);
     }
 
     /// RFC 8985 §7.3: TLP_send_probe().
@@ -113,38 +84,6 @@ impl Connection {
         self.timers.cancel(Timer::Probe);
     }
 
-    /// RFC 8985 §7.4: detecting losses that the probe repaired.
-    pub(super) fn take_tail_probe_ack(&mut self, env: &mut Env<'_>, ack: &Ack) {
-        let Some(high) = self.recovery.tlp_high else { return };
-        if self.send.una < high {
-            return;
-        }
-        if !self.recovery.tlp_retransmitted || ack.duplicate {
-            self.recovery.tlp_high = None;
-        } else if self.send.una > high {
-            // At exactly the probe's end it cannot be told which transmission was acknowledged. Beyond it: "the original was lost and the probe has repaired it: congestion control must hear of it".
-            self.recovery.tlp_high = None;
-            env.count(Counter::TCPLossProbeRecovery);
-            if self.recovery.phase < Phase::Cwr {
-                let now = env.now;
-                self.control.on_event(now, CongestionEvent::Loss, ack.prior_in_flight);
-                self.control.on_event(now, CongestionEvent::RecoveryDone, self.send.in_flight());
-            }
-        } else if ack.is_duplicate() && ack.sacked == 0 {
-            self.recovery.tlp_high = None;
-        }
-    }
-
-    fn clamp_to_user_timeout(&self, env: &Env<'_>, rto: Duration) -> Duration {
-        match (self.options.user_timeout.filter(|timeout| !timeout.is_zero()), self.recovery.timeouts_since) {
-            (Some(timeout), Some(since)) => {
-                let left = timeout.saturating_sub(env.now - since);
-                rto.min(left.max(Duration::from_millis(1)))
-            }
-            _ => rto,
-        }
-    }
-
     /// RFC 6298 §5.4 to §5.7.
     fn on_retransmit_timer(&mut self, env: &mut Env<'_>) {
         match self.state {
@@ -168,7 +107,8 @@ impl Connection {
         self.totals.timeouts = self.totals.timeouts.wrapping_add(1);
         // tcp_retransmit_skb: "Save stamp of the first (attempted) retransmit."
         self.recovery.timeouts_since.get_or_insert(env.now);
-        self.enter_loss(env);
+        let (recovery, mut lent) = self.parts();
+        recovery.enter_loss(&mut lent, env);
         self.recovery.timeouts = self.recovery.timeouts.saturating_add(1);
         // RFC 9293 §3.8.3 R1: "pass negative advice … to the IP layer": the way to the peer is asked for again.
         if self.recovery.timeouts == env.config.retries1 {
@@ -184,7 +124,7 @@ impl Connection {
         }
         // §5.5: "The host MUST set RTO <- RTO * 2 ("back off the timer")."
         self.recovery.rtt.back_off();
-        let rto = self.clamp_to_user_timeout(env, self.recovery.rtt.rto());
+        let rto = self.recovery.clamp_to_user_timeout(&self.options, env, self.recovery.rtt.rto());
         self.timers.set(Timer::Retransmit, env.now + rto);
     }
 
@@ -242,7 +182,7 @@ impl Connection {
         if self.opening.retransmitted > linear {
             self.recovery.rtt.back_off();
         }
-        let rto = self.clamp_to_user_timeout(env, self.recovery.rtt.rto());
+        let rto = self.recovery.clamp_to_user_timeout(&self.options, env, self.recovery.rtt.rto());
         self.timers.set(Timer::Retransmit, env.now + rto);
     }
 

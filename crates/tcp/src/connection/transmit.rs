@@ -116,13 +116,7 @@ impl Connection {
 
     /// Bytes that congestion control lets out now.
     pub(super) fn send_room(&self) -> u32 {
-        // One segment may always be out (RFC 5681 §3.1: "LW = 1*SMSS"), in a reduction too: with nothing out no acknowledgment comes that would
-        // allow more (Linux tcp_cwnd_reduction counts in segments, so that what was delivered last allows one).
-        if self.recovery.prr.is_active() {
-            let least = if self.send.outstanding.is_empty() { self.send.mss } else { 0 };
-            return self.recovery.prr_allowed.max(least);
-        }
-        self.control.window.cwnd_bytes.max(self.send.mss).saturating_sub(self.send.in_flight())
+        self.recovery.send_room(&self.send, &self.control)
     }
 
     /// The rate that paces this connection and sizes its frames, bytes per second, and whether somebody asked for it.
@@ -281,10 +275,7 @@ impl Connection {
         self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, Some(sent.pushed));
         let now = env.now;
         self.send.note_again(now, sent.start);
-        self.recovery.retransmit_stamp = self.recovery.retransmit_stamp.or(Some(now));
-        self.recovery.undo_retransmissions = Some(self.recovery.undo_retransmissions.unwrap_or(0) + 1);
-        self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_sub(sent.len);
-        self.recovery.prr.sent(sent.len);
+        self.recovery.sent_again(now, sent.len);
         self.totals.bytes_retransmitted += u64::from(sent.payload());
         self.totals.retransmitted = self.totals.retransmitted.wrapping_add(1);
         env.count(Counter::RetransSegs);
@@ -411,9 +402,7 @@ impl Connection {
         let segments = self.send.note_new(env.now, length, fin, mapping);
         env.out.counters.add(Counter::TCPOrigDataSent, u64::from(segments));
         self.totals.bytes_sent += u64::from(length);
-        let total = length + u32::from(fin);
-        self.recovery.prr_allowed = self.recovery.prr_allowed.saturating_sub(total);
-        self.recovery.prr.sent(total);
+        self.recovery.sent(length + u32::from(fin));
         // An answer to data that came lately: the connection is interactive (tcp_event_data_sent).
         if self.receive.ack.last_data.is_some_and(|at| env.now - at < self.receive.ack.timeout) {
             self.receive.ack.interactive = true;
