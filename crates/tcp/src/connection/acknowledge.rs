@@ -44,7 +44,7 @@ impl Connection {
         self.totals.last_ack_in = env.now;
         self.keepalive_unanswered = 0;
         self.receive.last_echo_seen = segment.options.timestamps.map_or(0, |stamp| stamp.echo);
-        self.measure_receiver_rtt(env.now, segment.options.timestamps.map(|stamp| stamp.echo), length);
+        self.receive.measure_rtt(&self.opening, env.now, segment.options.timestamps.map(|stamp| stamp.echo), length);
         if ack_at >= prior_una {
             let (moved, largest) = self.send.take_window(segment, start, ack_at);
             ack.window_moved = moved;

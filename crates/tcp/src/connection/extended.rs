@@ -95,7 +95,7 @@ impl Connection {
     pub(super) fn waits_for_word(&mut self, env: &Env<'_>) -> bool {
         let waits = self.is_unanswered();
         if waits {
-            self.timers.set_earlier(Timer::DelayedAck, env.now + self.ack_delay(env.config));
+            self.timers.set_earlier(Timer::DelayedAck, env.now + self.receive.ack_delay(env.config, &self.options));
         }
         waits
     }

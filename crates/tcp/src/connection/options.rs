@@ -38,9 +38,9 @@ impl Connection {
             StreamOption::Quickack(_) => self.receive.ack.interactive = true,
             StreamOption::Keepalive(_) | StreamOption::KeepaliveIdle(_) | StreamOption::KeepaliveInterval(_) => self.arm_keepalive(env),
             StreamOption::SendBuffer(_) => self.apply_send_buffer(env),
-            StreamOption::ReceiveBuffer(_) => self.apply_receive_buffer(),
-            StreamOption::ReceiveLowWater(_) => self.apply_receive_low_water(env.config),
-            StreamOption::WindowClamp(_) => self.apply_window_clamp(),
+            StreamOption::ReceiveBuffer(_) => self.receive.apply_buffer(&self.options),
+            StreamOption::ReceiveLowWater(_) => self.receive.apply_low_water(&self.options, env.config),
+            StreamOption::WindowClamp(_) => self.receive.apply_clamp(&self.options),
             StreamOption::UnsentLowWater(_) => self.return_credit(env),
             StreamOption::IpOptions(_) => self.update_mss(env),
             StreamOption::Attached(_) => {

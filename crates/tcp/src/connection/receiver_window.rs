@@ -1,6 +1,9 @@
 //! The receive window: what to announce (RFC 9293 §3.8.6.2.2).
 
 use super::receiver::Receiver;
+use crate::counters::Counter;
+use crate::extension::Extension;
+use crate::outbox::Env;
 use weft_core::Instant;
 
 impl Receiver {
@@ -52,5 +55,40 @@ impl Receiver {
         self.tuning_from = self.taken;
         self.tuning_space = self.window.min(10 * mss.max(1));
         self.rtt_mark = Some((self.next + u64::from(self.window), now));
+    }
+
+    /// The window for the next segment: never less than what was promised (RFC 9293 §3.8.6: "a TCP receiver SHOULD NOT shrink the window").
+    pub(super) fn announce_window(&mut self, env: &mut Env<'_>, scaling: bool, extension: &dyn Extension) -> u16 {
+        let old = self.window;
+        if std::mem::take(&mut self.ack.no_memory) {
+            // tcp_select_window: "Make the window 0 if we failed to queue the data because we are out of memory. The window is temporary, so we
+            // don't store it on the socket": the one case in which it shrinks.
+            (self.window, self.window_base) = (0, self.next);
+            env.count(if old == 0 { Counter::TCPWantZeroWindowAdv } else { Counter::TCPToZeroWindowAdv });
+            return 0;
+        }
+        // __tcp_select_window: "if (free_space < (full_space >> 1)) { … if (tcp_under_memory_pressure(sk)) tcp_adjust_rcv_ssthresh(sk);"
+        if env.out.memory.is_under_pressure() && self.is_half_full() {
+            self.slow_start = self.slow_start.min(4 * self.announced_mss);
+        }
+        let promised = self.window_left();
+        let mut new = extension.receive_window(self.select_window());
+        if new < promised {
+            if new == 0 {
+                env.count(Counter::TCPWantZeroWindowAdv);
+            }
+            let unit = (1u32 << self.scale) - 1;
+            new = promised.saturating_add(unit) & !unit;
+        }
+        let limit = if scaling { u32::from(u16::MAX) << self.scale } else { u32::from(u16::MAX) };
+        new = new.min(limit);
+        self.window = new;
+        self.window_base = self.next;
+        match (old, new) {
+            (1.., 0) => env.count(Counter::TCPToZeroWindowAdv),
+            (0, 1..) => env.count(Counter::TCPFromZeroWindowAdv),
+            _ => {}
+        }
+        (new >> self.scale) as u16
     }
 }

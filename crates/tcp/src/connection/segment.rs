@@ -7,12 +7,9 @@ use crate::extension::{Incoming, Verdict};
 use crate::outbox::Env;
 use crate::position::START;
 use std::time::Duration;
-use weft_core::{Frame, Instant, Reason, StreamError, StreamEvent};
+use weft_core::{Frame, Reason, StreamError, StreamEvent};
 use weft_wire::ipv4::Ecn;
 use weft_wire::tcp::{Flags, Segment, Seq};
-
-/// RFC 7323 §5.5: timestamps older than this say nothing.
-const PAWS_STALE: weft_core::Duration = weft_core::Duration::from_secs(24 * 24 * 3600);
 
 impl Connection {
     /// A segment of this connection. `frame` begins with the payload; its checksum was verified.
@@ -28,7 +25,9 @@ impl Connection {
         if self.state == State::Closed {
             return env.refuse(Reason::TcpInvalidState);
         }
-        self.ecn_received(env, segment, Ecn::from_bits(frame.meta().tos), frame.is_empty());
+        if self.opening.agreed.ecn {
+            self.receive.ecn_received(env, segment, Ecn::from_bits(frame.meta().tos), frame.is_empty());
+        }
         let start = self.receive.space.position(self.receive.next, segment.seq);
         let taken = match self.is_predicted(segment, start, &frame) {
             true => self.take_predicted(env, segment, start, &frame),
@@ -49,7 +48,7 @@ impl Connection {
         if self.extension_verdict(env, segment, start, length) != Verdict::Continue {
             return false;
         }
-        self.note_timestamp(env.now, segment, start);
+        self.receive.note_timestamp(self.opening.agreed.timestamps, env.now, segment, start);
         env.count(if length == 0 { Counter::TCPHPAcks } else { Counter::TCPHPHits });
         self.acknowledge(env, segment, start, length)
     }
@@ -80,7 +79,7 @@ impl Connection {
         let is_reset = segment.flags.contains(Flags::RST);
         // RFC 7323 §5.3 R1: "If … SEG.TSval < TS.Recent … and if the RST bit is not set, then treat the arriving segment as not acceptable:
         // Send an acknowledgment in reply".
-        if self.is_old_by_timestamp(env.now, segment) && !is_reset {
+        if self.receive.is_old_by_timestamp(self.opening.agreed.timestamps, env.now, segment) && !is_reset {
             env.count(Counter::PAWSEstab);
             env.refuse(Reason::TcpPaws);
             self.answer_unacceptable(env, start, end, frame.is_empty(), Counter::TCPACKSkippedPAWS);
@@ -121,7 +120,7 @@ impl Connection {
             Verdict::Continue => {}
             _ => return false,
         }
-        self.note_timestamp(env.now, segment, start);
+        self.receive.note_timestamp(self.opening.agreed.timestamps, env.now, segment, start);
         true
     }
 
@@ -204,7 +203,7 @@ impl Connection {
     fn finish_segment(&mut self, env: &mut Env<'_>, frame: Frame, start: u64, segment: &Segment) {
         if segment.flags.contains(Flags::SYN) && start < self.receive.next {
             // The SYN|ACK of a simultaneous open: its number is known already (tcp_data_queue).
-            self.note_duplicate(env, start, start + 1, Counter::TCPDSACKOldSent);
+            self.receive.note_duplicate(env, self.opening.agreed.sack, start, start + 1, Counter::TCPDSACKOldSent);
         }
         self.take_urgent(env, segment, start);
         if !frame.is_empty() || segment.flags.contains(Flags::FIN) {
@@ -229,7 +228,7 @@ impl Connection {
             // "This should not occur since a FIN has been received from the remote side. Ignore the segment text." Linux acknowledges.
             let end = start + u64::from(segment.sequence_len(length as u32));
             if start < self.receive.next {
-                self.note_duplicate(env, start, end.min(self.receive.next), Counter::TCPDSACKOldSent);
+                self.receive.note_duplicate(env, self.opening.agreed.sack, start, end.min(self.receive.next), Counter::TCPDSACKOldSent);
             } else if end > self.receive.next {
                 self.receive.ack.now = true;
             }
@@ -276,26 +275,10 @@ impl Connection {
         }
     }
 
-    /// RFC 7323 §5.2.
-    fn is_old_by_timestamp(&self, now: Instant, segment: &Segment) -> bool {
-        let (Some(stamp), true) = (segment.options.timestamps, self.opening.agreed.timestamps) else { return false };
-        (stamp.value.wrapping_sub(self.receive.timestamp) as i32) < 0 && now - self.receive.timestamp_at < PAWS_STALE
-    }
-
-    /// RFC 7323 §4.3: "If SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent, then SEG.TSval is copied to TS.Recent".
-    fn note_timestamp(&mut self, now: Instant, segment: &Segment, start: u64) {
-        let Some(stamp) = segment.options.timestamps.filter(|_| self.opening.agreed.timestamps) else { return };
-        let newer = stamp.value.wrapping_sub(self.receive.timestamp) as i32 >= 0 || now - self.receive.timestamp_at >= PAWS_STALE;
-        if newer && start <= self.receive.last_ack_sent {
-            self.receive.timestamp = stamp.value;
-            self.receive.timestamp_at = now;
-        }
-    }
-
     /// An acknowledgment in answer to an unacceptable segment, with DSACK where it repeats data, within the rate limit.
     fn answer_unacceptable(&mut self, env: &mut Env<'_>, start: u64, end: u64, pure: bool, skipped: Counter) {
         if start < self.receive.next && end <= self.receive.next && !pure {
-            self.note_duplicate(env, start, end, Counter::TCPDSACKOldSent);
+            self.receive.note_duplicate(env, self.opening.agreed.sack, start, end, Counter::TCPDSACKOldSent);
         }
         // tcp_oow_rate_limited: only segments without data are limited.
         let limited = pure && self.last_unacceptable.is_some_and(|at| env.now - at < env.config.invalid_ratelimit);

@@ -1,13 +1,10 @@
 //! Receiving text: what is delivered, what is kept, and when it is acknowledged.
 
-use super::bounds::delayed_ack_max;
 use super::deadlines::Timer;
-use super::receiver::segments_of;
 use super::{Connection, State};
-use crate::Config;
 use crate::counters::Counter;
 use crate::outbox::Env;
-use weft_core::{DataFlags, Duration, Frame, Reason, StreamMessage};
+use weft_core::{DataFlags, Frame, Reason, StreamMessage};
 use weft_wire::tcp::Flags;
 
 impl Connection {
@@ -18,13 +15,13 @@ impl Connection {
         let next = self.receive.next;
         if end < next || (end == next && !fin && start < next) {
             // All of it is known: RFC 2883 §4.1.
-            self.note_duplicate(env, start, end, Counter::TCPDSACKOldSent);
+            self.receive.note_duplicate(env, self.opening.agreed.sack, start, end, Counter::TCPDSACKOldSent);
             env.refuse(Reason::TcpOldAck);
             return;
         }
         let edge = self.receive.window_base + u64::from(self.receive.window);
         if start < next {
-            self.note_duplicate(env, start, next, Counter::TCPDSACKOldSent);
+            self.receive.note_duplicate(env, self.opening.agreed.sack, start, next, Counter::TCPDSACKOldSent);
             // Cannot fail: end >= next.
             let _ = frame.pull((next - start) as usize);
         }
@@ -53,11 +50,11 @@ impl Connection {
             env.count(Counter::TCPRcvQDrop);
             return env.refuse(Reason::TcpMemory);
         }
-        self.measure(env, &frame, flags.contains(Flags::PSH));
+        self.receive.measure(env, &self.recovery.rtt, &frame, flags.contains(Flags::PSH));
         self.deliver(env, frame, end);
         if let Some((first, last)) = self.receive.queue.known(next, end) {
             // tcp_ofo_queue: "tcp_dsack_extend(sk, TCP_SKB_CB(skb)->seq, dsack)", of what the gap's filling brought once more.
-            self.extend_duplicate(env, first, last);
+            self.receive.extend_duplicate(env, self.opening.agreed.sack, first, last);
         }
         let gap = !self.receive.queue.is_empty();
         let more = self.receive.queue.take(&mut self.receive.next);
@@ -132,10 +129,10 @@ impl Connection {
         match self.receive.queue.known(start, last) {
             // tcp_data_queue_ofo: "All the bits are present."
             Some((first, known)) if (first, known) == (start, last) => {
-                self.note_duplicate(env, start, last, Counter::TCPDSACKOfoSent);
+                self.receive.note_duplicate(env, self.opening.agreed.sack, start, last, Counter::TCPDSACKOfoSent);
             }
             // "Partial overlap."
-            Some((first, known)) => self.report_duplicate(env, first, known, Counter::TCPDSACKOfoSent),
+            Some((first, known)) => self.receive.report_duplicate(env, self.opening.agreed.sack, first, known, Counter::TCPDSACKOfoSent),
             None => {}
         }
         let mut range = (start, last);
@@ -146,66 +143,6 @@ impl Connection {
             range = self.receive.queue.keep_fin(end);
         }
         self.receive.remember_range(range);
-    }
-
-    /// RFC 2883 §4: "a D-SACK block is only used to report a duplicate contiguous sequence of data received by the receiver in the most recent packet".
-    pub(super) fn note_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, counter: Counter) {
-        self.receive.ack.now = true;
-        self.receive.enter_quick_ack(env.config);
-        self.report_duplicate(env, start, end, counter);
-    }
-
-    /// The next acknowledgment says which data came twice.
-    fn report_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64, counter: Counter) {
-        if self.opening.agreed.sack && env.config.dsack && start < end {
-            env.count(counter);
-            self.receive.duplicate = Some((start, end));
-        }
-    }
-
-    /// tcp_dsack_extend, of what is below RCV.NXT by now: what is reported already goes before, and becomes longer where they touch.
-    fn extend_duplicate(&mut self, env: &mut Env<'_>, start: u64, end: u64) {
-        match &mut self.receive.duplicate {
-            Some((from, to)) if start <= *to && *from <= end => (*from, *to) = (start.min(*from), end.max(*to)),
-            Some(_) => {}
-            None => self.report_duplicate(env, start, end, Counter::TCPDSACKOldSent),
-        }
-    }
-
-    /// Learns from an arriving segment: its size, the distance to the last (tcp_event_data_recv, tcp_measure_rcv_mss).
-    fn measure(&mut self, env: &Env<'_>, frame: &Frame, push: bool) {
-        let now = env.now;
-        let length = frame.len() as u32;
-        if length == 0 {
-            return;
-        }
-        let segment = frame.meta().gso.map_or(length, |gso| u32::from(gso.segment_bytes)).min(self.receive.announced_mss.max(1));
-        self.receive.measure_segment(segment, push);
-        let acks = &mut self.receive.ack;
-        acks.wanted = true;
-        let (min, half) = (Duration::from_millis(40), Duration::from_millis(20));
-        match acks.last_data {
-            None => {
-                acks.timeout = min;
-                self.receive.add_quick_acks();
-            }
-            Some(last) => {
-                let distance = now - last;
-                if distance <= half {
-                    acks.timeout = acks.timeout / 2 + half;
-                } else if distance < acks.timeout {
-                    acks.timeout = (acks.timeout / 2 + distance).min(Duration::from_millis(200));
-                } else if distance > self.recovery.rtt.rto() {
-                    // A pause: the sender may have restarted its window.
-                    self.receive.add_quick_acks();
-                }
-            }
-        }
-        self.receive.ack.last_data = Some(now);
-        // tcp_grow_window: "if (room <= 0 || tcp_under_memory_pressure(sk)) return;"
-        if !env.out.memory.is_under_pressure() {
-            self.grow_window(segments_of(frame, self.receive.mss) * self.receive.mss);
-        }
     }
 
     /// Bytes that were delivered and that no program has taken.
@@ -260,20 +197,7 @@ impl Connection {
         if gap {
             return self.acknowledge_or_compress(env);
         }
-        self.timers.set_earlier(Timer::DelayedAck, env.now + self.ack_delay(env.config));
-    }
-
-    /// How long an acknowledgment may wait.
-    pub(super) fn ack_delay(&self, config: &Config) -> Duration {
-        self.receive.ack.timeout.max(config.delayed_ack_min).min(delayed_ack_max(config, &self.options))
-    }
-
-    /// The program has taken what came: is it time to acknowledge (tcp_cleanup_rbuf)? "If this read emptied read buffer, we send ACK, if
-    /// connection is not bidirectional, user drained receive buffer and there was a small segment in queue."
-    pub(super) fn is_ack_due_after_read(&self) -> bool {
-        let (acks, unacknowledged) = (&self.receive.ack, self.receive.next - self.receive.last_ack_sent);
-        let pushed = acks.pushed > 1 || (acks.pushed == 1 && !acks.interactive);
-        acks.wanted && (unacknowledged > u64::from(self.receive.mss) || (pushed && self.unread() == 0))
+        self.timers.set_earlier(Timer::DelayedAck, env.now + self.receive.ack_delay(env.config, &self.options));
     }
 
     /// The delayed-ACK timer.
@@ -281,14 +205,7 @@ impl Connection {
         if !self.receive.ack.wanted && !self.receive.ack.now {
             return;
         }
-        let acks = &mut self.receive.ack;
-        if acks.interactive {
-            // The answer did not come: not interactive after all.
-            acks.interactive = false;
-            acks.timeout = env.config.delayed_ack_min;
-        } else {
-            acks.timeout = (acks.timeout * 2).min(self.recovery.rtt.rto());
-        }
+        self.receive.delay_ends(env.config, self.recovery.rtt.rto());
         env.count(Counter::DelayedACKs);
         self.send_ack(env);
     }

@@ -70,28 +70,15 @@ impl Connection {
                 let _ = blocks.try_push((start, end));
             });
         }
-        segment.window = self.announce_window(env);
+        segment.window = self.receive.announce_window(env, self.opening.agreed.scaling, &*self.extension);
         self.acknowledgment_sent(env);
         segment
     }
 
     /// Whatever was to be acknowledged now is.
     fn acknowledgment_sent(&mut self, env: &mut Env<'_>) {
-        self.receive.last_ack_sent = self.receive.next;
         let unanswered = self.is_unanswered();
-        let acks = &mut self.receive.ack;
-        // tcp_dec_quickack_mode: "const unsigned int pkts = inet_csk_ack_scheduled(sk) ? 1 : 0;" and "Leaving quickack mode we deflate ATO."
-        let scheduled = std::mem::take(&mut acks.wanted);
-        if scheduled && acks.quick > 0 {
-            acks.quick -= 1;
-            if acks.quick == 0 {
-                acks.timeout = env.config.delayed_ack_min;
-            }
-        }
-        acks.now = false;
-        acks.pushed = 0;
-        // What the word will say of the data is owed still.
-        acks.wanted = unanswered;
+        self.receive.acknowledgment_sent(env.config, unanswered);
         self.timers.cancel(Timer::DelayedAck);
         self.compressed_acks_sent(env);
     }

@@ -2,53 +2,17 @@
 
 use super::Connection;
 use crate::config::Config;
-use crate::counters::Counter;
 use crate::outbox::Env;
-use weft_core::{Duration, Instant, StreamMessage};
+use weft_core::StreamMessage;
 
 impl Connection {
-    /// The window for the next segment: never less than what was promised (RFC 9293 §3.8.6: "a TCP receiver SHOULD NOT shrink the window").
-    pub(super) fn announce_window(&mut self, env: &mut Env<'_>) -> u16 {
-        let old = self.receive.window;
-        if std::mem::take(&mut self.receive.ack.no_memory) {
-            // tcp_select_window: "Make the window 0 if we failed to queue the data because we are out of memory. The window is temporary, so we
-            // don't store it on the socket": the one case in which it shrinks.
-            (self.receive.window, self.receive.window_base) = (0, self.receive.next);
-            env.count(if old == 0 { Counter::TCPWantZeroWindowAdv } else { Counter::TCPToZeroWindowAdv });
-            return 0;
-        }
-        // __tcp_select_window: "if (free_space < (full_space >> 1)) { … if (tcp_under_memory_pressure(sk)) tcp_adjust_rcv_ssthresh(sk);"
-        if env.out.memory.is_under_pressure() && self.receive.is_half_full() {
-            self.receive.slow_start = self.receive.slow_start.min(4 * self.receive.announced_mss);
-        }
-        let promised = self.receive.window_left();
-        let mut new = self.extension.receive_window(self.receive.select_window());
-        if new < promised {
-            if new == 0 {
-                env.count(Counter::TCPWantZeroWindowAdv);
-            }
-            let unit = (1u32 << self.receive.scale) - 1;
-            new = promised.saturating_add(unit) & !unit;
-        }
-        let limit = if self.opening.agreed.scaling { u32::from(u16::MAX) << self.receive.scale } else { u32::from(u16::MAX) };
-        new = new.min(limit);
-        self.receive.window = new;
-        self.receive.window_base = self.receive.next;
-        match (old, new) {
-            (1.., 0) => env.count(Counter::TCPToZeroWindowAdv),
-            (0, 1..) => env.count(Counter::TCPFromZeroWindowAdv),
-            _ => {}
-        }
-        (new >> self.receive.scale) as u16
-    }
-
     /// The sockets' program has taken `bytes`.
     pub fn on_credit(&mut self, env: &mut Env<'_>, bytes: u32) {
         let receive = &mut self.receive;
         receive.taken = (receive.taken + u64::from(bytes)).min(receive.delivered);
-        self.tune_receive_buffer(env);
+        self.receive.tune_buffer(&self.options, self.opening.agreed.scaling, env);
         // tcp_cleanup_rbuf: what was read up to a PSH is acknowledged after the peer's FIN, too.
-        if bytes > 0 && self.state.is_synchronised() && self.is_ack_due_after_read() {
+        if bytes > 0 && self.state.is_synchronised() && self.receive.is_ack_due_after_read(self.unread()) {
             return self.send_ack(env);
         }
         if self.state.peer_closed() || !self.state.is_synchronised() || self.read_closed {
@@ -61,85 +25,6 @@ impl Connection {
             if new > 0 && u64::from(new) >= 2 * u64::from(left) {
                 self.send_ack(env);
             }
-        }
-    }
-
-    /// The window opens with the data that comes, so that a peer cannot fill the buffer with tiny segments (tcp_grow_window).
-    pub(super) fn grow_window(&mut self, arrived: u32) {
-        let receive = &mut self.receive;
-        let room = receive.clamp.saturating_sub(receive.slow_start);
-        if room > 0 && arrived >= receive.mss / 2 {
-            receive.slow_start += room.min(2 * receive.announced_mss).min(arrived.max(receive.announced_mss) * 2);
-        }
-    }
-
-    /// The round trip as the receiver sees it: by timestamps (tcp_rcv_rtt_measure_ts), else a window's worth of data takes one.
-    pub(super) fn measure_receiver_rtt(&mut self, now: Instant, echo: Option<u32>, length: u32) {
-        if length < self.receive.mss {
-            return;
-        }
-        match echo.filter(|_| self.opening.agreed.timestamps) {
-            Some(echo) => {
-                if echo == 0 || echo == self.receive.last_echo {
-                    return;
-                }
-                self.receive.last_echo = echo;
-                let millis = u64::from(self.opening.timestamp(now).wrapping_sub(echo));
-                if millis < 600_000 {
-                    self.note_receiver_rtt(Duration::from_millis(millis.max(1)), false);
-                }
-            }
-            None => match self.receive.rtt_mark {
-                Some((until, _)) if self.receive.next < until => {}
-                mark => {
-                    if let Some((_, since)) = mark {
-                        self.note_receiver_rtt(now - since, true);
-                    }
-                    self.receive.rtt_mark = Some((self.receive.next + u64::from(self.receive.window), now));
-                }
-            },
-        }
-    }
-
-    fn note_receiver_rtt(&mut self, sample: Duration, only_lower: bool) {
-        let old = self.receive.rtt;
-        self.receive.rtt = Some(match old {
-            None => sample,
-            Some(old) if only_lower => old.min(sample),
-            Some(old) => (old * 7 + sample) / 8,
-        });
-    }
-
-    /// tcp_rcv_space_adjust: once a round trip, the buffer becomes twice what the program took in it.
-    fn tune_receive_buffer(&mut self, env: &mut Env<'_>) {
-        let most = env.config.receive_buffer[2];
-        let mss = u64::from(self.receive.announced_mss);
-        let receive = &mut self.receive;
-        let Some(rtt) = receive.rtt else { return };
-        if env.now - receive.tuning_since < rtt {
-            return;
-        }
-        let taken = receive.taken - receive.tuning_from;
-        let space = u64::from(receive.tuning_space);
-        receive.tuning_since = env.now;
-        receive.tuning_from = receive.taken;
-        if taken <= space {
-            return;
-        }
-        receive.tuning_space = taken.min(u64::from(u32::MAX)) as u32;
-        if !env.config.moderate_receive_buffer || receive.buffer_fixed || env.out.memory.is_under_pressure() {
-            return;
-        }
-        let mut window = 2 * taken + 16 * mss;
-        window += 2 * (window * (taken - space) / space.max(1));
-        let buffer = (2 * window).min(u64::from(most)) as u32;
-        if buffer > receive.buffer {
-            receive.buffer = buffer;
-            receive.clamp = (buffer / 2).min(super::bounds::wanted_clamp(&self.options));
-            if !self.opening.agreed.scaling {
-                receive.clamp = receive.clamp.min(u32::from(u16::MAX));
-            }
-            env.count(Counter::TCPAutoTuned);
         }
     }
 
@@ -167,37 +52,6 @@ impl Connection {
         self.send.buffer = buffer;
         // "Wake up sending tasks if we upped the value."
         self.return_credit(env);
-    }
-
-    /// SO_RCVBUF of a connection that lives.
-    pub(super) fn apply_receive_buffer(&mut self) {
-        let Some(buffer) = self.options.receive_buffer else { return };
-        // sock_setsockopt knows nothing of the clamp.
-        self.receive.buffer = buffer;
-        self.receive.buffer_fixed = true;
-    }
-
-    /// SO_RCVLOWAT of a connection that lives (tcp_set_rcvlowat): "if (space > sk->sk_rcvbuf) { WRITE_ONCE(sk->sk_rcvbuf, space); if
-    /// (tp->window_clamp && tp->window_clamp < val) WRITE_ONCE(tp->window_clamp, val); }".
-    pub(super) fn apply_receive_low_water(&mut self, config: &Config) {
-        let low_water = self.options.receive_low_water;
-        let space = super::bounds::buffer_for(low_water, config.receive_buffer[2]);
-        let receive = &mut self.receive;
-        if !receive.buffer_fixed && space > receive.buffer {
-            receive.buffer = space;
-            receive.clamp = receive.clamp.max(low_water.min(space / 2));
-        }
-    }
-
-    /// TCP_WINDOW_CLAMP of a connection that lives (tcp_set_window_clamp): what was promised already stays.
-    pub(super) fn apply_window_clamp(&mut self) {
-        let receive = &mut self.receive;
-        let (old, new) = (receive.clamp, self.options.window_clamp);
-        if new == 0 {
-            return;
-        }
-        receive.clamp = new;
-        receive.slow_start = if new < old { receive.slow_start.min(new) } else { receive.slow_start.max(receive.window_left().min(new)) };
     }
 
     /// What the field of a header can say, bytes.
