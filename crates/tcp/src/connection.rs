@@ -219,7 +219,7 @@ impl Connection {
     /// A new answer about the way to the peer.
     pub fn set_path(&mut self, env: &mut Env<'_>, path: Path) {
         self.path = path;
-        self.path_mtu_follows();
+        self.path_mtu.follow(self.path.mtu);
         self.update_mss(env);
     }
 }

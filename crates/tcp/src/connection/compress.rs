@@ -9,8 +9,6 @@ use crate::counters::Counter;
 use crate::outbox::Env;
 use weft_core::Duration;
 
-/// Duplicates that are not compressed (TCP_FASTRETRANS_THRESH).
-const DUPLICATES_AT_ONCE: u32 = 3;
 /// How much later than asked the kernel lets the timer fire (net.ipv4.tcp_comp_sack_slack_ns). Here it always does: in the kernel it fires
 /// with the next interrupt, which is the next segment.
 const SLACK: Duration = Duration::from_micros(100);
@@ -18,19 +16,10 @@ const SLACK: Duration = Duration::from_micros(100);
 impl Connection {
     /// There is out-of-order data, and nothing else demands an acknowledgment now.
     pub(super) fn acknowledge_or_compress(&mut self, env: &mut Env<'_>) {
-        let compression = &mut self.receive.compression;
-        if !self.opening.agreed.sack || compression.waiting >= env.config.compressed_acks_max {
+        let most = env.config.compressed_acks_max;
+        if !self.opening.agreed.sack || !self.receive.compression.takes(self.receive.next, most) {
             return self.send_ack(env);
         }
-        if compression.next != self.receive.next {
-            compression.next = self.receive.next;
-            compression.at_once = 0;
-        }
-        if compression.at_once < DUPLICATES_AT_ONCE {
-            compression.at_once += 1;
-            return self.send_ack(env);
-        }
-        compression.waiting += 1;
         // "5 % of rtt, but no more than tcp_comp_sack_delay_ns", of the smaller of the two estimates.
         let sent = self.recovery.rtt.srtt();
         let round_trip = match (self.receive.rtt, sent) {
@@ -48,9 +37,7 @@ impl Connection {
     }
 
     pub(super) fn on_compressed_ack(&mut self, env: &mut Env<'_>) {
-        if self.receive.compression.waiting > 0 {
-            // One is sent after all.
-            self.receive.compression.waiting -= 1;
+        if self.receive.compression.let_one_go() {
             self.send_ack(env);
         }
     }
@@ -58,7 +45,7 @@ impl Connection {
     /// Whatever waited is acknowledged by what leaves now.
     pub(super) fn compressed_acks_sent(&mut self, env: &mut Env<'_>) {
         self.timers.cancel(Timer::CompressedAck);
-        let waiting = std::mem::take(&mut self.receive.compression.waiting);
+        let waiting = self.receive.compression.let_all_go();
         if waiting > 0 {
             env.out.counters.add(Counter::TCPAckCompressed, u64::from(waiting));
         }

@@ -303,12 +303,11 @@ impl Recovery {
     /// Loss was found: of nothing but the probe? Then the path is narrow and not congested (tcp_mtup_probe_failed). Some: dealt with, and whether there is something to
     /// send.
     pub(super) fn take_mtu_probe_loss(&mut self, lent: &mut Lent<'_>, env: &mut Env<'_>) -> Option<bool> {
-        let Some((size, start, _)) = lent.path_mtu.probe else { return None };
+        let start = lent.path_mtu.probe_start()?;
         if self.phase >= Phase::Cwr || lent.send.una != start {
             return None;
         }
-        lent.path_mtu.probe = None;
-        lent.path_mtu.high = size - 1;
+        lent.path_mtu.probe_lost();
         env.count(Counter::TCPMTUPFail);
         Some(self.retransmit_narrower(lent))
     }

@@ -258,7 +258,7 @@ impl Connection {
 
     /// Sends a segment of the retransmission queue again.
     pub(super) fn retransmit(&mut self, env: &mut Env<'_>, sent: &Sent) {
-        self.forget_mtu_probe(sent.start);
+        self.path_mtu.forget_probe(sent.start);
         self.send_segment(env, sent.start, sent.payload(), sent.fin, sent.mapping, Some(sent.pushed));
         let now = env.now;
         self.send.note_again(now, sent.start);
