@@ -13,7 +13,10 @@ mod initial;
 mod kept;
 mod keyed;
 mod listen;
+mod listener;
 mod parameters;
+mod record;
+mod servers;
 mod state;
 mod tables;
 mod time_wait;
@@ -135,6 +138,13 @@ impl Slot {
     }
 }
 
+/// What is to be done once the block that state was imported into runs.
+#[derive(Debug)]
+struct Resumed {
+    /// The settings are not those of the block before.
+    renewed: bool,
+}
+
 /// The block.
 #[derive(Debug)]
 pub struct TcpBlock {
@@ -145,17 +155,17 @@ pub struct TcpBlock {
     out: Outbox,
     secrets: initial::Secrets,
     rng: Rng,
-    servers: fast_open::Cache,
+    servers: servers::Cache,
     fast_open_key: (u64, u64),
     tuples: Map<Tuple, Owner>,
     flows: Map<FlowId, FlowOwner>,
     /// Bytes of released flows that sockets still hold for their programs.
     left_behind: Map<FlowId, u64>,
     connections: Slab<Box<Slot>>,
-    requests: Slab<listen::Request>,
-    listeners: Slab<listen::Listener>,
+    requests: Slab<listener::Request>,
+    listeners: Slab<listener::Listener>,
     listening: BTreeMap<u16, Vec<u64>>,
-    time_waits: Slab<time_wait::Record>,
+    time_waits: Slab<record::Record>,
     /// TIME-WAITs in the order in which they end; a record that was prolonged goes to the end again.
     ending: VecDeque<(Instant, u64)>,
     resets: RateLimit,
@@ -164,7 +174,7 @@ pub struct TcpBlock {
     /// Counts changes of the tables that paths come from.
     epoch: u64,
     /// It has taken over another's state, and has not run since.
-    resumed: Option<state::Resumed>,
+    resumed: Option<Resumed>,
 }
 
 impl TcpBlock {
@@ -186,7 +196,7 @@ impl TcpBlock {
             out: Outbox::default(),
             secrets: initial::Secrets::new(&mut config.rng),
             rng: config.rng.fork("connections"),
-            servers: fast_open::Cache::new(hasher),
+            servers: servers::Cache::new(hasher),
             fast_open_key: (config.rng.u64(), config.rng.u64()),
             tuples: Map::with_hasher(hasher),
             flows: Map::with_hasher(hasher),

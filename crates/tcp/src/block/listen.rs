@@ -7,109 +7,19 @@
 use super::cookies::{self, Agreement};
 use super::ingress::bare;
 use super::kept::Kept;
+use super::listener::{Listener, Request};
 use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path};
 use crate::connection::{Connection, Handshake, Headers, Offer, Path, Setup, accept_early, syn_options};
 use crate::counters::Counter;
 use crate::extension::{self, Extension, Offered, Outgoing, Plain};
 use crate::outbox::Env;
-use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{AddressKind, Family};
 use weft_core::{
     Answer, Context, Duration, FlowId, Frame, Instant, InterfaceIndex, Query, Reason, StreamEvent, StreamInfo, StreamMessage,
-    StreamOptions, Table, Value,
+    StreamOptions, Table,
 };
 use weft_wire::tcp::{FastOpen, Flags, Segment, Seq, Timestamps};
-
-/// A listening flow.
-#[derive(Debug)]
-pub(super) struct Listener {
-    pub flow: FlowId,
-    pub local: SocketAddr,
-    pub dual_stack: bool,
-    pub backlog: u32,
-    pub options: StreamOptions,
-    /// Connections that wait to be taken.
-    pub waiting: u32,
-    /// Half-open ones.
-    pub half_open: u32,
-    /// When it last had no room for one, or answered by cookie.
-    pub overflowed_at: Option<Instant>,
-    /// Connections that began by Fast Open and whose handshake has not ended, and when such were reset.
-    pub early: u32,
-    pub early_resets: VecDeque<Instant>,
-    pub extension: Box<dyn Extension>,
-}
-
-impl Listener {
-    fn is_full(&self) -> bool {
-        self.waiting > self.backlog
-    }
-    /// inet_csk_reqsk_queue_is_full, measured: backlog + 1 half-open connections.
-    fn has_no_room(&self, most: u32) -> bool {
-        self.half_open > self.backlog || self.half_open >= most
-    }
-    /// How well it fits an address; `None`: not at all. The most specific wins (tcp_v4_lookup_listener's score).
-    fn score(&self, local: IpAddr, interface: InterfaceIndex) -> Option<u32> {
-        let bound = self.options.interface;
-        if bound != 0 && bound != interface.0 {
-            return None;
-        }
-        let by_address = match self.local.ip() {
-            ip if ip == local => 8,
-            ip if !ip.is_unspecified() => return None,
-            IpAddr::V4(_) if local.is_ipv4() => 4,
-            IpAddr::V6(_) if local.is_ipv6() => 4,
-            IpAddr::V6(_) if self.dual_stack => 2,
-            _ => return None,
-        };
-        Some(by_address + u32::from(bound != 0))
-    }
-    pub(super) fn row(&self) -> Value {
-        serde_json::json!({
-            "flow": self.flow.0, "local": self.local.to_string(), "state": "LISTEN",
-            "waiting": self.waiting, "backlog": self.backlog, "half_open": self.half_open,
-        })
-    }
-}
-
-/// A half-open connection.
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) tuple: Tuple,
-    pub(super) listener: u64,
-    pub(super) handshake: Handshake,
-    pub(super) initial: Seq,
-    pub(super) timestamp_offset: u32,
-    pub(super) path: Path,
-    pub(super) deadline: Instant,
-    pub(super) timer: Instant,
-    /// The final ACK has come, but the queue was full, or the program waits for data.
-    pub(super) acknowledged: bool,
-    pub(super) answered: Option<Instant>,
-    /// Only where a listener accepts one.
-    pub(super) extension: Option<Box<dyn Extension>>,
-    pub(super) kept: Kept,
-}
-
-impl Request {
-    pub(super) fn tuple(&self) -> Tuple {
-        self.tuple
-    }
-    pub(super) fn timer(&self) -> Instant {
-        self.timer
-    }
-    pub(super) fn row(&self) -> Value {
-        serde_json::json!({
-            "local": self.tuple.local.to_string(), "remote": self.tuple.remote.to_string(),
-            "state": "SYN-RECV", "retransmits": self.handshake.retransmits,
-        })
-    }
-    fn timestamp(&self, now: Instant) -> u32 {
-        (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
-    }
-}
 
 /// The SYN|ACK of a handshake.
 fn syn_ack(tuple: &Tuple, handshake: &Handshake, initial: Seq, stamp: u32) -> Segment {

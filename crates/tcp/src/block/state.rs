@@ -3,9 +3,9 @@
 //! Keys of connections are in completions of frames that are still below, and in timers: they stay. So do secrets, flows, the order in which
 //! random numbers come, and counters: a node's statistics do not begin anew because a block was replaced. Maps are made anew from the tables.
 
-use super::listen::{Listener, Request};
+use super::listener::{Listener, Request};
+use super::record::Record;
 use super::tables::{Kind as Token, token};
-use super::time_wait::Record;
 use super::{FlowOwner, KIND, Owner, Slot, TcpBlock};
 use crate::config::Config;
 use crate::connection::{STATE_WITHOUT_EXTENSIONS, read_extension, write_extension};
@@ -36,13 +36,6 @@ impl Field for Slot {
             room: if from.version() <= STATE_WITHOUT_EXTENSIONS { None } else { from.take()? },
         })
     }
-}
-
-/// What is to be done once the block that state was imported into runs.
-#[derive(Debug)]
-pub(super) struct Resumed {
-    /// The settings are not those of the block before.
-    renewed: bool,
 }
 
 impl Field for Counters {
@@ -97,7 +90,7 @@ impl TcpBlock {
         std::mem::swap(&mut self.extensions, &mut old.extensions);
         old.out.counters = self.out.counters.clone();
         let before = self.resumed.take().is_some_and(|resumed| resumed.renewed);
-        self.resumed = Some(Resumed { renewed: before || old.settings != self.settings });
+        self.resumed = Some(super::Resumed { renewed: before || old.settings != self.settings });
     }
 
     /// A block as this one would be with that state.
@@ -110,7 +103,7 @@ impl TcpBlock {
         let settings: Config = from.take()?;
         let hasher = *self.tuples.hasher();
         let (secrets, rng) = (from.take()?, from.take()?);
-        let servers = super::fast_open::Cache::read(from, hasher)?;
+        let servers = super::servers::Cache::read(from, hasher)?;
         let fast_open_key = from.take()?;
         let out = Outbox { counters: from.take()?, challenge: from.take()?, memory: from.take()?, ..Outbox::default() };
         let (connections, requests, listeners) = (from.take()?, from.take()?, from.take()?);
@@ -141,7 +134,7 @@ impl TcpBlock {
             resets_held: from.take()?,
             next_flow: from.take()?,
             epoch: from.take()?,
-            resumed: Some(Resumed { renewed: settings != self.settings }),
+            resumed: Some(super::Resumed { renewed: settings != self.settings }),
         };
         block.restore_extensions(from.now())?;
         block.make_maps()?;
@@ -214,7 +207,7 @@ impl TcpBlock {
 
     /// The successor begins: timers are set as they were, and connections follow settings that are others.
     pub(super) fn resume(&mut self, cx: &mut Context<'_>) {
-        let Some(Resumed { renewed }) = self.resumed.take() else { return };
+        let Some(super::Resumed { renewed }) = self.resumed.take() else { return };
         self.out.block = cx.me();
         for (key, slot) in self.connections.iter() {
             set(Token::Connection, key, slot.timer, cx);

@@ -1,38 +1,14 @@
 //! TIME-WAIT as a compact record (RFC 9293 §3.6.1, RFC 6191, RFC 1337, as Linux's tcp_timewait_state_process).
 
 use super::ingress::bare;
+use super::record::Record;
 use super::tables::{Kind, Tuple, token};
 use super::{FlowOwner, Owner, TcpBlock, UPPER};
 use crate::connection::{Finished, Headers};
 use crate::counters::Counter;
 use weft_core::table::{Answer, FlowTimer};
-use weft_core::{Context, FlowId, Frame, Instant, Reason, StreamEvent, StreamMessage, Value};
+use weft_core::{Context, FlowId, Frame, Instant, Reason, StreamEvent, StreamMessage};
 use weft_wire::tcp::{Flags, Segment, Seq, Timestamps};
-
-/// A connection in TIME-WAIT.
-#[derive(Debug)]
-pub(super) struct Record {
-    pub(super) tuple: Tuple,
-    pub(super) flow: FlowId,
-    pub(super) wait: crate::connection::TimeWait,
-    pub(super) until: Instant,
-    pub(super) answered: Option<Instant>,
-}
-
-impl Record {
-    pub(super) fn tuple(&self) -> Tuple {
-        self.tuple
-    }
-    pub(super) fn flow(&self) -> FlowId {
-        self.flow
-    }
-    pub(super) fn row(&self, now: Instant) -> Value {
-        serde_json::json!({
-            "flow": self.flow.0, "local": self.tuple.local.to_string(), "remote": self.tuple.remote.to_string(),
-            "state": "TIME-WAIT", "remaining_ms": (self.until - now).as_millis() as u64,
-        })
-    }
-}
 
 impl TcpBlock {
     /// A connection is over but for TIME-WAIT.

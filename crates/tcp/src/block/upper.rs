@@ -1,6 +1,6 @@
 //! What the sockets ask, and what they are told.
 
-use super::listen::Listener;
+use super::listener::Listener;
 use super::tables::Tuple;
 use super::{FlowOwner, Owner, Slot, TcpBlock, UPPER, ask_path, canonical, first_hop};
 use crate::congestion;

@@ -10,18 +10,20 @@
 //!
 //! Pacing is a part of it: without it the probing makes no sense. Randomness is one draw for each cycle, from the seed the connection gives.
 
+mod aggregation;
 mod filter;
+mod gain;
 mod policer;
 mod window;
 
 use super::{AckSample, CongestionControl, CongestionEvent, Phase, Window, initial_window_bytes};
+use aggregation::Aggregation;
 use filter::MaxFilter;
+use gain::UNIT;
 use policer::Policer;
 use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Duration, Instant};
 
-/// One, as a gain.
-const UNIT: u64 = 256;
 /// 2/ln 2: the least gain that doubles the rate in each round trip.
 const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
 /// No gain is larger.
@@ -115,7 +117,7 @@ pub struct Bbr {
     phase: Phase,
     packet_conservation: bool,
     policer: Policer,
-    aggregation: window::Aggregation,
+    aggregation: Aggregation,
     /// What the last acknowledgment said, for events between two.
     last: Last,
 }

@@ -3,7 +3,7 @@
 //! taken and kept for a while (Linux: "long-term bandwidth sampling").
 
 use super::super::AckSample;
-use super::UNIT;
+use super::gain::UNIT;
 use weft_core::{Duration, Instant};
 
 /// An interval has this many round trips at least …
