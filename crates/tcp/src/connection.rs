@@ -6,6 +6,32 @@
 //! anything is left of it.
 //!
 //! It refuses to know listeners, half-open connections and TIME-WAIT: those are the block's, in less memory.
+//!
+//! # Parts
+//! A connection drives five types. None of them knows it, or sends anything; each can be read, and is tested, without it:
+//!
+//! ```text
+//!   Connection    identity, state of RFC 9293, options, extension, path, timers, totals, how it ends
+//!    ├─ Opening   what was agreed on, the SYN, Fast Open, the clock of timestamps
+//!    ├─ Sender    SND.*, write queue, retransmission queue, marks, delivery rate, probes of the window
+//!    ├─ Receiver  RCV.*, reassembly, what is acknowledged when, SACK blocks, buffer and window, ECN that came
+//!    ├─ Recovery  phase, RACK, PRR, F-RTO, undo, round trips   ── is lent ──▶ Sender, Control, Opening, PathMtu, timers
+//!    ├─ Control   congestion control and its window, how it is used, pace, CWR
+//!    └─ PathMtu   what a router told, the search for more
+//! ```
+//!
+//! Sender and Receiver need nothing but what they are told; Control nothing at all. Recovery marks what is lost and arms timers; where something has
+//! to leave at once it says so, and the connection transmits.
+//!
+//! | what comes | goes through |
+//! |---|---|
+//! | a segment | `segment.rs` (RFC 9293 §3.10.7.4, in its order) ▶ `acknowledge.rs` ▶ `text.rs`, `urgent.rs` ▶ `transmit.rs` |
+//! | SYN, SYN\|ACK | `handshake.rs`, `early.rs` (Fast Open) |
+//! | a deadline | `timers.rs` |
+//! | a call | this file, `close.rs`, `options.rs`, `credit.rs`, `extended.rs` (the extension) |
+//! | an ICMP error | `close.rs`, `mtu.rs` |
+//!
+//! Those files hold `impl Connection`; all others define types, and name nothing that drives them.
 
 mod ack;
 mod acknowledge;
@@ -14,6 +40,7 @@ mod close;
 mod compress;
 mod compression;
 mod control;
+mod credit;
 mod deadlines;
 mod delivery;
 mod early;
@@ -58,7 +85,6 @@ mod totals;
 mod transmit;
 mod undo;
 mod urgent;
-mod window;
 mod write_queue;
 
 pub use crate::congestion::Phase;

@@ -44,7 +44,7 @@ pub(super) const ALL: [Timer; TIMERS] = [
 pub(super) struct Deadlines {
     at: [Instant; TIMERS],
     /// The cork timer has fired and what it held back is still there.
-    pub cork_fired: bool,
+    cork_fired: bool,
 }
 weft_core::fields!(struct Deadlines { at, cork_fired });
 
@@ -80,6 +80,10 @@ impl Deadlines {
     }
     pub(super) fn at(&self, timer: Timer) -> Instant {
         self.at[timer as usize]
+    }
+    /// What it held back is still there.
+    pub(super) fn note_cork(&mut self) {
+        self.cork_fired = true;
     }
     pub(super) fn cork_has_fired(&self) -> bool {
         self.cork_fired

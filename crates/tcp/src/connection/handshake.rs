@@ -293,13 +293,4 @@ impl Connection {
             None => {}
         }
     }
-
-    /// How much the sockets may hand down, told when it changed.
-    pub(super) fn grant_credit(&mut self, env: &mut Env<'_>) {
-        let used = self.send.queue.len() + self.send.credit;
-        let free = u64::from(self.send.buffer).saturating_sub(used).min(self.send.allowed_unsent(self.low_water(env.config)));
-        if free > 0 && !self.orphan && !self.send.fin_wanted {
-            self.give_credit(env, free);
-        }
-    }
 }

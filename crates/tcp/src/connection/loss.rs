@@ -18,8 +18,7 @@ impl Recovery {
                 return Duration::ZERO;
             }
         }
-        let quarter = self.rtt.min_rtt().unwrap_or_default() / 4 * self.rack.window_steps;
-        quarter.min(self.rtt.srtt().unwrap_or(quarter))
+        self.rack.window(self.rtt.min_rtt(), self.rtt.srtt())
     }
 
     /// RFC 8985 §6.2 step 5: RACK_detect_loss(). Returns the bytes that became lost.

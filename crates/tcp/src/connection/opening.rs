@@ -1,4 +1,4 @@
-//! Opening: SYN and SYN|ACK, and what both sides agreed on.
+//! Opening: what belongs to SYN and SYN|ACK, what both sides agreed on, and the clock of timestamps.
 
 use super::fast_open::FastOpen;
 use weft_core::{Duration, Instant};

@@ -16,7 +16,7 @@ pub(super) struct Rack {
     /// Something newer was delivered by the acknowledgment being processed.
     pub advanced: bool,
     /// RACK.reo_wnd_mult
-    pub window_steps: u32,
+    window_steps: u32,
     /// RACK.reo_wnd_persist
     persist: u8,
     /// A DSACK was seen in this round.
@@ -66,6 +66,12 @@ impl Rack {
         } else if self.persist == 0 {
             self.window_steps = 1;
         }
+    }
+
+    /// RACK.reo_wnd where order differs: quarters of the least round trip, a smoothed one at most.
+    pub(super) fn window(&self, min_rtt: Option<Duration>, srtt: Option<Duration>) -> Duration {
+        let quarters = min_rtt.unwrap_or_default() / 4 * self.window_steps;
+        quarters.min(srtt.unwrap_or(quarters))
     }
 
     /// A recovery has ended.

@@ -1,4 +1,7 @@
-//! Receiving data: what is in the window, what is delivered, what is kept, and when it is acknowledged.
+//! Receiving: the variables of RFC 9293, what is delivered and what is kept, and what is owed to the peer.
+//!
+//! It needs nothing of the sender; what was agreed on it is told. Its methods stand in `receiver_window.rs` (what is announced),
+//! `receiver_tuning.rs` (how the buffer follows the program), `receiver_acks.rs` (when is acknowledged) and `receiver_stamps.rs`.
 
 use super::compression::Compression;
 use super::ranges::Ranges;

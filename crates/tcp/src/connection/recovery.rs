@@ -1,4 +1,8 @@
-//! Loss recovery: what is known of the present episode.
+//! Loss recovery: what is known of the present episode, and of round trips.
+//!
+//! Recovery marks and arms; it sends nothing. What a call needs of the other parts of a connection it is lent ([`Lent`]). Its methods stand in
+//! `sacks.rs` (what an acknowledgment says), `loss.rs` (RACK), `phases.rs` (Open, Disorder, CWR, Recovery, Loss), `undo.rs` and
+//! `retransmission.rs` (timers).
 
 use super::control::Control;
 use super::deadlines::Deadlines;

@@ -1,4 +1,7 @@
-//! Sending: the variables of RFC 9293, and what belongs to them.
+//! Sending: the variables of RFC 9293, what was handed down and what was sent, and the window of the peer.
+//!
+//! It knows what may be sent by the peer and by the program, and what becomes of what is; how much the network takes is [`Control`](super::control)'s
+//! and [`Recovery`](super::recovery)'s to say. Its methods for the write queue stand in `write_queue.rs`.
 
 use super::bounds::SCALE_MAX;
 use super::delivery::Delivery;

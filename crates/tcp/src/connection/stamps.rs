@@ -1,4 +1,4 @@
-//! What a connection does about what programs have marked (`marks.rs`): ends of records, and moments of bytes.
+//! What a connection does about what programs have marked (`marks.rs`): the moments of bytes.
 
 use super::Connection;
 use super::marks::Mark;

@@ -1,4 +1,4 @@
-//! Deadlines, and what happens at them: retransmission (RFC 6298), tail loss probe (RFC 8985 §7), persist, delayed ACK, keepalive.
+//! What happens at deadlines: retransmission (RFC 6298), tail loss probe (RFC 8985 §7), persist, keepalive.
 
 use super::bounds::rto_bounds;
 use super::deadlines::{ALL, Timer};
@@ -32,7 +32,7 @@ impl Connection {
                 Timer::FinWait2 => self.on_fin_wait_2_timer(env),
                 Timer::Pacing => self.transmit(env),
                 Timer::Cork => {
-                    self.timers.cork_fired = true;
+                    self.timers.note_cork();
                     // tcp_write_wakeup: "TCP_SKB_CB(skb)->tcp_flags |= TCPHDR_PSH".
                     self.send.pushed = self.send.queue.end();
                     self.transmit(env);
@@ -43,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// See [`Recovery::arm_retransmission`](super::recovery::Recovery).
+    /// The timers of retransmission, after something was sent or (`progress`) acknowledged.
     pub(super) fn arm_retransmission(&mut self, env: &mut Env<'_>, progress: bool) {
         let (recovery, mut lent) = self.parts();
         recovery.arm_retransmission(&mut lent, env, progress);

@@ -1,4 +1,4 @@
-//! The receive window: what to announce (RFC 9293 §3.8.6.2.2), and how the buffer follows the program (dynamic right-sizing, as Linux).
+//! Credit in both directions: what the program may write, as the send buffer grows and empties, and what it has taken of what came.
 
 use super::Connection;
 use crate::config::Config;
@@ -68,6 +68,15 @@ impl Connection {
     /// TCP_NOTSENT_LOWAT of the socket, else of the node (tcp_notsent_lowat); `u32::MAX`: none.
     pub(super) fn low_water(&self, config: &Config) -> u32 {
         if self.options.unsent_low_water == u32::MAX { config.unsent_low_water } else { self.options.unsent_low_water }
+    }
+
+    /// How much the sockets may hand down, told when it changed.
+    pub(super) fn grant_credit(&mut self, env: &mut Env<'_>) {
+        let used = self.send.queue.len() + self.send.credit;
+        let free = u64::from(self.send.buffer).saturating_sub(used).min(self.send.allowed_unsent(self.low_water(env.config)));
+        if free > 0 && !self.orphan && !self.send.fin_wanted {
+            self.give_credit(env, free);
+        }
     }
 
     /// Gives the sockets so much more room, and says from how much on a program may be told of it.
