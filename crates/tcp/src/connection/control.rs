@@ -98,3 +98,43 @@ impl Control {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control() -> (Control, Config) {
+        let config = Config::default();
+        let mut control = Control::new(&config, &StreamOptions::default(), 1, 1000, Instant::ZERO);
+        control.begin(&config, Instant::ZERO, 1000, 0, None);
+        (control, config)
+    }
+
+    #[test]
+    fn a_window_outlives_its_algorithm() {
+        let (mut control, config) = control();
+        control.window.cwnd_bytes = 77_000;
+        assert!(control.change(&config, Instant::ZERO, "reno", true, None).is_ok());
+        assert_eq!((control.algorithm.name(), control.window.cwnd_bytes), ("reno", 77_000));
+        assert_eq!(control.change(&config, Instant::ZERO, "none such", true, None), Err(StreamError::NoEntry));
+        assert_eq!(control.algorithm.name(), "reno");
+    }
+
+    #[test]
+    fn an_unused_window_is_a_number_of_segments() {
+        let (mut control, _) = control();
+        assert_eq!(control.window.cwnd_bytes, 10_000);
+        control.set_mss(1000, 1400, true);
+        assert_eq!(control.window.cwnd_bytes, 14_000);
+        control.set_mss(1400, 700, false);
+        assert_eq!(control.window.cwnd_bytes, 7_000, "RFC 5681 §3.1: by the ratio of the sizes");
+    }
+
+    #[test]
+    fn the_rate_is_bounded_by_the_socket_who_then_asks_for_pacing() {
+        let (control, _) = control();
+        let srtt = Some(Duration::from_millis(100));
+        assert_eq!(control.rate(0, srtt, u64::MAX), (200_000, false));
+        assert_eq!(control.rate(0, srtt, 5000), (5000, true));
+    }
+}

@@ -70,3 +70,32 @@ impl Opening {
         Some(plausible.map(|stamp| Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(stamp.echo).max(1)))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_wire::tcp::{Options, Timestamps};
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_handshake_gives_a_round_trip_unless_nobody_knows_which_syn_was_answered() {
+        let mut opening = Opening::new(1000, at(10));
+        let plain = Segment::default();
+        assert_eq!(opening.round_trip(at(40), &plain), Some(Some(Duration::from_millis(30))));
+        opening.retransmitted = 1;
+        assert_eq!(opening.round_trip(at(40), &plain), Some(None), "Karn's rule");
+        opening.agreed.timestamps = true;
+        let echo = |value| Segment {
+            options: Options { timestamps: Some(Timestamps { value: 0, echo: value }), ..Options::default() },
+            ..Segment::default()
+        };
+        assert_eq!(opening.round_trip(at(40), &echo(1025)), Some(Some(Duration::from_millis(15))));
+        assert_eq!(opening.round_trip(at(40), &echo(1009)), Some(None), "sent before the SYN");
+        assert_eq!(opening.round_trip(at(40), &echo(1041)), Some(None), "not sent yet");
+        opening.measured = false;
+        assert_eq!(opening.round_trip(at(40), &plain), None);
+    }
+}

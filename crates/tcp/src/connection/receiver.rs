@@ -255,3 +255,6 @@ pub(super) fn segments_of(frame: &Frame, mss: u32) -> u32 {
     let each = frame.meta().gso.map_or(mss.max(536), |gso| u32::from(gso.segment_bytes)).max(1);
     length.div_ceil(each).max(1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,3 +120,6 @@ pub(super) struct Lent<'a> {
     /// TSecr of the segment that is being dealt with; 0: none.
     pub last_echo: u32,
 }
+
+#[cfg(test)]
+mod tests;

@@ -262,3 +262,6 @@ impl Sender {
         !self.outstanding.is_empty() && self.small > self.una
     }
 }
+
+#[cfg(test)]
+mod tests;
