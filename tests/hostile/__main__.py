@@ -27,9 +27,11 @@ RUN_SECONDS_MAX = 3000
 COVERAGE_LEAST = 90.0
 
 TCP_INPUT = [
-    "block/ingress.rs", "block/listen.rs", "block/cookies.rs", "block/error.rs", "block/fast_open.rs", "block/time_wait.rs",
-    "connection/segment.rs", "connection/receive.rs", "connection/acknowledge.rs", "connection/handshake.rs",
-    "connection/reassembly.rs", "connection/ranges.rs", "connection/urgent.rs", "connection/ecn.rs", "connection/fast_open.rs",
+    "block/ingress.rs", "block/listen.rs", "block/listener.rs", "block/cookies.rs", "block/error.rs", "block/fast_open.rs",
+    "block/servers.rs", "block/time_wait.rs", "connection/segment.rs", "connection/text.rs", "connection/receiver.rs",
+    "connection/receiver_acks.rs", "connection/receiver_stamps.rs", "connection/acknowledge.rs", "connection/sacks.rs",
+    "connection/handshake.rs", "connection/early.rs", "connection/bounds.rs", "connection/setup.rs", "connection/opening.rs",
+    "connection/reassembly.rs", "connection/ranges.rs", "connection/urgent.rs", "connection/ecn.rs",
     "connection/outstanding.rs", "connection/undo.rs",
 ]
 # What reads frames. The fuzz targets themselves and the conversation with people (parameters, state) are not what is measured.

@@ -4,8 +4,8 @@
 //! clock, no timer and no randomness. [`TcpBlock`] holds a node's connections, listeners and TIME-WAITs, finds the one that a segment
 //! belongs to, and speaks the ports of `docs/architecture.md`.
 //!
-//! The parts: `connection/` (receive, acknowledge, recovery, transmit, timers …), [`congestion`] (one file a control), [`rtt`], [`prr`],
-//! [`pacing`], [`extension`] (what MPTCP builds on; plain TCP is its first user), `block/`.
+//! The parts: [`connection`] (sender, receiver, recovery, control, opening, and what drives them), [`congestion`] (one file a control), [`rtt`],
+//! [`prr`], [`pacing`], [`extension`] (what MPTCP builds on; plain TCP is its first user), `block/`.
 //!
 //! Inside, sequence numbers are 64-bit positions ([`position`]): ordered, usable as keys, without wrap. Payload is never copied: frames
 //! share the slices that were handed in, and what arrives is handed on in the memory that it arrived in.

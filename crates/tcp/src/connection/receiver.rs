@@ -26,7 +26,7 @@ pub(super) struct Acks {
     pub wanted: bool,
     /// At once.
     pub now: bool,
-    /// Out-of-order data lies in the queue: at once, or compressed with others (`compress.rs`).
+    /// Out-of-order data lies in the queue: at once, or compressed with others (`compression.rs`).
     pub gap: bool,
     /// What came was dropped for want of memory: the next acknowledgment closes the window (ICSK_ACK_NOMEM).
     pub no_memory: bool,
