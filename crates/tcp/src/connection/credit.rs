@@ -54,11 +54,6 @@ impl Connection {
         self.return_credit(env);
     }
 
-    /// What the field of a header can say, bytes.
-    pub(super) fn largest_field(&self) -> u32 {
-        if self.opening.agreed.scaling { u32::MAX } else { u32::from(u16::MAX) }
-    }
-
     /// What both windows let out, in whole segments.
     pub(super) fn leaves_at_once(&self) -> u64 {
         let (room, mss) = (self.send_room().min(self.send.window_room()), self.send.mss.max(1));

@@ -19,14 +19,7 @@ impl Connection {
         connection.send.queue.push(start.data, 0, false);
         connection.send.note_written(held, connection.leaves_at_once());
         connection.send.pushed = connection.send.queue.end();
-        let requested = start.option.as_ref().is_some_and(|option| option.cookie.is_empty());
-        connection.opening.fast_open = FastOpen {
-            asked: start.option.is_some() || start.in_syn > 0,
-            requested,
-            option: start.option,
-            in_syn: start.in_syn.min(held as u32),
-            ..FastOpen::default()
-        };
+        connection.opening.fast_open = FastOpen::opens(start.option, start.in_syn, held);
         connection.begin_connecting(env);
         connection
     }
@@ -34,18 +27,17 @@ impl Connection {
     /// The payload of the first SYN.
     pub(super) fn syn_frame(&mut self) -> Frame {
         let mut frame = Frame::egress();
-        if self.state == State::SynSent && self.opening.retransmitted == 0 && self.has_syn_data() && !self.opening.fast_open.bare {
+        if self.state == State::SynSent
+            && self.opening.retransmitted == 0
+            && self.opening.fast_open.has_syn_data()
+            && !self.opening.fast_open.bare
+        {
             self.send.queue.append_to(&mut frame, START + 1, self.opening.fast_open.in_syn);
             self.send.next = START + 1 + u64::from(self.opening.fast_open.in_syn);
             self.totals.bytes_sent += u64::from(self.opening.fast_open.in_syn);
             self.totals.data_segments_out = self.totals.data_segments_out.wrapping_add(1);
         }
         frame
-    }
-
-    /// Some of the stream went with the SYN.
-    pub(super) fn has_syn_data(&self) -> bool {
-        self.opening.fast_open.in_syn > 0
     }
 
     /// A router says that the SYN was too long (tcp_simple_retransmit, "if (tp->syn_data && sk->sk_state == TCP_SYN_SENT)").
@@ -66,27 +58,15 @@ impl Connection {
         self.send.una = ack;
         self.send.next = ack;
         self.totals.bytes_acked += u64::from(self.send.queue.release(ack));
-        if !self.opening.fast_open.asked {
-            return;
-        }
-        let in_syn = self.opening.fast_open.in_syn > 0;
-        self.opening.fast_open.acknowledged = in_syn && accepted > 0;
-        if in_syn {
-            env.count(if accepted > 0 { Counter::TCPFastOpenActive } else { Counter::TCPFastOpenActiveFail });
-        }
-        let cookie = segment.options.fast_open.clone().filter(|option| !option.cookie.is_empty());
         let again = self.opening.retransmitted > 0;
-        self.opening.fast_open.learned = Some(Learned {
-            mss: segment.options.mss.unwrap_or(0),
-            syn_lost: again && in_syn && accepted == 0 && cookie.is_none(),
-            refused: !again && self.opening.fast_open.requested && cookie.is_none(),
-            cookie,
-        });
+        if let Some(taken) = self.opening.fast_open.learn(segment, accepted, again) {
+            env.count(if taken { Counter::TCPFastOpenActive } else { Counter::TCPFastOpenActiveFail });
+        }
     }
 
     /// What the answer to the SYN has taught, once.
     pub fn take_learned(&mut self) -> Option<Learned> {
-        self.opening.fast_open.learned.take()
+        self.opening.fast_open.take_learned()
     }
 
     /// Data flows although the handshake has not ended.
@@ -102,7 +82,7 @@ impl Connection {
     /// A passive connection whose SYN brought a valid cookie (tcp_fastopen_create_child): it takes the SYN's data and may answer at once.
     pub fn begin_early(&mut self, env: &mut Env<'_>, syn: &Segment, frame: Frame, option: Option<tcp::FastOpen>) {
         // tcp_fastopen_add_skb: "tp->syn_data_acked = 1;"
-        self.opening.fast_open = FastOpen { early: true, option, acknowledged: !frame.is_empty(), ..FastOpen::default() };
+        self.opening.fast_open = FastOpen::accepts(option, !frame.is_empty());
         self.send.una = START + 1;
         self.send.window = u32::from(syn.window);
         self.send.window_max = self.send.window;

@@ -51,7 +51,7 @@ impl Connection {
             failed: false,
             soft_error: None,
             finished: Finished::No,
-            totals: Totals { last_ack_in: env.now, last_data_in: env.now, ..Totals::default() },
+            totals: Totals::new(env.now),
             progress: false,
             options: setup.options,
         }
@@ -93,7 +93,7 @@ impl Connection {
         connection.send.peer_mss = u32::from(handshake.peer_mss);
         connection.send.window_seq = START;
         connection.receive.begin(handshake.peer_initial, handshake.window, handshake.scale, handshake.timestamp, env.now);
-        connection.receive.clamp = connection.receive.clamp.min(connection.largest_field());
+        connection.receive.clamp = connection.receive.clamp.min(connection.opening.agreed.largest_window());
         connection
     }
 
@@ -229,16 +229,9 @@ impl Connection {
     fn take_syn(&mut self, env: &mut Env<'_>, segment: &Segment) {
         let config = env.config;
         let options = &segment.options;
-        let scaling = config.window_scaling && options.window_scale.is_some();
-        self.opening.agreed = Agreed {
-            sack: config.sack && options.sack_permitted,
-            timestamps: config.timestamps && options.timestamps.is_some(),
-            scaling,
-            // RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR.
-            ecn: self.opening.ecn_asked && segment.flags & (Flags::ECE | Flags::CWR) == Flags::ECE,
-        };
-        self.send.scale = options.window_scale.filter(|_| scaling).unwrap_or(0).min(SCALE_MAX);
-        if !scaling {
+        self.opening.agree(config, segment);
+        self.send.scale = options.window_scale.filter(|_| self.opening.agreed.scaling).unwrap_or(0).min(SCALE_MAX);
+        if !self.opening.agreed.scaling {
             self.receive.scale = 0;
             self.receive.clamp = self.receive.clamp.min(u32::from(u16::MAX));
         }

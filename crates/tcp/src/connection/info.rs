@@ -82,8 +82,8 @@ impl Connection {
             data_segs_out: totals.data_segments_out,
             delivery_rate: self.send.delivery.rate,
             busy_time_us: (totals.busy + totals.busy_since.map_or(Duration::ZERO, |since| now - since)).as_micros() as u64,
-            rwnd_limited_us: self.limited_for(Limit::Window, totals.window_limited, now).as_micros() as u64,
-            sndbuf_limited_us: self.limited_for(Limit::Buffer, totals.buffer_limited, now).as_micros() as u64,
+            rwnd_limited_us: totals.limited_for(Limit::Window, now).as_micros() as u64,
+            sndbuf_limited_us: totals.limited_for(Limit::Buffer, now).as_micros() as u64,
             // The SYN counts (tcp_init_transfer, tcp_rate_skb_delivered).
             delivered: self.send.delivery.segments.wrapping_add(u32::from(self.state.is_synchronised())),
             delivered_ce: totals.delivered_ce,
@@ -156,10 +156,6 @@ impl Connection {
             (self.opening.fast_open.acknowledged, OPTION_SYN_DATA),
         ];
         rows.iter().map(|(on, bit)| if *on { *bit } else { 0 }).sum()
-    }
-
-    fn limited_for(&self, limit: Limit, before: Duration, now: Instant) -> Duration {
-        before + self.totals.limited_by.filter(|(by, _)| *by == limit).map_or(Duration::ZERO, |(_, since)| now - since)
     }
 
     /// Name and internal values of the congestion control.

@@ -45,7 +45,7 @@ impl Connection {
             return;
         }
         // tcp_v6_mtu_reduced: "if (tcp_mtu_to_mss(sk, mtu) >= tp->mss_cache) return;", which before the handshake is the least of all segments.
-        if self.state == State::SynSent && self.remote.is_ipv6() && !self.has_syn_data() {
+        if self.state == State::SynSent && self.remote.is_ipv6() && !self.opening.fast_open.has_syn_data() {
             return;
         }
         let mtu = mtu.max(least);
@@ -60,7 +60,7 @@ impl Connection {
             if recovery.retransmit_narrower(&mut lent) {
                 self.transmit(env);
             }
-        } else if self.state == State::SynSent && self.has_syn_data() {
+        } else if self.state == State::SynSent && self.opening.fast_open.has_syn_data() {
             self.resend_bare_syn(env);
         }
     }

@@ -1,8 +1,9 @@
 //! Opening: what belongs to SYN and SYN|ACK, what both sides agreed on, and the clock of timestamps.
 
 use super::fast_open::FastOpen;
+use crate::Config;
 use weft_core::{Duration, Instant};
-use weft_wire::tcp::Segment;
+use weft_wire::tcp::{Flags, Segment};
 
 /// What the handshake agreed on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,6 +14,13 @@ pub(super) struct Agreed {
     pub ecn: bool,
 }
 weft_core::fields!(struct Agreed { sack, timestamps, scaling, ecn });
+
+impl Agreed {
+    /// What the field of a header can say, before a buffer bounds it, bytes.
+    pub(super) fn largest_window(&self) -> u32 {
+        if self.scaling { u32::MAX } else { u32::from(u16::MAX) }
+    }
+}
 
 /// What belongs to the handshake.
 #[derive(Debug)]
@@ -68,6 +76,18 @@ impl Opening {
         let stamp = segment.options.timestamps.filter(|_| self.agreed.timestamps);
         let plausible = stamp.filter(|stamp| stamp.echo != 0 && self.echo_is_plausible(now, stamp.echo));
         Some(plausible.map(|stamp| Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(stamp.echo).max(1)))))
+    }
+
+    /// What this side offers and the peer's SYN or SYN|ACK has, both do.
+    pub(super) fn agree(&mut self, config: &Config, segment: &Segment) {
+        let options = &segment.options;
+        self.agreed = Agreed {
+            sack: config.sack && options.sack_permitted,
+            timestamps: config.timestamps && options.timestamps.is_some(),
+            scaling: config.window_scaling && options.window_scale.is_some(),
+            // RFC 3168 §6.1.1: an ECN-setup SYN-ACK has ECE and not CWR.
+            ecn: self.ecn_asked && segment.flags & (Flags::ECE | Flags::CWR) == Flags::ECE,
+        };
     }
 }
 

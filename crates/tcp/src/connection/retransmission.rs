@@ -83,4 +83,28 @@ impl Recovery {
             _ => rto,
         }
     }
+
+    /// Has nothing been answered for the time that so many retransmissions take (retransmits_timed_out)?
+    pub(super) fn silent_for(&self, options: &StreamOptions, env: &Env<'_>, retries: u32) -> bool {
+        let since = self.timeouts_since.unwrap_or(env.now);
+        env.now - since >= model_timeout(retries, env.config.rto_min, rto_bounds(env.config, options).max)
+    }
+}
+
+/// tcp_model_timeout: the time until the retransmission after `retries` is due, with doubling up to `max`.
+pub(super) fn model_timeout(retries: u32, first: Duration, max: Duration) -> Duration {
+    let doublings = (max.as_nanos() / first.as_nanos().max(1)).max(1).ilog2();
+    if retries <= doublings { first * ((2u32 << retries) - 1) } else { first * ((2u32 << doublings) - 1) + max * (retries - doublings) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fifteen_retries_take_as_long_as_in_linux() {
+        // Documentation/networking/ip-sysctl.rst, tcp_retries2: "924.6 seconds".
+        let time = model_timeout(15, Duration::from_millis(200), Duration::from_secs(120));
+        assert_eq!(time, Duration::from_millis(924_600));
+    }
 }

@@ -261,6 +261,18 @@ impl Sender {
         // outstanding data has been acknowledged or until the TCP endpoint can send a full-sized segment": here, while a *small* one is out.
         !self.outstanding.is_empty() && self.small > self.una
     }
+
+    /// The largest frame of new data now, with `room` left by congestion control.
+    pub(super) fn frame_bytes_max(&self, burst: u32, room: u32) -> u32 {
+        let mss = self.mss.max(1);
+        // tcp_write_xmit: "if (tso_segs > 1 && !tcp_urg_mode(tp)) limit = tcp_mss_split_point(…)".
+        if self.is_urgent() {
+            return mss;
+        }
+        // tcp_cwnd_test: "For better scheduling, ensure we have at least 2 GSO packets in flight."
+        let half = self.in_flight().saturating_add(room) / mss / 2;
+        burst.min(half.saturating_mul(mss)).max(mss)
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::bounds::rto_bounds;
 use super::deadlines::{ALL, Timer};
 use super::finished::Finished;
+use super::retransmission::model_timeout;
 use super::{Connection, State};
 use crate::counters::Counter;
 use crate::outbox::Env;
@@ -114,7 +115,7 @@ impl Connection {
         if self.recovery.timeouts == env.config.retries1 {
             self.path.epoch = 0;
         }
-        if self.silent_for(env, env.config.retries1) {
+        if self.recovery.silent_for(&self.options, env, env.config.retries1) {
             self.suspect_black_hole(env);
         }
         // §5.4: "Retransmit the earliest segment that has not been acknowledged by the TCP receiver."
@@ -146,12 +147,6 @@ impl Connection {
             (true, retries) => retries,
         };
         self.recovery.timeouts > 0 && elapsed >= model_timeout(retries, env.config.rto_min, rto_bounds(env.config, &self.options).max)
-    }
-
-    /// Has nothing been answered for the time that so many retransmissions take (retransmits_timed_out)?
-    fn silent_for(&self, env: &Env<'_>, retries: u32) -> bool {
-        let since = self.recovery.timeouts_since.unwrap_or(env.now);
-        env.now - since >= model_timeout(retries, env.config.rto_min, rto_bounds(env.config, &self.options).max)
     }
 
     /// SYN or SYN|ACK was not answered.
@@ -270,23 +265,5 @@ impl Connection {
         self.keepalive_unanswered += 1;
         self.send_reminder(env);
         self.timers.set(Timer::Keepalive, env.now + interval);
-    }
-}
-
-/// tcp_model_timeout: the time until the retransmission after `retries` is due, with doubling up to `max`.
-fn model_timeout(retries: u32, first: Duration, max: Duration) -> Duration {
-    let doublings = (max.as_nanos() / first.as_nanos().max(1)).max(1).ilog2();
-    if retries <= doublings { first * ((2u32 << retries) - 1) } else { first * ((2u32 << doublings) - 1) + max * (retries - doublings) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fifteen_retries_take_as_long_as_in_linux() {
-        // Documentation/networking/ip-sysctl.rst, tcp_retries2: "924.6 seconds".
-        let time = model_timeout(15, Duration::from_millis(200), Duration::from_secs(120));
-        assert_eq!(time, Duration::from_millis(924_600));
     }
 }

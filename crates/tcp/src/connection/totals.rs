@@ -24,9 +24,9 @@ pub(super) struct Totals {
     pub busy_since: Option<Instant>,
     pub busy: Duration,
     /// What keeps it from sending more, since when, and how long each did (tcp_chrono).
-    pub limited_by: Option<(Limit, Instant)>,
-    pub window_limited: Duration,
-    pub buffer_limited: Duration,
+    limited_by: Option<(Limit, Instant)>,
+    window_limited: Duration,
+    buffer_limited: Duration,
 }
 weft_core::fields!(struct Totals {
     bytes_acked, bytes_received, bytes_sent, bytes_retransmitted, segments_in, segments_out, data_segments_in, data_segments_out, retransmitted,
@@ -48,3 +48,32 @@ weft_core::fields!(
         Buffer = 1,
     }
 );
+
+impl Totals {
+    /// Nothing was counted yet.
+    pub(super) fn new(now: Instant) -> Totals {
+        Totals { last_ack_in: now, last_data_in: now, ..Totals::default() }
+    }
+
+    /// From now on this keeps it from sending, or nothing does (tcp_chrono).
+    pub(super) fn limit(&mut self, now: Instant, limit: Option<Limit>) {
+        if self.limited_by.map(|(by, _)| by) == limit {
+            return;
+        }
+        match self.limited_by {
+            Some((Limit::Window, since)) => self.window_limited += now - since,
+            Some((Limit::Buffer, since)) => self.buffer_limited += now - since,
+            None => {}
+        }
+        self.limited_by = limit.map(|limit| (limit, now));
+    }
+
+    /// How long this has kept it from sending.
+    pub(super) fn limited_for(&self, limit: Limit, now: Instant) -> Duration {
+        let before = match limit {
+            Limit::Window => self.window_limited,
+            Limit::Buffer => self.buffer_limited,
+        };
+        before + self.limited_by.filter(|(by, _)| *by == limit).map_or(Duration::ZERO, |(_, since)| now - since)
+    }
+}

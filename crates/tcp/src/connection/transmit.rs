@@ -194,15 +194,7 @@ impl Connection {
             _ if !stopped_by_cwnd && !self.send.next_fits() => Some(Limit::Window),
             _ => None,
         };
-        if self.totals.limited_by.map(|(by, _)| by) == limit {
-            return;
-        }
-        match self.totals.limited_by {
-            Some((Limit::Window, since)) => self.totals.window_limited += now - since,
-            Some((Limit::Buffer, since)) => self.totals.buffer_limited += now - since,
-            None => {}
-        }
-        self.totals.limited_by = limit.map(|limit| (limit, now));
+        self.totals.limit(now, limit);
     }
 
     fn after_transmit(&mut self, env: &mut Env<'_>, stopped_by_cwnd: bool, sent: bool) {
@@ -298,7 +290,7 @@ impl Connection {
             *stopped_by_cwnd |= room < window;
             return None;
         }
-        let mut length = unsent.min(u64::from(room.min(window).min(self.frame_bytes_max(burst, room)))) as u32;
+        let mut length = unsent.min(u64::from(room.min(window).min(self.send.frame_bytes_max(burst, room)))) as u32;
         let (mapped, mapping) = self.send.mapped(self.send.next, length);
         let bounded_by_mapping = mapped < length;
         length = mapped;
@@ -317,18 +309,6 @@ impl Connection {
         let fin = last && self.send.fin_due() && self.send.window_room() > length;
         self.send_new(env, length, fin, mapping);
         Some(length)
-    }
-
-    /// The largest frame of new data now, with `room` left by congestion control.
-    fn frame_bytes_max(&self, burst: u32, room: u32) -> u32 {
-        let mss = self.send.mss.max(1);
-        // tcp_write_xmit: "if (tso_segs > 1 && !tcp_urg_mode(tp)) limit = tcp_mss_split_point(…)".
-        if self.send.is_urgent() {
-            return mss;
-        }
-        // tcp_cwnd_test: "For better scheduling, ensure we have at least 2 GSO packets in flight."
-        let half = self.send.in_flight().saturating_add(room) / mss / 2;
-        burst.min(half.saturating_mul(mss)).max(mss)
     }
 
     /// Is it better to wait for the next acknowledgment and send a larger frame then (tcp_tso_should_defer)? Never for long: something is out
