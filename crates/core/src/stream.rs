@@ -274,7 +274,8 @@ pub enum StreamEvent {
         local: SocketAddr,
         /// Its remote address.
         remote: SocketAddr,
-        /// The listener's extension has given it one: a word of it follows at once.
+        /// The listener's extension has given it one: a word of it follows at once. Who stands between takes this back; sockets that see it make the
+        /// connection plain ([`StreamCall::Plain`]).
         extended: bool,
     },
     /// What the SYN of a connection just accepted left, when it left anything: its headers (with `save_syn`) and the IP options that the

@@ -101,7 +101,11 @@ impl Connection {
                 as u32,
             send_queue_bytes: self.send.queue.len().min(u64::from(u32::MAX)) as u32,
             // Of one that somebody stands in front of, that one's credit is all that may be written.
-            write_room_bytes: if self.extension.is_plain() { self.send.write_room(self.low_water(config), self.leaves_at_once()) } else { 0 },
+            write_room_bytes: if self.extension.is_plain() {
+                self.send.write_room(self.low_water(config), self.leaves_at_once())
+            } else {
+                0
+            },
             window_clamp: self.receive.clamp,
             receive_buffer_bytes: self.receive.buffer,
             congestion: self.control.algorithm.name().to_owned(),

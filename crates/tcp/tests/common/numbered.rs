@@ -226,10 +226,12 @@ impl Between {
             cx.send(DOWN, StreamMessage::Data { flow, bytes: piece, flags, mapping });
         }
     }
-    fn up(&mut self, message: StreamMessage, cx: &mut Context<'_>) {
-        match &message {
+    fn up(&mut self, mut message: StreamMessage, cx: &mut Context<'_>) {
+        match &mut message {
             StreamMessage::Event { event, .. } => {
-                if let StreamEvent::Accepted { child, .. } = &**event {
+                if let StreamEvent::Accepted { child, extended, .. } = &mut **event {
+                    // It is answered here.
+                    *extended = false;
                     // Whether it has an extension is told by the words that follow.
                     self.lanes.insert(*child, Lane::default());
                 }
