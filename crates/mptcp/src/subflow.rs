@@ -190,7 +190,7 @@ impl Extension for Subflow {
     }
 
     fn option_bytes(&self) -> u32 {
-        self.data_option_bytes()
+        write::DATA_OPTION_BYTES
     }
 
     fn write_options(&mut self, segment: Outgoing, options: &mut Options) {

@@ -215,8 +215,9 @@ impl Connection {
             if from.everywhere || at == 0 && no_mesh {
                 let known: Vec<(u8, SocketAddr)> = self.known.iter().map(|known| (known.id, known.at)).collect();
                 for to in known {
-                    if self.subflows_from(from.address) < most {
-                        self.open_subflow(from, to, out);
+                    let chosen = if from.everywhere { from.clone() } else { by_routes(from, to.1, locals, out) };
+                    if self.subflows_from(chosen.address) < most {
+                        self.open_subflow(&chosen, to, out);
                     }
                 }
             }
@@ -295,6 +296,20 @@ impl Connection {
             let locals = out.locals;
             self.offer(locals, out);
         }
+    }
+}
+
+/// This end, with the address that the routes choose for that destination.
+fn by_routes(from: &From, to: SocketAddr, locals: &Locals, out: &Out<'_, '_>) -> From {
+    let traffic = Traffic { protocol: weft_wire::Protocol::TCP.0, ports: (0, to.port()), ..Traffic::default() };
+    let query = Query::Route { destination: to.ip(), source: None, interface: None, traffic };
+    let source = out.cx.route(&query, Family::of(to.ip())).map(|route| route.source).filter(|source| locals.addresses.contains(source));
+    match source {
+        Some(address) if address != from.address => {
+            let id = locals.endpoints.iter().find(|endpoint| endpoint.address == address).map_or(u8::MAX, |endpoint| endpoint.id);
+            From { id, address, ..from.clone() }
+        }
+        _ => from.clone(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Connection, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
 use crate::word::Down;
-use weft_core::{CallId, StreamCall, StreamEvent, StreamMessage};
+use weft_core::{CallId, DataFlags, StreamCall, StreamEvent, StreamMessage};
 use weft_wire::tcp::mptcp::reset_reason;
 
 impl Connection {
@@ -26,6 +26,10 @@ impl Connection {
         }
         if self.receive.refuses {
             out.call(flow, StreamCall::ShutdownRead);
+        }
+        // What waited for the rest of its mapping comes as it is.
+        for bytes in std::mem::take(&mut self.paths[0].held) {
+            out.up(StreamMessage::Data { flow, bytes, flags: DataFlags::default(), mapping: 0 });
         }
         self.push_plain(out);
     }

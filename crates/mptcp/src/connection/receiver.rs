@@ -3,7 +3,10 @@
 use crate::counters::Counter;
 use crate::out::Out;
 use std::collections::BTreeMap;
-use weft_core::Bytes;
+use weft_core::{Bytes, Duration, Instant};
+
+/// Room for what the peer may send more in a round trip: "16 * tp->advmss".
+const TUNE_BYTES: u64 = 16 * 1460;
 
 /// What may be out of order before anything is known of the subflows' buffers, bytes.
 const BUFFER_MIN: u64 = 1 << 16;
@@ -17,8 +20,11 @@ pub struct Receiver {
     pub taken: u64,
     /// The peer may send up to here.
     pub edge: u64,
-    /// Bytes that may wait here or at the program.
+    /// Bytes that may wait here or at the program, and what they may become: the subflows' buffers together.
     pub buffer: u64,
+    pub buffer_max: u64,
+    /// What the program had taken, and when: a round trip ago.
+    pub mark: Option<(Instant, u64)>,
     /// Out of order, by where it begins; no two overlap.
     waiting: BTreeMap<u64, Bytes>,
     waiting_bytes: u64,
@@ -28,7 +34,7 @@ pub struct Receiver {
     /// The program reads no more.
     pub refuses: bool,
 }
-weft_core::fields!(struct Receiver { next, taken, edge, buffer, waiting, waiting_bytes, end, ended, refuses });
+weft_core::fields!(struct Receiver { next, taken, edge, buffer, buffer_max, mark, waiting, waiting_bytes, end, ended, refuses });
 
 impl Receiver {
     /// DATA_ACK: DATA_FIN counts one.
@@ -36,10 +42,27 @@ impl Receiver {
         self.next + u64::from(self.ended)
     }
 
-    /// The buffer is as large as the subflows' together. Returns whether the window has opened.
-    pub(super) fn widen(&mut self, buffer: u64) -> bool {
-        self.buffer = self.buffer.max(buffer);
+    /// The subflows' buffers together have become so large. At first the connection's is as large. Returns whether the window has opened.
+    pub(super) fn widen(&mut self, buffer_max: u64) -> bool {
+        self.buffer_max = self.buffer_max.max(buffer_max);
+        if self.taken == 0 && self.mark.is_none() && buffer_max > 0 {
+            self.buffer = buffer_max;
+            self.mark = Some((Instant::ZERO, 0));
+        }
         self.open()
+    }
+
+    /// Dynamic right-sizing, as tcp does it for one connection (tcp_rcv_space_adjust): the buffer is twice what the program takes in a round trip.
+    pub(super) fn tune(&mut self, now: Instant, rtt: Duration) {
+        let (at, taken) = self.mark.unwrap_or((now, self.taken));
+        if now - at < rtt {
+            return;
+        }
+        if at != Instant::ZERO {
+            let wanted = 2 * (self.taken - taken) + TUNE_BYTES;
+            self.buffer = self.buffer.max(wanted.min(self.buffer_max));
+        }
+        self.mark = Some((now, self.taken));
     }
 
     pub(super) fn open(&mut self) -> bool {

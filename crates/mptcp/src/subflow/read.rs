@@ -5,6 +5,7 @@ use crate::counters::Counter;
 use crate::key::{Key, address_hmac, join_hmac, leftmost_64, leftmost_160};
 use crate::word::Up;
 use weft_tcp::extension::{Incoming, Verdict};
+use weft_wire::checksum::Sum;
 use weft_wire::tcp::mptcp::{AddAddr, Capable, CapableFlags, DataSeq, Dss, Join, Keys, Mapping, Message, ResetFlags, reset_reason};
 use weft_wire::tcp::{Flags, Options};
 
@@ -194,7 +195,7 @@ impl Subflow {
     }
 
     fn take_mapping(&mut self, mapping: &Mapping, seq: u64, fin: bool, incoming: &Incoming<'_>) -> Verdict {
-        let mut bytes = u32::from(mapping.len);
+        let (mut bytes, mut checksum) = (u32::from(mapping.len), mapping.checksum);
         if bytes == 0 {
             // RFC 8684 §3.7: "an infinite mapping".
             self.count(Counter::InfiniteMapRx);
@@ -203,13 +204,15 @@ impl Subflow {
         if fin {
             // RFC 8684 §3.3.3: "the DATA_FIN … occupies 1 octet (the final octet) of data sequence space".
             bytes -= 1;
+            // The checksum is about the length with DATA_FIN; taken up by itself it is about the data's.
+            checksum = checksum.map(|sum| Sum::from_folded(sum).add_u16(1).fold());
             self.say_up(Up::End(seq.wrapping_add(bytes.into())));
         }
         if bytes > 0 {
             // Its subflow sequence number, which has 32 bits, is near this segment's.
             let distance = mapping.subflow_seq.wrapping_sub(1).wrapping_sub(incoming.offset as u32) as i32;
             let Some(offset) = incoming.offset.checked_add_signed(distance.into()) else { return self.nonsense() };
-            let extent = Extent { offset, bytes, mapping: seq.wrapping_sub(offset), sum: mapping.checksum.unwrap_or(0) };
+            let extent = Extent { offset, bytes, mapping: seq.wrapping_sub(offset), sum: checksum.unwrap_or(0) };
             self.keep(extent, incoming);
         }
         Verdict::Continue

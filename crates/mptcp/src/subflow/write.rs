@@ -8,17 +8,12 @@ use weft_wire::checksum::Sum;
 use weft_wire::tcp::mptcp::{AddAddr, Capable, CapableFlags, DataSeq, Dss, Join, Keys, Mapping, Message, ResetFlags, VERSION};
 use weft_wire::tcp::{Options, mptcp};
 
-/// DSS without parts, with its padding left out (RFC 8684 §3.3): kind, length, subtype, flags.
-const DSS_BYTES: u32 = 4;
+/// What DSS mostly takes of a data segment, with its padding: kind, length, subtype and flags; DATA_ACK of 4 bytes; a mapping, which has the same room with
+/// a checksum as without. MP_CAPABLE with data is no longer. The segment size counts with it: it must not change while a connection runs, and tcp cuts
+/// segments whose options are longer.
+pub(super) const DATA_OPTION_BYTES: u32 = 4 + 4 + 16;
 
 impl Subflow {
-    /// What DSS takes of a data segment.
-    pub(super) fn data_option_bytes(&self) -> u32 {
-        let ack = if self.long_acks { 8 } else { 4 };
-        let mapping = 8 + 4 + 2 + if self.checksum { 2 } else { 0 };
-        (DSS_BYTES + ack + mapping).next_multiple_of(4)
-    }
-
     fn capable(&self, keys: Keys) -> Message {
         let mut flags = CapableFlags::HMAC_SHA256;
         flags.set(CapableFlags::CHECKSUM, self.checksum);
