@@ -300,8 +300,8 @@ impl Recovery {
         longer
     }
 
-    /// Loss was found: of nothing but the probe? Then the path is narrow and not congested (tcp_mtup_probe_failed). Some: dealt with, and whether there is something to
-    /// send.
+    /// Loss was found: of nothing but the probe? Then the path is narrow and not congested (tcp_mtup_probe_failed). Some: dealt with, and
+    /// whether there is something to send.
     pub(super) fn take_mtu_probe_loss(&mut self, lent: &mut Lent<'_>, env: &mut Env<'_>) -> Option<bool> {
         let start = lent.path_mtu.probe_start()?;
         if self.phase >= Phase::Cwr || lent.send.una != start {

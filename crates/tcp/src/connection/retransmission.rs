@@ -61,7 +61,8 @@ impl Recovery {
         if !self.tlp_retransmitted || ack.duplicate {
             self.tlp_high = None;
         } else if lent.send.una > high {
-            // At exactly the probe's end it cannot be told which transmission was acknowledged. Beyond it: "the original was lost and the probe has repaired it: congestion control must hear of it".
+            // At exactly the probe's end it cannot be told which transmission was acknowledged. Beyond it: "the original was lost and the
+            // probe has repaired it: congestion control must hear of it".
             self.tlp_high = None;
             env.count(Counter::TCPLossProbeRecovery);
             if self.phase < Phase::Cwr {
