@@ -215,6 +215,7 @@ impl Receiver {
     }
 
     /// Learns from the size of a segment (tcp_measure_rcv_mss).
+    #[inline]
     pub(super) fn measure_segment(&mut self, segment: u32, push: bool) {
         if segment >= self.mss {
             self.mss = segment;
@@ -250,6 +251,7 @@ impl Receiver {
 }
 
 /// How many segments a (large) frame stands for.
+#[inline]
 pub(super) fn segments_of(frame: &Frame, mss: u32) -> u32 {
     let length = frame.len() as u32;
     let each = frame.meta().gso.map_or(mss.max(536), |gso| u32::from(gso.segment_bytes)).max(1);

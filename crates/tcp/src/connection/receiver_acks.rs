@@ -10,6 +10,7 @@ use weft_core::{Duration, Frame, StreamOptions};
 
 impl Receiver {
     /// Learns from an arriving segment: its size, the distance to the last (tcp_event_data_recv, tcp_measure_rcv_mss).
+    #[inline]
     pub(super) fn measure(&mut self, env: &Env<'_>, rtt: &RttEstimator, frame: &Frame, push: bool) {
         let now = env.now;
         let length = frame.len() as u32;

@@ -18,6 +18,7 @@ impl Receiver {
     }
 
     /// RFC 7323 §4.3: "If SEG.TSval >= TS.Recent and SEG.SEQ <= Last.ACK.sent, then SEG.TSval is copied to TS.Recent".
+    #[inline]
     pub(super) fn note_timestamp(&mut self, agreed: bool, now: Instant, segment: &Segment, start: u64) {
         let Some(stamp) = segment.options.timestamps.filter(|_| agreed) else { return };
         let newer = stamp.value.wrapping_sub(self.timestamp) as i32 >= 0 || now - self.timestamp_at >= PAWS_STALE;

@@ -10,6 +10,7 @@ use weft_core::{Duration, Instant, StreamOptions};
 
 impl Receiver {
     /// The window opens with the data that comes, so that a peer cannot fill the buffer with tiny segments (tcp_grow_window).
+    #[inline]
     pub(super) fn grow_window(&mut self, arrived: u32) {
         let room = self.clamp.saturating_sub(self.slow_start);
         if room > 0 && arrived >= self.mss / 2 {
@@ -18,6 +19,7 @@ impl Receiver {
     }
 
     /// The round trip as the receiver sees it: by timestamps (tcp_rcv_rtt_measure_ts), else a window's worth of data takes one.
+    #[inline]
     pub(super) fn measure_rtt(&mut self, opening: &Opening, now: Instant, echo: Option<u32>, length: u32) {
         if length < self.mss {
             return;
@@ -55,6 +57,7 @@ impl Receiver {
     }
 
     /// tcp_rcv_space_adjust: once a round trip, the buffer becomes twice what the program took in it.
+    #[inline]
     pub(super) fn tune_buffer(&mut self, options: &StreamOptions, scaling: bool, env: &mut Env<'_>) {
         let most = env.config.receive_buffer[2];
         let mss = u64::from(self.announced_mss);

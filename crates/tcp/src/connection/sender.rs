@@ -183,6 +183,7 @@ impl Sender {
     }
 
     /// `length` new bytes leave, and FIN with them or not: one entry a segment in the retransmission queue. Returns how many.
+    #[inline]
     pub(super) fn note_new(&mut self, now: Instant, length: u32, fin: bool, mapping: u64) -> u32 {
         let start = self.next;
         if self.outstanding.is_empty() {

@@ -56,6 +56,7 @@ impl Totals {
     }
 
     /// From now on this keeps it from sending, or nothing does (tcp_chrono).
+    #[inline]
     pub(super) fn limit(&mut self, now: Instant, limit: Option<Limit>) {
         if self.limited_by.map(|(by, _)| by) == limit {
             return;
