@@ -1,0 +1,121 @@
+"""Rows of the matrix, as data: what the two ends do, who they are, over which addresses, with whose checksums, on which wire."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterable
+
+from . import ends
+
+FULL = bool(os.environ.get("FULL"))
+# All rows of the matrix, of which ONLY chooses, and not the short form's.
+EVERYTHING = FULL or bool(os.environ.get("ONLY"))
+# Connections of more than one subflow: rows of two paths run.
+JOINS = False
+PORT = 5000
+# Protocols of socket(2): programs on weft know nothing of Multipath TCP, those on Linux ask for it.
+PLAIN, MPTCP = "0", "262"
+
+WEFT_WEFT, WEFT_LINUX, LINUX_WEFT, LINUX_LINUX = "weft-weft", "weft-linux", "linux-weft", "linux-linux"
+# FAMILY of ends.py for client and server, and what the server binds.
+FAMILIES = {"v4": ("4", "4", "0.0.0.0"), "v6": ("6", "6", "::"), "mapped": ("4", "any", "::")}
+# Who wants checksums: with one end that does, both send them.
+CHECKSUMS = {"no checksum": "", "checksum by weft": "weft", "checksum by Linux": "linux"}
+CLEAN, LOSSY = "clean", "lossy"
+# All but "long", which is for two paths.
+KINDS = tuple(kind for kind in ends.KINDS if kind != "long")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row. `pair` is CLIENT-SERVER."""
+
+    kind: str
+    pair: str
+    family: str = "v4"
+    checksum: str = "no checksum"
+    wire: str = CLEAN
+
+    @property
+    def name(self) -> str:
+        return "/".join(dataclasses.astuple(self))
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """Client and server."""
+        client, server = self.pair.split("-")
+        return client, server
+
+    @property
+    def makes_sense(self) -> bool:
+        """A checksum that neither end wants is no other row."""
+        return CHECKSUMS[self.checksum] in ("", *self.hosts)
+
+    def wants_checksum(self, host: str) -> bool:
+        return CHECKSUMS[self.checksum] == host
+
+
+def matrix(pairs: Iterable[str], wires: Iterable[str]) -> list[Case]:
+    cases = [Case(*of) for of in itertools.product(KINDS, pairs, FAMILIES, CHECKSUMS, wires)]
+    return [case for case in cases if case.makes_sense]
+
+
+def protocol(host: str) -> str:
+    return MPTCP if host == "linux" else PLAIN
+
+
+def end_words(role: str, kind: str, family: str, protocol: str, address: str, port: int = PORT) -> list[str]:
+    """Arguments of ends.py; `address`: the server's, which a client wants."""
+    client_family, server_family, bind = FAMILIES[family]
+    if role == "server":
+        return ["server", kind, server_family, protocol, bind, str(port)]
+    return ["client", kind, client_family, protocol, address, str(port)]
+
+
+# Peers that do not speak it: everything arrives all the same.
+
+
+@dataclasses.dataclass(frozen=True)
+class Fallback:
+    """`plain`: the end that does not speak it. `enabled`: its host does, but its program asks for a TCP socket."""
+
+    pair: str
+    plain: str
+    enabled: bool
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """What the other end counts."""
+        if self.plain == "server":
+            return {"MPCapableSYNTX": 1, "MPCapableFallbackSYNACK": 1}
+        return {"MPCapableSYNRX": 0, "MPCapableACKRX": 0}
+
+
+FALLBACKS = {
+    "Linux's server has a TCP socket": Fallback(WEFT_LINUX, "server", True),
+    "Linux's server has net.mptcp.enabled=0": Fallback(WEFT_LINUX, "server", False),
+    "Linux's client has a TCP socket": Fallback(LINUX_WEFT, "client", True),
+    "Linux's client has net.mptcp.enabled=0": Fallback(LINUX_WEFT, "client", False),
+    "weft's server has no mptcp": Fallback(LINUX_WEFT, "server", False),
+    "weft's client has no mptcp": Fallback(WEFT_LINUX, "client", False),
+    "one weft has no mptcp": Fallback(WEFT_WEFT, "server", False),
+}
+
+# Two paths: each end's second address is one more for the connection. The client opens a subflow from it, the server announces it.
+
+ENDPOINT_WORDS = {"client": "subflow", "server": "signal"}
+LIMITS = "ip mptcp limits set subflow 4 add_addr_accepted 4"
+# Of the bytes on both wires, and of what one wire could carry.
+SHARE_MIN, GAIN_MIN = 0.2, 1.5
+
+
+def weft_endpoints(role: str, address: str) -> dict[str, list[str]]:
+    """How a weft node is told of its second address: parameters of its stack."""
+    return {"mptcp.endpoints": [f"{address} {ENDPOINT_WORDS[role]}"]}
+
+
+def linux_endpoints(role: str, address: str, interface: str) -> list[str]:
+    """The same for Linux: commands of ip."""
+    return [LIMITS, f"ip mptcp endpoint add {address} dev {interface} {ENDPOINT_WORDS[role]}"]

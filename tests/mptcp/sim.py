@@ -1,0 +1,263 @@
+"""`make test-mptcp-sim`: weft's Multipath TCP beside Linux kernels, and beside itself, in virtual time. Each scenario runs twice, with one hash.
+
+A row is named KIND/CLIENT-SERVER/FAMILY/CHECKSUM/WIRE. The short form has some of each; FULL=1 all, and Linux beside
+Linux, which must do as well. ONLY= chooses among all by words of names, PRINT=1 prints their scenarios, to be run by hand
+beside ends.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from harness import paths
+from harness.processes import PATIENCE, Failure
+from virtual.shared import events, expect, keys, program, run_rows, section, weft_command
+
+from . import counters, ends, judge
+from .cases import (
+    CHECKSUMS, CLEAN, EVERYTHING, FALLBACKS, GAIN_MIN, JOINS, LINUX_LINUX, LINUX_WEFT, LOSSY, PLAIN, WEFT_LINUX, WEFT_WEFT, Case, Fallback,
+    end_words, linux_endpoints, matrix, protocol, weft_endpoints,
+)
+
+SCRIPT = "/srv/ends.py"
+# How to read the counters of a weft node after a run: its results have every generation of all blocks, once one is replaced.
+REPLACED, GENERATIONS = "loopback", "generations.jsonl"
+PAIRS = (WEFT_LINUX, LINUX_WEFT, WEFT_WEFT, LINUX_LINUX)
+NODES = {"a": "client", "b": "server"}
+RATE, DELAY = "100mbit", "10ms"
+WIRES = {
+    CLEAN: {"rate": RATE, "delay": DELAY},
+    LOSSY: {"rate": RATE, "delay": DELAY, "jitter": "1ms", "loss": 0.01, "duplicate": 0.005, "reorder": 0.01, "reorder_by": "3ms"},
+}
+# Virtual seconds until everything must have ended, on either wire; a client that is killed is killed at KILL_AT.
+SECONDS = {CLEAN: 30, LOSSY: 90}
+KILL_AT = "2s"
+# A watchdog: real seconds of a run that takes one or two.
+WALL_SECONDS_MAX = 90
+
+
+def expect_kernel(folder: Path) -> None:
+    if not json.loads(weft_command(folder, "kernel", "list", "--json").stdout):
+        raise paths.MissingTool("no Linux kernel has been built: `weft kernel build` takes a few minutes")
+
+
+def node(host: str, checksum: bool = False, enabled: bool = True, parameters: Mapping | None = None, **more) -> dict:
+    """The keys of a node; `enabled`: it has Multipath TCP."""
+    more["files"] = {SCRIPT: {"from": "ends.py"}}
+    if host == "linux":
+        return {"kind": "linux", "sysctls": {"net.mptcp.enabled": str(int(enabled)), "net.mptcp.checksum_enabled": str(int(checksum))}} | more
+    parameters = dict(parameters or {}) | ({"mptcp.checksum": True} if checksum else {})
+    return {"mptcp": enabled} | ({"parameters": parameters} if parameters else {}) | more
+
+
+def programs(kind: str, protocols: tuple[str, str], family: str, address: str) -> str:
+    """The server on node b, and the client on a."""
+    expected = {"server": "0", "client": "any" if kind in judge.KILLED else "0"}
+    text = ""
+    for name, role, asked, start in (("b", "server", protocols[1], "500ms"), ("a", "client", protocols[0], "1s")):
+        text += program(role, name, "python3", SCRIPT, *end_words(role, kind, family, asked, address), start=start, expect=expected[role])
+    return text
+
+
+def looks(hosts: tuple[str, str], seconds: int) -> str:
+    """The counters of all nodes, when everything has ended."""
+    text, at = "", f"{seconds - 1}s"
+    for name, host in zip(NODES, hosts, strict=True):
+        if host == "linux":
+            text += program(f"nstat-{name}", name, *counters.NSTAT, start=at)
+        else:
+            text += events({"at": at, "node": name, "control": [f"replace {REPLACED} {REPLACED}"]})
+    return text
+
+
+def scenario(case: Case) -> str:
+    seconds = SECONDS[case.wire]
+    text = keys(duration=f"{seconds}s", ipv6=True)
+    for name, host in zip(NODES, case.hosts, strict=True):
+        text += section(f"nodes.{name}", **node(host, case.wants_checksum(host)))
+    text += section("wires.ab", between=["a", "b"], **WIRES[case.wire])
+    client, server = case.hosts
+    text += programs(case.kind, (protocol(client), protocol(server)), case.family, "b") + looks(case.hosts, seconds)
+    if case.kind in judge.KILLED:
+        text += events({"at": KILL_AT, "signal": "client", "name": "SIGKILL"})
+    return text
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a run came to; counters by the name of the node."""
+
+    summary: dict
+    wrote: dict[str, str]
+    counters: dict[str, Mapping[str, int]]
+
+    def reports(self, kind: str) -> tuple[judge.Report | None, judge.Report]:
+        client = None if kind in judge.KILLED else judge.report(self.wrote["client"], "the client")
+        return client, judge.report(self.wrote["server"], "the server")
+
+
+def run(folder: Path, text: str, hosts: tuple[str, str]) -> Result:
+    """Two runs, on one thread and on two, which must come to one hash."""
+    if "linux" in hosts:
+        expect_kernel(folder)
+    shutil.copy(Path(ends.__file__), folder / "ends.py")
+    (folder / "w.toml").write_text(text)
+    if os.environ.get("PRINT"):
+        print(text, flush=True)
+    out = folder / "out"
+    words = ("sim", "w.toml", "--json", "--wall-limit", f"{WALL_SECONDS_MAX * PATIENCE:.0f}s")
+    try:
+        done = weft_command(folder, *words, "--out", str(out))
+    except Failure as failure:
+        outputs = sorted(out.glob("programs/[cs]*/std*"))
+        raise Failure(f"{failure}\n" + "".join(f"{path.parent.name}: {path.read_text()[-600:]}\n" for path in outputs)) from None
+    summary = json.loads(done.stdout)
+    expect("hash of the second run", json.loads(weft_command(folder, *words, "--threads", "2").stdout)["hash"], summary["hash"])
+    wrote = {path.parent.name: path.read_text() for path in out.glob("programs/*/stdout")}
+    kinds = dict(zip(NODES, hosts, strict=True))
+    found = {name: counters.parsed(wrote[f"nstat-{name}"]) for name, host in kinds.items() if host == "linux"}
+    return Result(summary, wrote, found | of_weft(out, [name for name, host in kinds.items() if host == "weft"]))
+
+
+def of_weft(out: Path, nodes: list[str]) -> dict[str, Mapping[str, int]]:
+    """What these nodes have counted, all generations of a block together."""
+    found: dict[str, collections.Counter] = {name: collections.Counter() for name in nodes}
+    rows = [json.loads(line) for line in (out / GENERATIONS).read_text().splitlines()] if nodes else []
+    for row in rows:
+        found[row["node"]].update(counters.of_block(row["block"], row["counters"]))
+    return dict(found)
+
+
+def matrix_row(case: Case) -> Callable[[Path], str]:
+    def body(folder: Path) -> str:
+        result = run(folder, scenario(case), case.hosts)
+        said = judge.expect_ends(case.kind, *result.reports(case.kind))
+        for (name, role), host in zip(NODES.items(), case.hosts, strict=True):
+            counters.expect_spoken(f"{role} ({host})", result.counters[name], role, ends.KINDS[case.kind].connections)
+            counters.expect_sound(f"{role} ({host})", result.counters[name], case.kind in judge.RESETS)
+        return f"{said}, {time_of(result.summary):.1f} s"
+
+    return body
+
+
+def time_of(summary: dict) -> float:
+    """Virtual seconds at which the server had ended."""
+    return next(row["end_ns"] for row in summary["programs"] if row["name"] == "server") / 1e9
+
+
+def fallback_row(case: Fallback, family: str) -> Callable[[Path], str]:
+    def body(folder: Path) -> str:
+        client, server = case.pair.split("-")
+        hosts, protocols = (client, server), {"client": protocol(client), "server": protocol(server)} | {case.plain: PLAIN}
+        text = keys(duration=f"{SECONDS[CLEAN]}s", ipv6=True)
+        for (name, role), host in zip(NODES.items(), hosts, strict=True):
+            text += section(f"nodes.{name}", **node(host, enabled=role != case.plain or case.enabled))
+        text += section("wires.ab", between=["a", "b"], **WIRES[CLEAN])
+        text += programs("transfer", (protocols["client"], protocols["server"]), family, "b") + looks(hosts, SECONDS[CLEAN])
+        result = run(folder, text, hosts)
+        said = judge.expect_ends("transfer", *result.reports("transfer"))
+        [(name, role)] = [(name, role) for name, role in NODES.items() if role != case.plain]
+        found = result.counters[name]
+        expect(f"counters of the {role}", {counter: found.get(counter, 0) for counter in case.counted}, case.counted)
+        counters.expect_sound(f"the {role}", found, but=("MPCapableFallbackSYNACK",))
+        return said
+
+    return body
+
+
+# Two wires between the same two nodes, as wide as each other: their addresses on each.
+
+PATHS = {"one": {"a": "10.1.0.1", "b": "10.1.0.2"}, "two": {"a": "10.2.0.1", "b": "10.2.0.2"}}
+PATH_MBIT = 10
+PATH = {"rate": f"{PATH_MBIT}mbit", "delay": "10ms", "queue_packets": 60}
+PATHS_SECONDS = 25
+
+
+def paths_scenario(case: Case) -> str:
+    text, setup = keys(duration=f"{PATHS_SECONDS}s"), ""
+    for (name, role), host in zip(NODES.items(), case.hosts, strict=True):
+        second = PATHS["two"][name]
+        more: dict = {"addresses": {f"eth{number}": f"{path[name]}/24" for number, path in enumerate(PATHS.values())}}
+        if host == "linux":
+            setup += program(f"paths-{name}", name, "sh", "-ec", "; ".join(linux_endpoints(role, second, "eth1")))
+        else:
+            more["parameters"] = weft_endpoints(role, second)
+        text += section(f"nodes.{name}", **node(host, case.wants_checksum(host), **more))
+    for wire in PATHS:
+        text += section(f"wires.{wire}", between=["a", "b"], **PATH)
+    client, server = case.hosts
+    text += setup + programs(case.kind, (protocol(client), protocol(server)), case.family, PATHS["one"]["b"])
+    return text + looks(case.hosts, PATHS_SECONDS)
+
+
+def paths_row(case: Case) -> Callable[[Path], str]:
+    def body(folder: Path) -> str:
+        result = run(folder, paths_scenario(case), case.hosts)
+        client, server = result.reports(case.kind)
+        said = judge.expect_ends(case.kind, client, server)
+        for (name, role), host in zip(NODES.items(), case.hosts, strict=True):
+            counters.expect_sound(f"{role} ({host})", result.counters[name])
+        counters.expect_joined("the server", result.counters["b"])
+        carried = [wire["directions"][0]["bytes"] for wire in result.summary["wires"]]
+        return f"{said}, " + judge.expect_both(carried, judge.goodput_mbit(server), PATH_MBIT, GAIN_MIN)
+
+    return body
+
+
+# In the short form: all kinds in both roles, and each family, checksum and wire some times.
+SHORT = (
+    Case("transfer", WEFT_LINUX),
+    Case("transfer", LINUX_WEFT, "v6"),
+    Case("transfer", WEFT_LINUX, "mapped", "checksum by Linux", LOSSY),
+    Case("transfer", LINUX_WEFT, "mapped", "checksum by weft", LOSSY),
+    Case("both", WEFT_LINUX, "v6", "checksum by weft", LOSSY),
+    Case("both", LINUX_WEFT, "v4", "checksum by Linux", LOSSY),
+    Case("echo", WEFT_LINUX, "v6", "checksum by Linux", LOSSY),
+    Case("echo", LINUX_WEFT, "v4", "checksum by weft"),
+    Case("unread", WEFT_LINUX),
+    Case("unread", LINUX_WEFT),
+    Case("killed", WEFT_LINUX),
+    Case("killed", LINUX_WEFT),
+    Case("killed-unread", WEFT_LINUX),
+    Case("killed-unread", LINUX_WEFT),
+    Case("slow", WEFT_LINUX),
+    Case("slow", LINUX_WEFT, "v6", "checksum by Linux"),
+    Case("full", WEFT_LINUX),
+    Case("full", LINUX_WEFT),
+    Case("sequence", WEFT_LINUX),
+    Case("sequence", LINUX_WEFT),
+    Case("crowd", WEFT_LINUX, "v6"),
+    Case("crowd", LINUX_WEFT, wire=LOSSY),
+    Case("transfer", WEFT_WEFT, "v4", "checksum by weft", LOSSY),
+    Case("both", WEFT_WEFT, "v6", wire=LOSSY),
+    Case("unread", WEFT_WEFT),
+    Case("crowd", WEFT_WEFT),
+)
+FALLBACKS_SHORT = ("Linux's server has a TCP socket", "Linux's client has net.mptcp.enabled=0", "weft's server has no mptcp", "one weft has no mptcp")
+PATHS_SHORT = (Case("long", WEFT_LINUX), Case("long", LINUX_WEFT), Case("long", WEFT_WEFT, checksum="checksum by weft"))
+
+
+def rows() -> dict[str, Callable[[Path], str]]:
+    cases = matrix(PAIRS, WIRES) if EVERYTHING else SHORT
+    found = {case.name: matrix_row(case) for case in cases}
+    for name in FALLBACKS if EVERYTHING else FALLBACKS_SHORT:
+        for family in ("v4", "v6") if EVERYTHING else ("v4",):
+            found[f"fallback/{name}/{family}"] = fallback_row(FALLBACKS[name], family)
+    if JOINS:
+        every = [Case("long", pair, checksum=checksum) for pair in PAIRS for checksum in CHECKSUMS]
+        for case in [case for case in every if case.makes_sense] if EVERYTHING else PATHS_SHORT:
+            found[f"two paths/{case.pair}/{case.checksum}"] = paths_row(case)
+    return found
+
+
+def main() -> int:
+    # A node has a /tmp of its own: what its programs are to find lies elsewhere.
+    tempfile.tempdir = "/var/tmp"
+    return run_rows(rows())
