@@ -103,6 +103,26 @@ FALLBACKS = {
     "one weft has no mptcp": Fallback(WEFT_WEFT, "server", False),
 }
 
+# Boxes on the way, as `weft help block NAME` has them.
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """`client`, `server`: what they count where the box makes the connection plain TCP; else it stays as it is."""
+
+    words: str
+    client: dict[str, int] = dataclasses.field(default_factory=dict)
+    server: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+BOXES = {
+    "renumbers": Box("shift_sequence"),
+    "splits": Box("split segment_bytes=700"),
+    "joins": Box("coalesce"),
+    "strips": Box("strip_options options=30", {"MPCapableFallbackSYNACK": 1}, {"MPCapableSYNRX": 0}),
+    "strips the answers": Box("strip_options options=30 direction=to_opener", {"MPCapableFallbackSYNACK": 1}, {"MPCapableFallbackACK": 1}),
+}
+
 # Two paths: each end's second address is one more for the connection. The client opens a subflow from it, the server announces it.
 
 ENDPOINT_WORDS = {"client": "subflow", "server": "signal"}

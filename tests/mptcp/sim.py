@@ -23,8 +23,8 @@ from virtual.shared import events, expect, keys, program, run_rows, section, wef
 
 from . import counters, ends, judge
 from .cases import (
-    CHECKSUMS, CLEAN, EVERYTHING, FALLBACKS, GAIN_MIN, JOINS, LINUX_LINUX, LINUX_WEFT, LOSSY, PLAIN, WEFT_LINUX, WEFT_WEFT, Case, Fallback,
-    end_words, linux_endpoints, matrix, protocol, weft_endpoints,
+    BOXES, CHECKSUMS, CLEAN, EVERYTHING, FALLBACKS, GAIN_MIN, JOINS, LINUX_LINUX, LINUX_WEFT, LOSSY, PLAIN, WEFT_LINUX, WEFT_WEFT, Box, Case,
+    Fallback, end_words, linux_endpoints, matrix, protocol, weft_endpoints,
 )
 
 SCRIPT = "/srv/ends.py"
@@ -173,6 +173,34 @@ def fallback_row(case: Fallback, family: str) -> Callable[[Path], str]:
     return body
 
 
+def box_scenario(case: Case, box: Box) -> str:
+    """A router between the two, with the box in it."""
+    text, seconds = keys(duration=f"{SECONDS[CLEAN]}s", ipv6=True), SECONDS[CLEAN]
+    for name, host in zip(NODES, case.hosts, strict=True):
+        text += section(f"nodes.{name}", **node(host, case.wants_checksum(host)))
+    text += section("nodes.r")
+    for near in NODES:
+        text += section(f"wires.{near}r", between=[near, "r"], **WIRES[CLEAN])
+    client, server = case.hosts
+    text += programs(case.kind, (protocol(client), protocol(server)), case.family, "b") + looks(case.hosts, seconds)
+    return text + events({"at": "0s", "node": "r", "control": [f"add box {box.words}", "insert box interfaces:upper ether:lower"]})
+
+
+def box_row(case: Case, box: Box) -> Callable[[Path], str]:
+    def body(folder: Path) -> str:
+        result = run(folder, box_scenario(case, box), case.hosts)
+        said = judge.expect_ends(case.kind, *result.reports(case.kind))
+        for (name, role), wanted in zip(NODES.items(), (box.client, box.server), strict=True):
+            found = result.counters[name]
+            expect(f"counters of the {role}", {counter: found.get(counter, 0) for counter in wanted}, wanted)
+            if not wanted:
+                counters.expect_spoken(f"the {role}", found, role, 1)
+            counters.expect_sound(f"the {role}", found, but=tuple(wanted))
+        return said
+
+    return body
+
+
 # Two wires between the same two nodes, as wide as each other: their addresses on each.
 
 PATHS = {"one": {"a": "10.1.0.1", "b": "10.1.0.2"}, "two": {"a": "10.2.0.1", "b": "10.2.0.2"}}
@@ -254,6 +282,7 @@ SHORT = (
     Case("crowd", WEFT_WEFT),
 )
 FALLBACKS_SHORT = ("Linux's server has a TCP socket", "Linux's client has net.mptcp.enabled=0", "weft's server has no mptcp", "one weft has no mptcp")
+BOXES_SHORT = (("renumbers", WEFT_LINUX), ("strips the answers", WEFT_LINUX), ("strips the answers", LINUX_WEFT))
 PATHS_SHORT = (
     (Case("long", WEFT_LINUX), NOTHING), (Case("long", LINUX_WEFT), NOTHING), (Case("long", WEFT_WEFT, checksum="checksum by weft"), NOTHING),
     (Case("long", WEFT_LINUX), "one ends"), (Case("long", LINUX_WEFT), "one is away"),
@@ -266,6 +295,8 @@ def rows() -> dict[str, Callable[[Path], str]]:
     for name in FALLBACKS if EVERYTHING else FALLBACKS_SHORT:
         for family in ("v4", "v6") if EVERYTHING else ("v4",):
             found[f"fallback/{name}/{family}"] = fallback_row(FALLBACKS[name], family)
+    for name, pair in itertools.product(BOXES, PAIRS) if EVERYTHING else BOXES_SHORT:
+        found[f"box {name}/{pair}"] = box_row(Case("transfer", pair), BOXES[name])
     if JOINS:
         every = [Case("long", pair, checksum=checksum) for pair in PAIRS for checksum in CHECKSUMS]
         all_of_them = tuple(itertools.product([case for case in every if case.makes_sense], HAPPENS))
