@@ -131,7 +131,7 @@ pub struct Engine {
     timers: Timers,
     /// Inline: a stack, the next at the end.
     stack: Vec<Work>,
-    behind: Behind,
+    behind: Behind<Work>,
     /// Queued: one queue a block, and who is next.
     queues: Vec<VecDeque<Work>>,
     queued_frames: Vec<usize>,
@@ -540,7 +540,7 @@ impl Engine {
     fn step(&mut self, work: Work) {
         self.visits += 1;
         if let Item::Message(_, _, from) = work.item {
-            self.behind.arrives(from, &mut self.stack);
+            self.behind.arrives(from.0, &mut self.stack);
         }
         if work.depth > DEPTH_MAX || (self.visits > VISITS_MAX && matches!(work.item, Item::Frames(..))) {
             self.drop_work(work, Reason::Loop);
@@ -669,14 +669,14 @@ impl Engine {
         if let Some((port, vector)) = open {
             self.forward(id, depth, port, vector);
         }
-        let late = self.mode == Mode::Inline && self.behind.waits(id);
+        let late = self.mode == Mode::Inline && self.behind.waits(id.0);
         for (port, message) in out.messages.drain(..) {
             let Some((block, input)) = self.slots.edge(id, port) else { continue };
             let work = Work { block, depth: depth + 1, item: Item::Message(input, message, id) };
             match late {
-                true => self.behind.add(id, work),
+                true => self.behind.add(id.0, work),
                 false => {
-                    self.behind.sets_out(id);
+                    self.behind.sets_out(id.0);
                     self.fresh.push(work);
                 }
             }

@@ -6,6 +6,7 @@
 mod addresses;
 mod close;
 mod fall_back;
+mod known;
 mod path;
 mod receive;
 mod receiver;
@@ -20,7 +21,7 @@ use crate::counters::Counter;
 use crate::key::Key;
 use crate::out::Out;
 use crate::word::{Down, Have, Up};
-use addresses::{Announcement, Known};
+use known::{Announcement, Known};
 use receiver::Receiver;
 use sender::Sender;
 use std::collections::BTreeSet;

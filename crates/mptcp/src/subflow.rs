@@ -4,9 +4,10 @@
 //! keys, so that data sequence numbers are here only; above, and in mappings, are distances.
 
 mod read;
+mod sums;
 mod write;
 
-pub(crate) use write::is_right;
+pub(crate) use sums::is_right;
 
 use crate::counters::Counter;
 use crate::key::Key;
@@ -190,7 +191,7 @@ impl Extension for Subflow {
     }
 
     fn option_bytes(&self) -> u32 {
-        write::DATA_OPTION_BYTES
+        sums::DATA_OPTION_BYTES
     }
 
     fn write_options(&mut self, segment: Outgoing, options: &mut Options) {

@@ -3,28 +3,32 @@
 //! The inline engine works off what a call led to before it goes on with what else the call said. A block between two others, which is called back by what
 //! the first of its messages led to, may say more then: that goes behind what it has said already, as a queue would have it.
 
-use super::Work;
-use crate::block::BlockId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Messages on their way, by the block that said them.
-#[derive(Debug, Default)]
-pub(super) struct Behind {
+#[derive(Debug)]
+pub(super) struct Behind<W> {
     /// How many there are, by the block's number.
     said: Vec<u32>,
     /// What has to wait until those are delivered.
-    late: BTreeMap<BlockId, VecDeque<Work>>,
+    late: BTreeMap<u32, VecDeque<W>>,
 }
 
-impl Behind {
+impl<W> Default for Behind<W> {
+    fn default() -> Behind<W> {
+        Behind { said: Vec::new(), late: BTreeMap::new() }
+    }
+}
+
+impl<W> Behind<W> {
     /// Is something on its way that the block has said before?
-    pub(super) fn waits(&self, block: BlockId) -> bool {
-        self.said.get(block.0 as usize).is_some_and(|said| *said > 0)
+    pub(super) fn waits(&self, block: u32) -> bool {
+        self.said.get(block as usize).is_some_and(|said| *said > 0)
     }
 
     /// A message sets out.
-    pub(super) fn sets_out(&mut self, block: BlockId) {
-        let index = block.0 as usize;
+    pub(super) fn sets_out(&mut self, block: u32) {
+        let index = block as usize;
         if self.said.len() <= index {
             self.said.resize(index + 1, 0);
         }
@@ -32,13 +36,13 @@ impl Behind {
     }
 
     /// One that waits for the others.
-    pub(super) fn add(&mut self, block: BlockId, work: Work) {
+    pub(super) fn add(&mut self, block: u32, work: W) {
         self.late.entry(block).or_default().push_back(work);
     }
 
     /// A message arrives. What waited for the last one sets out: it comes behind whatever this one leads to, and before what its block says then.
-    pub(super) fn arrives(&mut self, block: BlockId, stack: &mut Vec<Work>) {
-        let Some(said) = self.said.get_mut(block.0 as usize) else { return };
+    pub(super) fn arrives(&mut self, block: u32, stack: &mut Vec<W>) {
+        let Some(said) = self.said.get_mut(block as usize) else { return };
         *said = said.saturating_sub(1);
         if *said == 0
             && let Some(late) = self.late.remove(&block)

@@ -1,5 +1,6 @@
 //! Addresses of both sides, and the subflows between them.
 
+use super::known::{Announcement, Known};
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
 use crate::endpoint::{Endpoint, Locals};
@@ -21,28 +22,6 @@ const TRIED_MAX: usize = 1024;
 /// Linux's ip_local_port_range.
 const PORT_FIRST: u16 = 32_768;
 const PORTS: u64 = 28_232;
-
-/// An address of this side that the peer is told of.
-#[derive(Clone, Debug)]
-pub(crate) struct Announcement {
-    pub id: u8,
-    pub address: IpAddr,
-    pub port: Option<u16>,
-    /// The peer has confirmed it.
-    pub echoed: bool,
-    pub times: u32,
-    /// When it is said again.
-    pub again_at: Option<Instant>,
-}
-weft_core::fields!(struct Announcement { id, address, port, echoed, times, again_at });
-
-/// An address of the peer's that may be used.
-#[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub id: u8,
-    pub at: SocketAddr,
-}
-weft_core::fields!(struct Known { id, at });
 
 /// One end of a subflow that is to be.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Linux's own (mptcp_subflow_get_send in net/mptcp/protocol.c): the subflow whose tcp would be done first with what it has.
 
-use super::{Choice, Scheduler, View};
+use super::interface::{Choice, Scheduler, View};
 
 /// MPTCP_SEND_BURST_SIZE: "(1 << 16) - sizeof(struct tcphdr) - MAX_TCP_OPTION_SPACE - sizeof(struct ipv6hdr) - sizeof(struct frag_hdr)".
 const BURST_BYTES: u64 = (1 << 16) - 20 - 40 - 40 - 8;
