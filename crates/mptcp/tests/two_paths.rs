@@ -110,7 +110,7 @@ fn a_backup_carries_nothing_until_the_other_is_cut() {
 
 #[test]
 fn either_wire_may_be_cut_and_restored_at_any_time() {
-    for seed in 0..24 {
+    for seed in 0..200 {
         let bad = |wire: Wire| Wire { loss: 0.01, reorder: 0.02, late: Duration::from_millis(5), ..wire };
         let mut pair = two(seed, [bad(slow(2_000_000, 10)), bad(slow(1_000_000, 30))], &["10.0.1.1 subflow"], &["10.0.1.2 signal"]);
         let mut rng = Rng::for_name(seed, "cuts");

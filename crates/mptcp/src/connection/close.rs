@@ -64,15 +64,18 @@ impl Connection {
         (self.send.again_at, self.gives_up_at) = (None, None);
     }
 
-    /// Both streams have ended: so do the subflows.
+    /// Both streams have ended: so do the subflows. Each still takes what its peer sends (data that went twice), for as long as that sends: a reset in
+    /// answer to it could outrun the acknowledgment of the peer's last data (Linux: mptcp_shutdown_subflows).
     pub(super) fn end_if_over(&mut self, out: &mut Out<'_, '_>) {
         if self.stage != Stage::Open || !self.send.end_heard || !self.receive.ended {
             return;
         }
         self.finish(Stage::Ending, out);
+        self.gives_up_at = Some(out.now() + out.settings.close_timeout);
         for path in self.paths.iter_mut().filter(|path| !path.closed && !path.released) {
             path.closed = true;
-            out.call(path.flow, StreamCall::Close { unread: false, linger: None });
+            let end = if path.half_closed { StreamCall::Close { unread: false, linger: None } } else { StreamCall::ShutdownWrite };
+            out.call(path.flow, end);
         }
     }
 
@@ -80,6 +83,9 @@ impl Connection {
     pub(super) fn path_half_closed(&mut self, index: usize, out: &mut Out<'_, '_>) {
         let path = &mut self.paths[index];
         path.half_closed = true;
+        if self.stage == Stage::Ending {
+            out.call(path.flow, StreamCall::Close { unread: false, linger: None });
+        }
         if self.stage != Stage::Open {
             return;
         }

@@ -11,6 +11,9 @@ const TUNE_BYTES: u64 = 16 * 1460;
 /// What may be out of order before anything is known of the subflows' buffers, bytes.
 const BUFFER_MIN: u64 = 1 << 16;
 
+/// A subflow's window never shrinks, and is rounded up to its scale where it would (tcp_select_window): the peer may send so much more.
+const ROUNDING_BYTES: u64 = (1 << 14) - 1;
+
 /// Variables of the receiving side. Distances.
 #[derive(Debug, Default)]
 pub struct Receiver {
@@ -27,14 +30,13 @@ pub struct Receiver {
     pub mark: Option<(Instant, u64)>,
     /// Out of order, by where it begins; no two overlap.
     waiting: BTreeMap<u64, Bytes>,
-    waiting_bytes: u64,
     /// Where the peer's stream ends, and that this has been reached.
     pub end: Option<u64>,
     pub ended: bool,
     /// The program reads no more.
     pub refuses: bool,
 }
-weft_core::fields!(struct Receiver { next, taken, edge, buffer, buffer_max, mark, waiting, waiting_bytes, end, ended, refuses });
+weft_core::fields!(struct Receiver { next, taken, edge, buffer, buffer_max, mark, waiting, end, ended, refuses });
 
 impl Receiver {
     /// DATA_ACK: DATA_FIN counts one.
@@ -86,8 +88,8 @@ impl Receiver {
             self.next = end;
             return Some(bytes);
         }
-        let room = self.buffer.max(BUFFER_MIN);
-        if end > self.edge.max(self.next + BUFFER_MIN) || self.waiting_bytes + bytes.len() as u64 > room {
+        // No two pieces that wait overlap: there is never more of them than this.
+        if end > (self.edge + ROUNDING_BYTES).max(self.next + BUFFER_MIN) {
             out.count(Counter::NoDSSInWindow);
             return None;
         }
@@ -110,7 +112,6 @@ impl Receiver {
             }
             let gap = self.waiting.range(at..).next().map_or(bytes.len() as u64, |(start, _)| start - at).min(bytes.len() as u64);
             let piece = bytes.split_to(gap as usize);
-            self.waiting_bytes += gap;
             self.waiting.insert(at, piece);
             at += gap;
         }
@@ -121,7 +122,6 @@ impl Receiver {
         loop {
             let entry = self.waiting.first_entry().filter(|entry| *entry.key() <= self.next)?;
             let (at, mut bytes) = entry.remove_entry();
-            self.waiting_bytes -= bytes.len() as u64;
             // What came in order may have reached into it.
             let known = self.next - at;
             if known < bytes.len() as u64 {
