@@ -128,12 +128,14 @@ pub struct Room {
     pub mss_bytes: u32,
     /// Smoothed round-trip time; none: not measured.
     pub rtt: Option<Duration>,
+    /// How much it varies: its mean deviation, smoothed (tcpi_rttvar); zero: not measured.
+    pub rtt_variation: Duration,
     /// Retransmission timeouts in a row, without an acknowledgment of anything new.
     pub timeouts: u32,
     /// Handshakes are over, and it may send.
     pub may_send: bool,
 }
-crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, mss_bytes, rtt, timeouts, may_send });
+crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, mss_bytes, rtt, rtt_variation, timeouts, may_send });
 
 /// What a flow may queue while memory is short, bytes (Linux's SOCK_MIN_SNDBUF, and `tcp_wmem[0]`).
 pub const SHORT_QUEUE_BYTES_MAX: u32 = 4096;

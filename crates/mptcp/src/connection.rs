@@ -11,6 +11,7 @@ mod path;
 mod receive;
 mod receiver;
 mod reinject;
+mod scheduled;
 mod send;
 mod sender;
 mod state;
@@ -23,6 +24,7 @@ use crate::out::Out;
 use crate::word::{Down, Have, Up};
 use known::{Announcement, Known};
 use receiver::Receiver;
+use scheduled::Scheduled;
 use sender::Sender;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -73,6 +75,8 @@ pub struct Connection {
     pub(crate) send: Sender,
     pub(crate) receive: Receiver,
     pub(crate) paths: Vec<Path>,
+    /// What its scheduler remembers.
+    pub(crate) scheduled: Scheduled,
     /// There was a second subflow: it can no longer become plain TCP.
     pub(crate) firm: bool,
     /// The program has let go of it.
@@ -123,6 +127,7 @@ impl Connection {
             send: Sender::default(),
             receive: Receiver::default(),
             paths: vec![first],
+            scheduled: Scheduled::default(),
             firm: false,
             closed: false,
             waiting: Vec::new(),

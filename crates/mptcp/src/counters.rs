@@ -62,6 +62,7 @@ counters! {
     SubflowStale "subflows that were found stale",
     SubflowRecover "stale subflows that came back",
     MPCurrEstab "Multipath TCP connections now",
+    CopiesTx "data that was given to a subflow while another had it, by the scheduler's choice",
     BadOptions "MPTCP options that cannot be read, or make no sense where they came",
     TablesFull "connections that are plain TCP because the table was full",
     WordsUnread "words that were none",

@@ -100,5 +100,6 @@ pub(crate) struct Settings {
     pub endpoints: Vec<Endpoint>,
     pub subflows: usize,
     pub add_addr_accepted: usize,
-    pub scheduler: String,
+    /// Index in [`scheduler::SCHEDULERS`].
+    pub scheduler: usize,
 }

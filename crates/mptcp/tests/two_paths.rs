@@ -2,44 +2,12 @@
 
 mod support;
 
-use support::common::pair::{Pair, Wire};
+use support::common::pair::Wire;
 use support::common::pattern;
 use support::*;
 use weft_core::*;
 use weft_mptcp::counters::Counter;
 use weft_wire::tcp::mptcp::{Join, Message as Option30};
-
-fn slow(rate: u64, delay_ms: u64) -> Wire {
-    Wire { rate, delay: Duration::from_millis(delay_ms), queue: 60_000, ..Wire::default() }
-}
-
-/// A pair with two wires. The client has 10.0.0.1 and 10.0.1.1; the server 10.0.0.2, and 10.0.1.2 in `server`'s words.
-fn two(seed: u64, wires: [Wire; 2], client: &[&str], server: &[&str]) -> Pair {
-    let [first, second] = wires;
-    let mut pair = pair(seed, first, [true, true]);
-    pair.more.push([second.clone(), second]);
-    pair.nodes[0].tell("mptcp", "endpoints", client.into()).unwrap();
-    pair.nodes[1].tell("mptcp", "endpoints", server.into()).unwrap();
-    pair
-}
-
-fn no_errors(pair: &mut Pair) {
-    for node in &mut pair.nodes {
-        ERRORS.iter().for_each(|error| assert_eq!(counter(node, *error), 0, "{error:?} {:?}", counters(node)));
-    }
-}
-
-/// How much of the data went over the second wire, of all.
-fn share(pair: &Pair, from: usize) -> f64 {
-    let data = pair.log.iter().flatten().filter(|(_, side, on_wire)| *side == from && !on_wire.payload.is_empty());
-    let second = |address: std::net::SocketAddr| address.to_string().starts_with("10.0.1.");
-    let (mut all, mut there) = (0, 0);
-    for (_, _, on_wire) in data {
-        all += on_wire.payload.len();
-        there += if second(on_wire.src) || second(on_wire.dst) { on_wire.payload.len() } else { 0 };
-    }
-    there as f64 / all as f64
-}
 
 #[test]
 fn an_endpoint_joins_and_both_wires_carry_data_both_ways() {

@@ -2,6 +2,7 @@
 
 use crate::endpoint::{Endpoint, parse_all};
 use crate::kind::Settings;
+use crate::scheduler::{self, SCHEDULERS};
 use weft_core::{Duration, Value};
 
 impl Default for Settings {
@@ -15,7 +16,7 @@ impl Default for Settings {
             endpoints: Vec::new(),
             subflows: 0,
             add_addr_accepted: 0,
-            scheduler: "default".to_owned(),
+            scheduler: 0,
         }
     }
 }
@@ -48,7 +49,7 @@ impl Settings {
             "endpoints" => self.endpoints = endpoints(value).unwrap_or_default(),
             "subflows" => self.subflows = number as usize,
             "add_addr_accepted" => self.add_addr_accepted = number as usize,
-            "scheduler" => value.as_str().into_iter().for_each(|name| self.scheduler = name.to_owned()),
+            "scheduler" => self.scheduler = scheduler::by_name(value.as_str().unwrap_or_default()),
             _ => {}
         }
     }
@@ -63,7 +64,7 @@ impl Settings {
             "endpoints" => self.endpoints.iter().map(Endpoint::text).collect::<Vec<_>>().into(),
             "subflows" => (self.subflows as u64).into(),
             "add_addr_accepted" => (self.add_addr_accepted as u64).into(),
-            "scheduler" => self.scheduler.as_str().into(),
+            "scheduler" => SCHEDULERS[self.scheduler].0.into(),
             _ => return None,
         })
     }

@@ -26,6 +26,8 @@ pub struct Path {
     pub(crate) credit: u64,
     /// Bytes handed down since the first.
     pub(crate) sent: u64,
+    /// The farthest data that was handed to it ends here: distance.
+    pub(crate) next: u64,
     /// Bytes that have come up since the first.
     pub(crate) received: u64,
     pub(crate) room: Room,
@@ -43,7 +45,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, credit, sent, received, room, maps, suspect, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, credit, sent, next, received, room, maps, suspect, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -62,6 +64,7 @@ impl Path {
             backup_by_peer: false,
             credit: 0,
             sent: 0,
+            next: 0,
             received: 0,
             room: Room::default(),
             maps: VecDeque::new(),
@@ -89,6 +92,7 @@ impl Path {
 
     /// Data goes to it.
     pub(crate) fn map(&mut self, start: u64, end: u64) {
+        self.next = self.next.max(end);
         match self.maps.back_mut() {
             Some(last) if last.1 == start => last.1 = end,
             _ => self.maps.push_back((start, end)),
@@ -104,12 +108,14 @@ impl Path {
     pub(crate) fn view(&self) -> View {
         View {
             rtt: self.room.rtt,
+            rtt_variation: self.room.rtt_variation,
             cwnd_bytes: self.room.cwnd_bytes,
-            free_bytes: self.room.free_bytes,
+            free_bytes: u32::try_from(u64::from(self.room.free_bytes).saturating_sub(self.room.unsent_bytes)).unwrap_or(u32::MAX),
             queued_bytes: self.sent.saturating_sub(self.room.acknowledged_bytes),
             credit_bytes: self.credit,
             mss_bytes: self.room.mss_bytes,
             backup: self.backup || self.backup_by_peer,
+            next: self.next,
         }
     }
 

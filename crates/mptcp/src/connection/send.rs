@@ -1,9 +1,10 @@
 //! Sending: data of the [`Sender`](super::sender::Sender) is handed to subflows, and let go of when the peer has it.
 
+use super::sender::Sender;
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
-use crate::scheduler::{self, Choice, View};
+use crate::scheduler::{Asked, Choice, SCHEDULERS, View};
 use crate::word::Down;
 use weft_core::{DataFlags, Duration, FlowId, StreamEvent, StreamMessage};
 
@@ -77,18 +78,17 @@ impl Connection {
             return;
         }
         self.push_lost(out);
-        while self.send.unsent() > 0 {
-            let mut window = self.send.edge.saturating_sub(self.send.next);
-            if window == 0 && self.send.una == self.send.next {
-                // Nothing is out whose acknowledgment could open the window: one byte goes to tcp, which probes (RFC 9293 §3.8.6.1).
-                window = 1;
-            }
-            let Some(Choice { index, bytes }) = self.choose(None, window, out) else { break };
-            let bytes = self.send.unsent().min(window).min(bytes).min(self.paths[index].credit);
+        while let Some(Choice { index, from, bytes }) = self.choose_for_new(out) {
+            let most = self.edge_for_new().min(self.send.end);
+            let from = from.clamp(self.send.una, self.send.next);
+            let bytes = most.saturating_sub(from).min(bytes).min(self.paths[index].credit);
             if bytes == 0 {
                 break;
             }
-            self.hand_down(index, self.send.next, bytes, out);
+            if from < self.send.next {
+                out.count(Counter::CopiesTx);
+            }
+            self.hand_down(index, from, bytes, out);
         }
         self.wait_for_ack(false, out);
         if self.send.end_wanted && !self.send.end_said && self.send.unsent() == 0 {
@@ -99,7 +99,7 @@ impl Connection {
     /// What is to go again goes first. With another subflow than the one that has it, if there is one.
     fn push_lost(&mut self, out: &mut Out<'_, '_>) {
         while let Some((start, end, holder)) = self.send.first_lost() {
-            let Some(Choice { index, .. }) = self.choose(holder, end - start, out) else { break };
+            let Some(Choice { index, .. }) = self.choose_again(holder, (start, end), out) else { break };
             let bytes = (end - start).min(self.paths[index].credit);
             if bytes == 0 {
                 break;
@@ -110,17 +110,52 @@ impl Connection {
         }
     }
 
-    /// The subflow that gets the next data, and how much of it. Not `but`.
-    fn choose(&self, but: Option<FlowId>, window: u64, out: &Out<'_, '_>) -> Option<Choice> {
+    /// New data may go up to here.
+    fn edge_for_new(&self) -> u64 {
+        // Nothing is out whose acknowledgment could open the window: one byte goes to tcp, which probes (RFC 9293 §3.8.6.1).
+        let probe = self.send.edge <= self.send.next && self.send.una == self.send.next;
+        if probe { self.send.next + 1 } else { self.send.edge }
+    }
+
+    /// The subflow that gets the next data, and which and how much of it.
+    fn choose_for_new(&mut self, out: &Out<'_, '_>) -> Option<Choice> {
+        let (_, scheduler) = SCHEDULERS[out.settings.scheduler];
+        if self.send.unsent() == 0 && !scheduler.repeats() || self.send.una == self.send.end {
+            return None;
+        }
+        let paths = self.views(None);
+        let edge = self.edge_for_new();
+        match paths[..] {
+            [] => None,
+            // tcp knows best how to cut what has one way only. Where another may be there soon it gets no more than its scheduler says.
+            [(index, _)] if self.confirmed && self.paths.len() == 1 => Some(Choice { index, from: self.send.next, bytes: u64::MAX }),
+            _ => {
+                let Sender { una, next, end, .. } = self.send;
+                let asked = Asked { paths: &paths, una, next, end, edge, again: false };
+                scheduler.choose(&asked, self.scheduled.memory_of(out.settings.scheduler))
+            }
+        }
+    }
+
+    /// The subflow that gets what is to go again. Not its holder.
+    fn choose_again(&mut self, holder: Option<FlowId>, (next, end): (u64, u64), out: &Out<'_, '_>) -> Option<Choice> {
+        let paths = self.views(holder);
+        match paths[..] {
+            [] => None,
+            [(index, _)] => Some(Choice { index, from: next, bytes: u64::MAX }),
+            _ => {
+                let asked = Asked { paths: &paths, una: self.send.una, next, end, edge: end, again: true };
+                SCHEDULERS[out.settings.scheduler].1.choose(&asked, self.scheduled.memory_of(out.settings.scheduler))
+            }
+        }
+    }
+
+    /// The subflows that may send, as a scheduler sees them: those whose tcp does not wait in vain, if there are any. Not `but`.
+    fn views(&self, but: Option<FlowId>) -> Vec<(usize, View)> {
         let usable = |path: &Path| path.may_send() && Some(path.flow) != but;
         let any_good = self.paths.iter().any(|path| usable(path) && !path.suspect);
         let paths = self.paths.iter().enumerate().filter(|(_, path)| usable(path) && path.suspect != any_good);
-        let views: Vec<(usize, View)> = paths.map(|(index, path)| (index, path.view())).collect();
-        match views[..] {
-            // tcp knows best how to cut what has one way only.
-            [(index, _)] => Some(Choice { index, bytes: u64::MAX }),
-            _ => scheduler::by_name(&out.settings.scheduler).choose(&views, self.send.unsent(), window),
-        }
+        paths.map(|(index, path)| (index, path.view())).collect()
     }
 
     /// Data from `from` on to a subflow.
@@ -134,6 +169,7 @@ impl Connection {
             let mapping = if self.fallen_back { 0 } else { next.wrapping_sub(path.sent) };
             path.map(next, next + length);
             (path.sent, path.credit, next) = (path.sent + length, path.credit - length, next + length);
+            path.room.unsent_bytes += length;
             send.next = send.next.max(next);
             let is_end = at == last && next == send.end;
             let flags = DataFlags {

@@ -58,6 +58,7 @@ impl Field for Connection {
             send,
             receive,
             paths,
+            scheduled,
             firm,
             closed,
             waiting,
@@ -84,6 +85,7 @@ impl Field for Connection {
         out.put(send);
         out.put(receive);
         out.put(paths);
+        out.put(scheduled);
         out.put(firm);
         out.put(closed);
         // Of calls only these two wait, in this order.
@@ -113,6 +115,7 @@ impl Field for Connection {
             send: from.take()?,
             receive: from.take()?,
             paths: from.take::<Vec<Path>>()?,
+            scheduled: from.take()?,
             firm: from.take()?,
             closed: from.take()?,
             waiting: Vec::new(),

@@ -26,6 +26,7 @@ impl Connection {
             receive_bytes: self.receive.clamp,
             mss_bytes: self.send.mss,
             rtt: self.recovery.rtt.srtt(),
+            rtt_variation: self.recovery.rtt.mean_deviation(),
             timeouts: self.recovery.timeouts,
             may_send: self.state.can_send() && !self.send.fin_wanted,
         }

@@ -1,0 +1,37 @@
+//! ECF, earliest completion first (Lim, Nahum, Towsley, Gibbens, "ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths", CoNEXT 2017): when the fast
+//! subflow is full, what is left waits for it if it would still be done sooner than the slow one.
+
+use super::interface::{Asked, Choice, Memory, Scheduler, View};
+
+/// Whoever waits goes on waiting until the other is so much better (β of the paper).
+const BETA: f64 = 0.25;
+
+/// It. Its memory: 1 while it waits.
+#[derive(Debug)]
+pub struct Ecf;
+
+impl Scheduler for Ecf {
+    fn choose(&self, asked: &Asked<'_>, Memory([waiting, ..]): &mut Memory) -> Option<Choice> {
+        let by_rtt = |(_, a): &&(usize, View), (_, b): &&(usize, View)| a.rtt_s().total_cmp(&b.rtt_s());
+        let (fast_index, fast) = asked.usable().min_by(by_rtt)?;
+        let free = asked.usable().filter(|(_, path)| path.room_bytes() > 0);
+        let (index, slow) = free.min_by(by_rtt)?;
+        if index == fast_index || asked.again {
+            return asked.give(*index, slow.room_bytes());
+        }
+        let left = asked.end.saturating_sub(asked.next) as f64;
+        let windows = |path: &View| left / f64::from(path.cwnd_bytes.max(1));
+        let margin = fast.rtt_variation.max(slow.rtt_variation).as_secs_f64();
+        let by_fast = (1.0 + windows(fast)) * fast.rtt_s();
+        let hesitation = if *waiting == 1 { 1.0 + BETA } else { 1.0 };
+        if by_fast < hesitation * (slow.rtt_s() + margin) {
+            if windows(slow) * slow.rtt_s() >= 2.0 * fast.rtt_s() + margin {
+                *waiting = 1;
+                return None;
+            }
+        } else {
+            *waiting = 0;
+        }
+        asked.give(*index, u64::from(slow.mss_bytes.max(1)))
+    }
+}

@@ -1,0 +1,122 @@
+//! Every scheduler over pairs of wires, replaced while data flows, and what each of them is for.
+
+mod support;
+
+use support::common::pair::{Pair, Wire};
+use support::common::pattern;
+use support::*;
+use weft_core::*;
+use weft_mptcp::counters::Counter;
+use weft_mptcp::scheduler::NAMES;
+
+/// Two subflows, from both addresses of the client.
+fn pair_with(seed: u64, scheduler: &str, wires: [Wire; 2]) -> Pair {
+    let mut pair = two(seed, wires, &["10.0.1.1 subflow"], &[]);
+    for node in &mut pair.nodes {
+        node.tell("mptcp", "scheduler", scheduler.into()).unwrap();
+    }
+    pair
+}
+
+fn bad(wire: Wire) -> Wire {
+    Wire { loss: 0.01, reorder: 0.02, late: Duration::from_millis(5), ..wire }
+}
+
+#[test]
+fn all_of_them_over_all_kinds_of_wires() {
+    let wires = [
+        [slow(2_000_000, 10), slow(1_000_000, 30)],
+        [slow(1_000_000, 5), slow(20_000_000, 200)],
+        [bad(slow(5_000_000, 20)), slow(5_000_000, 20)],
+        [bad(slow(2_000_000, 10)), bad(slow(300_000, 150))],
+        [Wire { queue: 6_000, ..slow(4_000_000, 10) }, Wire { queue: 400_000, ..slow(1_000_000, 10) }],
+    ];
+    for scheduler in NAMES {
+        for (number, wires) in wires.iter().enumerate() {
+            let mut pair = pair_with(number as u64, scheduler, wires.clone());
+            exchange(&mut pair);
+            no_errors(&mut pair);
+            let copies: u64 = pair.nodes.iter_mut().map(|node| counter(node, Counter::CopiesTx)).sum();
+            assert_eq!(copies > 0, *scheduler == "redundant", "{scheduler} {number} {copies}");
+        }
+    }
+}
+
+#[test]
+fn they_take_each_others_place_at_any_time() {
+    for seed in 0..20 {
+        let mut pair = pair_with(seed, "default", [bad(slow(2_000_000, 10)), bad(slow(1_000_000, 30))]);
+        let mut rng = Rng::for_name(seed, "schedulers");
+        exchange_and(&mut pair, |pair| {
+            if rng.chance(0.05) {
+                let node = &mut pair.nodes[usize::from(rng.chance(0.5))];
+                node.tell("mptcp", "scheduler", NAMES[rng.below(NAMES.len() as u64) as usize].into()).unwrap();
+            }
+        });
+        no_errors(&mut pair);
+    }
+}
+
+/// The client sends so much when both subflows are there; how long that takes, until the server has the last byte.
+fn sends(pair: &mut Pair) -> Duration {
+    connect(pair);
+    pair.run_for(Duration::from_secs(1));
+    // The first data tells the client that the peer speaks it.
+    pair.nodes[0].write(1, pattern(1));
+    pair.run_for(Duration::from_secs(3));
+    let (began, child) = (pair.now, pair.accepted().unwrap());
+    pair.nodes[0].write(1, pattern(BYTES));
+    let all = |pair: &mut Pair| pair.app(1, |app, _| app.flow(child).received.len() == BYTES + 1);
+    assert!(pair.run(began + Duration::from_secs(100), all));
+    pair.now - began
+}
+
+#[test]
+fn one_that_takes_turns_halves_the_data() {
+    let mut pair = pair_with(1, "round-robin", [slow(2_000_000, 10), slow(2_000_000, 10)]);
+    sends(&mut pair);
+    assert!((0.45..0.55).contains(&share(&pair, 0)), "{}", share(&pair, 0));
+}
+
+#[test]
+fn the_shortest_round_trip_is_used_as_long_as_it_suffices() {
+    let mut pair = pair_with(2, "lowest-rtt", [slow(50_000_000, 5), slow(50_000_000, 100)]);
+    sends(&mut pair);
+    assert!(share(&pair, 0) < 0.3, "{}", share(&pair, 0));
+    // The same, from the other side of the order.
+    let mut pair = pair_with(2, "lowest-rtt", [slow(50_000_000, 100), slow(50_000_000, 5)]);
+    sends(&mut pair);
+    assert!(share(&pair, 0) > 0.7, "{}", share(&pair, 0));
+}
+
+#[test]
+fn a_backup_carries_when_the_first_is_cut() {
+    let mut pair = pair_with(3, "backup", [slow(2_000_000, 10), slow(2_000_000, 10)]);
+    exchange(&mut pair);
+    assert!(share(&pair, 0) == 0.0 && share(&pair, 1) == 0.0);
+    let mut pair = pair_with(3, "backup", [slow(2_000_000, 10), slow(2_000_000, 10)]);
+    let cut = pair.now + Duration::from_millis(400);
+    exchange_and(&mut pair, |pair| {
+        if pair.now > cut && pair.filter.is_none() {
+            pair.filter = Some(Box::new(|_, on_wire| [on_wire.src, on_wire.dst].iter().any(|end| end.to_string().starts_with("10.0.1"))));
+        }
+    });
+    assert!(share(&pair, 0) > 0.1 && share(&pair, 1) > 0.1);
+}
+
+#[test]
+fn one_that_waits_is_sooner_done_over_unlike_wires() {
+    // The slow wire takes longer for one segment than the fast one for all of the data.
+    let wires = || [slow(10_000_000, 5), slow(200_000, 400)];
+    let of = |scheduler: &str| sends(&mut pair_with(4, scheduler, wires()));
+    let (turns, ecf) = (of("round-robin"), of("ecf"));
+    assert!(ecf * 2 < turns, "ecf {ecf:?}, round-robin {turns:?}");
+}
+
+#[test]
+fn copies_hide_the_loss_of_one_wire() {
+    let lossy = Wire { loss: 0.3, ..slow(5_000_000, 20) };
+    let of = |scheduler: &str| sends(&mut pair_with(5, scheduler, [lossy.clone(), slow(5_000_000, 20)]));
+    let (redundant, turns) = (of("redundant"), of("round-robin"));
+    assert!(redundant * 2 < turns, "redundant {redundant:?}, round-robin {turns:?}");
+}
