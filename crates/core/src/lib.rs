@@ -64,8 +64,8 @@ pub use snapshot::{Snapshot, SnapshotError, TimeKind};
 pub use solo::Solo;
 pub use state::{State, StateError};
 pub use stream::{
-    CallId, DataFlags, FlowId, Moment, Room, Stamps, StreamCall, StreamError, StreamEvent, StreamInfo, StreamMessage, StreamOption,
-    StreamOptions,
+    Advice, CallId, DataFlags, FlowId, Moment, Room, SIBLINGS_MAX, Sibling, Stamps, StreamCall, StreamError, StreamEvent, StreamInfo,
+    StreamMessage, StreamOption, StreamOptions,
 };
 pub use table::{Answer, Query, Row, Table};
 pub use time::{Duration, Instant};

@@ -102,6 +102,13 @@ pub enum StreamMessage {
         /// What. Boxed as calls are.
         event: Box<StreamEvent>,
     },
+    /// Whoever is above → transport: advice for a flow's congestion control.
+    Advice {
+        /// Which flow.
+        flow: FlowId,
+        /// It.
+        advice: Box<Advice>,
+    },
     /// Transport → sockets, about no flow: all connections together hold as much memory as they may, or no longer do. As long as they do, a
     /// flow whose send queue holds [`SHORT_QUEUE_BYTES_MAX`] or more takes no data, whatever its credit; acknowledged bytes are credit at once.
     Short(bool),
@@ -128,14 +135,42 @@ pub struct Room {
     pub mss_bytes: u32,
     /// Smoothed round-trip time; none: not measured.
     pub rtt: Option<Duration>,
-    /// How much it varies: its mean deviation, smoothed (tcpi_rttvar); zero: not measured.
+    /// How much that varies: its mean deviation, smoothed (tcpi_rttvar); zero: not measured.
     pub rtt_variation: Duration,
     /// Retransmission timeouts in a row, without an acknowledgment of anything new.
     pub timeouts: u32,
     /// Handshakes are over, and it may send.
     pub may_send: bool,
+    /// Its congestion control asks for [`Advice::Siblings`].
+    pub coupled: bool,
+    /// Bytes acknowledged since the last loss, or between the last two, whichever is more: what some coupled controls ask for of all; 0 of others.
+    pub interval_bytes: u64,
 }
-crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, mss_bytes, rtt, rtt_variation, timeouts, may_send });
+crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, mss_bytes, rtt, rtt_variation, timeouts, may_send, coupled, interval_bytes });
+
+/// A connection of the same group, as a coupled congestion control sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Sibling {
+    /// Congestion window, bytes.
+    pub cwnd_bytes: u32,
+    /// Smoothed round-trip time; zero: not measured.
+    pub rtt: Duration,
+    /// [`Room::interval_bytes`].
+    pub interval_bytes: u64,
+}
+crate::fields!(struct Sibling { cwnd_bytes, rtt, interval_bytes });
+
+/// What whoever has several flows to one peer knows, and the congestion control of one of them does not.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Advice {
+    /// These are the others. At most [`SIBLINGS_MAX`] are looked at.
+    Siblings(Vec<Sibling>),
+    /// It holds up the others: half the window (Raiciu et al., "How Hard Can It Be?", NSDI'12, §4.2).
+    Halve,
+}
+
+/// Most siblings that a congestion control looks at.
+pub const SIBLINGS_MAX: usize = 32;
 
 /// What a flow may queue while memory is short, bytes (Linux's SOCK_MIN_SNDBUF, and `tcp_wmem[0]`).
 pub const SHORT_QUEUE_BYTES_MAX: u32 = 4096;

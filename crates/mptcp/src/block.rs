@@ -220,7 +220,11 @@ impl MptcpBlock {
                 if let Some(key) = self.new_key() {
                     *extension = Some(Box::new(Subflow::opener(key, self.settings.checksum).state()));
                     let first = Path::new(flow, *local, *remote);
-                    self.insert(Connection::new(flow, true, key, (**options).clone(), first));
+                    let chosen = (**options).clone();
+                    if options.congestion.is_none() {
+                        options.congestion.clone_from(&self.settings.congestion);
+                    }
+                    self.insert(Connection::new(flow, true, key, chosen, first));
                 }
             }
             StreamCall::Listen { options, extension: extension @ None, .. } if self.settings.enabled && !self.retired => {
@@ -348,7 +352,10 @@ impl MptcpBlock {
         let mut connection = Connection::new(child, false, key, options, Path::new(child, local, remote));
         connection.listener = Some(listener);
         let key = self.insert(connection);
-        self.with(key, cx, Connection::opened);
+        self.with(key, cx, |connection, out| {
+            connection.choose_control(child, out);
+            connection.opened(out);
+        });
         let event = StreamEvent::Accepted { child, local, remote, extended: false };
         cx.send(UP, StreamMessage::Event { flow: listener, event: Box::new(event) });
     }
@@ -383,7 +390,7 @@ impl MptcpBlock {
             return;
         }
         self.locals = locals;
-        let keys: Vec<u64> = self.connections.iter().map(|(key, _)| key).collect();
+        let keys = self.keys();
         for key in keys {
             self.with(key, cx, |connection, out| {
                 let locals = out.locals;
@@ -391,6 +398,10 @@ impl MptcpBlock {
             });
         }
         self.locals.lost.clear();
+    }
+
+    fn keys(&self) -> Vec<u64> {
+        self.connections.iter().map(|(key, _)| key).collect()
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -432,6 +443,11 @@ impl Block for MptcpBlock {
     fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
         self.settings.set(name, &value);
         self.look_at_addresses(cx);
+        if name == "congestion" {
+            for key in self.keys() {
+                self.with(key, cx, Connection::control_changed);
+            }
+        }
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
@@ -477,7 +493,7 @@ impl Block for MptcpBlock {
             self.leave_if_retired(cx);
         }
         // Timers do not pass from one block to its successor.
-        let keys: Vec<u64> = self.connections.iter().map(|(key, _)| key).collect();
+        let keys = self.keys();
         for key in keys {
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.armed = connection.deadline();

@@ -5,6 +5,7 @@
 
 mod addresses;
 mod close;
+mod control;
 mod fall_back;
 mod known;
 mod path;
@@ -28,7 +29,9 @@ use scheduled::Scheduled;
 use sender::Sender;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use weft_core::{Bytes, CallId, DataFlags, FlowId, Instant, Room, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOptions};
+use weft_core::{
+    Bytes, CallId, DataFlags, FlowId, Instant, Room, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption, StreamOptions,
+};
 
 /// How far the connection is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -216,6 +219,7 @@ impl Connection {
             (0..self.paths.len()).for_each(|index| self.have(index, false, out));
         }
         self.watch(index, out);
+        self.tell_siblings(out);
         self.measure_buffer();
         self.grant(out);
         self.push(out);
@@ -271,6 +275,9 @@ impl Connection {
         match op {
             StreamCall::Set(option) => {
                 self.options.apply(option.clone());
+                if matches!(option, StreamOption::Congestion(_)) {
+                    self.forget_told();
+                }
                 let flow = self.flow;
                 let others: Vec<FlowId> = self.paths.iter().skip(1).filter(|path| !path.released).map(|path| path.flow).collect();
                 for other in others {

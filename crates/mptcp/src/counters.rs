@@ -63,6 +63,8 @@ counters! {
     SubflowRecover "stale subflows that came back",
     MPCurrEstab "Multipath TCP connections now",
     CopiesTx "data that was given to a subflow while another had it, by the scheduler's choice",
+    OpportunisticTx "data that held up the window, sent by a faster subflow, too",
+    Penalised "windows that were halved because their subflow held up the others",
     BadOptions "MPTCP options that cannot be read, or make no sense where they came",
     TablesFull "connections that are plain TCP because the table was full",
     WordsUnread "words that were none",

@@ -11,6 +11,17 @@ pub(crate) const FROM_ABOVE: InPort = InPort(0);
 pub(crate) const UP: OutPort = OutPort(0);
 pub(crate) const DOWN: OutPort = OutPort(1);
 
+/// Congestion controls of subflows: tcp's own choice, or one of tcp's.
+const CONGESTION: &[&str] = &{
+    let mut names = ["tcp"; weft_tcp::congestion::NAMES.len() + 1];
+    let mut at = 1;
+    while at < names.len() {
+        names[at] = weft_tcp::congestion::NAMES[at - 1];
+        at += 1;
+    }
+    names
+};
+
 const fn parameter(name: &'static str, value: ParameterType, default: &'static str, doc: &'static str) -> Parameter {
     Parameter { name, value, default, live: true, doc }
 }
@@ -64,6 +75,18 @@ pub static KIND: Kind = Kind {
             "which subflow gets the next data (net.mptcp.scheduler)",
         ),
         parameter(
+            "congestion",
+            ParameterType::Choice(CONGESTION),
+            "\"tcp\"",
+            "congestion control of subflows whose program chose none; tcp: as the block tcp has it",
+        ),
+        parameter(
+            "opportunistic",
+            ParameterType::Bool,
+            "true",
+            "when the peer's window is used up, data that holds it up goes by a faster subflow too, and the slow one's window is halved",
+        ),
+        parameter(
             "connections_max",
             ParameterType::Unsigned { min: 0, max: 1 << 20 },
             "65536",
@@ -102,4 +125,7 @@ pub(crate) struct Settings {
     pub add_addr_accepted: usize,
     /// Index in [`scheduler::SCHEDULERS`].
     pub scheduler: usize,
+    /// None: tcp's own choice.
+    pub congestion: Option<String>,
+    pub opportunistic: bool,
 }

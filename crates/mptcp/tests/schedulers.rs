@@ -108,7 +108,11 @@ fn a_backup_carries_when_the_first_is_cut() {
 fn one_that_waits_is_sooner_done_over_unlike_wires() {
     // The slow wire takes longer for one segment than the fast one for all of the data.
     let wires = || [slow(10_000_000, 5), slow(200_000, 400)];
-    let of = |scheduler: &str| sends(&mut pair_with(4, scheduler, wires()));
+    let of = |scheduler: &str| {
+        let mut pair = pair_with(4, scheduler, wires());
+        pair.nodes[0].tell("mptcp", "opportunistic", false.into()).unwrap();
+        sends(&mut pair)
+    };
     let (turns, ecf) = (of("round-robin"), of("ecf"));
     assert!(ecf * 2 < turns, "ecf {ecf:?}, round-robin {turns:?}");
 }
@@ -119,4 +123,19 @@ fn copies_hide_the_loss_of_one_wire() {
     let of = |scheduler: &str| sends(&mut pair_with(5, scheduler, [lossy.clone(), slow(5_000_000, 20)]));
     let (redundant, turns) = (of("redundant"), of("round-robin"));
     assert!(redundant * 2 < turns, "redundant {redundant:?}, round-robin {turns:?}");
+}
+
+#[test]
+fn data_that_holds_up_the_window_goes_by_the_faster_wire_too() {
+    let of = |opportunistic: bool| {
+        let mut pair = pair_with(6, "round-robin", [slow(10_000_000, 5), slow(200_000, 400)]);
+        pair.nodes[0].tell("mptcp", "opportunistic", opportunistic.into()).unwrap();
+        let took = sends(&mut pair);
+        no_errors(&mut pair);
+        let [helped, penalised] = [Counter::OpportunisticTx, Counter::Penalised].map(|one| counter(&mut pair.nodes[0], one));
+        assert!((helped > 0) == opportunistic && (penalised > 0) == opportunistic, "{helped} {penalised}");
+        took
+    };
+    let (with, without) = (of(true), of(false));
+    assert!(with * 2 < without, "{with:?} {without:?}");
 }

@@ -94,7 +94,7 @@ pub(super) enum There {
 }
 
 /// Every congestion control that there is.
-const CONGESTION_CONTROLS: &str = "reno cubic bbr\n";
+const CONGESTION_CONTROLS: &str = "reno cubic bbr lia olia balia wvegas\n";
 /// What cannot be set, and whether it can be opened for writing all the same.
 const FIXED: [(&str, &str, bool); 2] = [
     ("ipv4/tcp_available_congestion_control", CONGESTION_CONTROLS, false),

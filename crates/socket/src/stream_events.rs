@@ -34,7 +34,8 @@ pub(crate) fn message(streams: &mut Streams, sockets: &mut Registry, message: St
         StreamMessage::Reply { result: Ok(()), .. }
         | StreamMessage::Call { .. }
         | StreamMessage::Word { .. }
-        | StreamMessage::Room { .. } => {}
+        | StreamMessage::Room { .. }
+        | StreamMessage::Advice { .. } => {}
     }
 }
 

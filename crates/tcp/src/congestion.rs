@@ -20,10 +20,11 @@
 
 use std::fmt::Debug;
 use weft_core::state::{Damage, Reader, Writer};
-use weft_core::{Duration, Instant};
+use weft_core::{Duration, Instant, Sibling};
 use weft_wire::tcp::Seq;
 
 pub mod bbr;
+pub mod coupled;
 pub mod cubic;
 mod episode;
 pub mod hystart;
@@ -31,12 +32,15 @@ mod phase;
 pub mod reno;
 pub mod usage;
 mod window;
+pub mod wvegas;
 
 pub use bbr::Bbr;
+pub use coupled::{Balia, Coupled, Lia, Olia};
 pub use cubic::Cubic;
 pub use phase::Phase;
 pub use reno::Reno;
 pub use window::{CWND_BYTES_MAX, INITIAL_WINDOW_SEGMENTS, SEGMENT_BYTES_MAX, Window, initial_window_bytes};
+pub use wvegas::WVegas;
 
 /// One acknowledgment as a congestion control sees it.
 #[derive(Clone, Debug, Default)]
@@ -175,6 +179,18 @@ pub trait CongestionControl: Send + Debug {
         let _ = rate_bytes_per_s;
         crate::pacing::FRAME_SEGMENTS_MIN
     }
+    /// Its window depends on those of others: it is to be told of them.
+    fn is_coupled(&self) -> bool {
+        false
+    }
+    /// The other connections of its group, as they are now.
+    fn learn_siblings(&mut self, siblings: &[Sibling]) {
+        let _ = siblings;
+    }
+    /// [`weft_core::Room::interval_bytes`].
+    fn loss_interval_bytes(&self) -> u64 {
+        0
+    }
     /// What `TCP_CC_INFO` gives: the words of the control's part of `union tcp_cc_info` (include/uapi/linux/inet_diag.h); empty: nothing.
     fn cc_info(&self) -> Vec<u32> {
         Vec::new()
@@ -193,11 +209,18 @@ pub trait CongestionControl: Send + Debug {
 type Constructor = fn() -> Box<dyn CongestionControl>;
 
 /// Every congestion control: name and constructor, the default first.
-pub const CONTROLS: &[(&str, Constructor)] =
-    &[("cubic", || Box::new(Cubic::new())), ("reno", || Box::new(Reno::new())), ("bbr", || Box::new(Bbr::new()))];
+pub const CONTROLS: &[(&str, Constructor)] = &[
+    ("cubic", || Box::new(Cubic::new())),
+    ("reno", || Box::new(Reno::new())),
+    ("bbr", || Box::new(Bbr::new())),
+    ("lia", || Box::new(Coupled::<Lia>::new())),
+    ("olia", || Box::new(Coupled::<Olia>::new())),
+    ("balia", || Box::new(Coupled::<Balia>::new())),
+    ("wvegas", || Box::new(WVegas::new())),
+];
 
 /// Names for `TCP_CONGESTION` and `tcp_available_congestion_control`, the default first.
-pub const NAMES: &[&str] = &["cubic", "reno", "bbr"];
+pub const NAMES: &[&str] = &["cubic", "reno", "bbr", "lia", "olia", "balia", "wvegas"];
 
 /// A new instance of the control with this name.
 pub fn by_name(name: &str) -> Option<Box<dyn CongestionControl>> {

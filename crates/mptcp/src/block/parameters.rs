@@ -17,6 +17,8 @@ impl Default for Settings {
             subflows: 0,
             add_addr_accepted: 0,
             scheduler: 0,
+            congestion: None,
+            opportunistic: true,
         }
     }
 }
@@ -50,6 +52,8 @@ impl Settings {
             "subflows" => self.subflows = number as usize,
             "add_addr_accepted" => self.add_addr_accepted = number as usize,
             "scheduler" => self.scheduler = scheduler::by_name(value.as_str().unwrap_or_default()),
+            "congestion" => self.congestion = value.as_str().filter(|name| *name != "tcp").map(str::to_owned),
+            "opportunistic" => self.opportunistic = value.as_bool().unwrap_or(self.opportunistic),
             _ => {}
         }
     }
@@ -65,6 +69,8 @@ impl Settings {
             "subflows" => (self.subflows as u64).into(),
             "add_addr_accepted" => (self.add_addr_accepted as u64).into(),
             "scheduler" => SCHEDULERS[self.scheduler].0.into(),
+            "congestion" => self.congestion.as_deref().unwrap_or("tcp").into(),
+            "opportunistic" => self.opportunistic.into(),
             _ => return None,
         })
     }

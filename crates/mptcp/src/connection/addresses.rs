@@ -231,6 +231,9 @@ impl Connection {
         let path = Path { local_id: from.id, remote_id, backup: from.backup, joined: true, ..Path::new(flow, local, to) };
         self.paths.push(path);
         let mut options = Box::new(self.options.clone());
+        if options.congestion.is_none() {
+            options.congestion.clone_from(&out.settings.congestion);
+        }
         if from.interface != InterfaceIndex::NONE {
             options.interface = from.interface.0;
         }
@@ -242,6 +245,7 @@ impl Connection {
         if self.stage != Stage::Open || self.fallen_back || self.further() >= out.settings.subflows {
             return false;
         }
+        self.choose_control(path.flow, out);
         self.paths.push(path);
         self.have(self.paths.len() - 1, false, out);
         true

@@ -3,7 +3,7 @@
 use crate::scheduler::View;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use weft_core::{Bytes, FlowId, Room};
+use weft_core::{Bytes, FlowId, Instant, Room, Sibling};
 
 /// A subflow.
 #[derive(Debug)]
@@ -35,6 +35,10 @@ pub struct Path {
     pub(crate) maps: VecDeque<(u64, u64)>,
     /// Its tcp has heard nothing for a retransmission timeout, and others are there.
     pub(crate) suspect: bool,
+    /// What its congestion control was told of the others.
+    pub(crate) told: Vec<Sibling>,
+    /// When its window was halved because it held up the others.
+    pub(crate) halved_at: Option<Instant>,
     /// Its end: the peer sends no more, this side has closed it, only TIME-WAIT is left, nothing is.
     pub(crate) half_closed: bool,
     pub(crate) closed: bool,
@@ -45,7 +49,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, credit, sent, next, received, room, maps, suspect, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, credit, sent, next, received, room, maps, suspect, told, halved_at, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -69,6 +73,8 @@ impl Path {
             room: Room::default(),
             maps: VecDeque::new(),
             suspect: false,
+            told: Vec::new(),
+            halved_at: None,
             half_closed: false,
             closed: false,
             time_wait: false,

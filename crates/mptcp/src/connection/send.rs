@@ -90,6 +90,7 @@ impl Connection {
             }
             self.hand_down(index, from, bytes, out);
         }
+        self.help_the_slow(out);
         self.wait_for_ack(false, out);
         if self.send.end_wanted && !self.send.end_said && self.send.unsent() == 0 {
             self.say_end(out);
@@ -159,7 +160,7 @@ impl Connection {
     }
 
     /// Data from `from` on to a subflow.
-    fn hand_down(&mut self, index: usize, from: u64, bytes: u64, out: &mut Out<'_, '_>) {
+    pub(super) fn hand_down(&mut self, index: usize, from: u64, bytes: u64, out: &mut Out<'_, '_>) {
         let (path, send) = (&mut self.paths[index], &mut self.send);
         let slices = send.slices(from, bytes);
         let last = slices.len().saturating_sub(1);

@@ -33,12 +33,14 @@ pub struct Sender {
     pub again: u32,
     /// Data that is to go again: from, to, and the subflow that had it. In order, and no two overlap.
     pub lost: VecDeque<(u64, u64, Option<FlowId>)>,
+    /// What held up the window went by a faster subflow, too, up to here.
+    pub helped: u64,
     /// When nothing will have been acknowledged for long, and how often that was so.
     pub stalled_at: Option<Instant>,
     pub stalls: u32,
 }
 weft_core::fields!(struct Sender {
-    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again, lost, stalled_at, stalls,
+    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again, lost, helped, stalled_at, stalls,
 });
 
 impl Sender {

@@ -11,4 +11,7 @@ impl Scheduler for Backup {
         let (index, path) = asked.usable().min_by_key(|(index, _)| *index)?;
         if path.credit_bytes == 0 { None } else { asked.give(*index, path.credit_bytes) }
     }
+    fn lends(&self) -> bool {
+        false
+    }
 }

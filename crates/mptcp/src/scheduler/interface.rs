@@ -110,4 +110,8 @@ pub trait Scheduler: Sync {
     fn repeats(&self) -> bool {
         false
     }
+    /// A subflow that it leaves idle may carry what holds up the others ([NSDI'12](crate::connection)).
+    fn lends(&self) -> bool {
+        true
+    }
 }

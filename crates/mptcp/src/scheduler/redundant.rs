@@ -23,4 +23,7 @@ impl Scheduler for Redundant {
     fn repeats(&self) -> bool {
         true
     }
+    fn lends(&self) -> bool {
+        false
+    }
 }

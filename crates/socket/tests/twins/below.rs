@@ -257,6 +257,7 @@ impl Block for Below {
             | StreamMessage::Event { .. }
             | StreamMessage::Word { .. }
             | StreamMessage::Room { .. }
+            | StreamMessage::Advice { .. }
             | StreamMessage::Short(_) => {}
         }
     }

@@ -37,6 +37,11 @@ impl TcpBlock {
             }
             StreamMessage::Call { id, flow, op } => self.call(id, flow, *op, cx),
             StreamMessage::Word { flow, bytes } => self.word_in(flow, &bytes, cx),
+            StreamMessage::Advice { flow, advice } => {
+                if let Some(FlowOwner::Connection(key)) = self.flows.get(&flow).copied() {
+                    self.with_connection(key, cx, |connection, _| connection.on_advice(&advice));
+                }
+            }
             // Nobody above sends these.
             StreamMessage::Reply { .. } | StreamMessage::Event { .. } | StreamMessage::Room { .. } | StreamMessage::Short(_) => {}
         }

@@ -66,6 +66,12 @@ impl Control {
         self.algorithm.on_event(now, event, in_flight, &mut self.window);
     }
 
+    /// Half the window, as somebody above wants it; no loss has been found.
+    pub(super) fn halve(&mut self) {
+        self.window.set_ssthresh(u64::from(self.window.cwnd_bytes / 2));
+        self.window.set_cwnd(u64::from(self.window.cwnd_bytes / 2));
+    }
+
     /// An acknowledgment arrived. True: it has moved the threshold of slow start.
     pub(super) fn on_ack(&mut self, sample: &AckSample) -> bool {
         let threshold = self.window.ssthresh_bytes;

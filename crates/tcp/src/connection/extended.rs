@@ -6,7 +6,7 @@ use crate::extension::{self, ExtensionRow, Plain, Verdict};
 use crate::outbox::Env;
 use crate::position::START;
 use weft_core::state::Damage;
-use weft_core::{Bytes, DataFlags, Instant, Room, StreamError, StreamMessage};
+use weft_core::{Advice, Bytes, DataFlags, Instant, Room, SIBLINGS_MAX, StreamError, StreamMessage};
 
 impl Connection {
     /// Payload bytes that may be sent at once: what schedulers over several subflows ask for.
@@ -29,12 +29,22 @@ impl Connection {
             rtt_variation: self.recovery.rtt.mean_deviation(),
             timeouts: self.recovery.timeouts,
             may_send: self.state.can_send() && !self.send.fin_wanted,
+            coupled: self.control.algorithm.is_coupled(),
+            interval_bytes: self.control.algorithm.loss_interval_bytes(),
         }
     }
 
     /// The same, if whoever is above wants to know.
     pub(crate) fn wanted_room(&self) -> Option<Room> {
         self.extension.wants_room().then(|| self.room())
+    }
+
+    /// Advice for its congestion control.
+    pub fn on_advice(&mut self, advice: &Advice) {
+        match advice {
+            Advice::Siblings(siblings) => self.control.algorithm.learn_siblings(&siblings[..siblings.len().min(SIBLINGS_MAX)]),
+            Advice::Halve => self.control.halve(),
+        }
     }
 
     /// What the extension has to say.

@@ -149,7 +149,7 @@ impl Block for App {
             }
             StreamMessage::Short(short) => self.short = short,
             StreamMessage::Word { flow, .. } | StreamMessage::Room { flow, .. } if self.left_behind.contains(&flow) => {}
-            StreamMessage::Call { .. } | StreamMessage::Word { .. } | StreamMessage::Room { .. } => {
+            StreamMessage::Call { .. } | StreamMessage::Word { .. } | StreamMessage::Room { .. } | StreamMessage::Advice { .. } => {
                 unreachable!("tcp does not call, nor say this of plain connections")
             }
         }
