@@ -214,8 +214,8 @@ impl Connection {
     /// How a subflow does.
     pub(crate) fn on_room(&mut self, index: usize, room: Room, out: &mut Out<'_, '_>) {
         self.paths[index].room = room;
-        let buffer = self.paths.iter().filter(|path| !path.released).map(|path| u64::from(path.room.receive_bytes)).sum();
-        if self.receive.widen(buffer) {
+        let (buffer, buffer_max) = (self.paths[index].room.receive_bytes.into(), self.paths[index].room.receive_bytes_max.into());
+        if self.receive.widen(buffer, buffer_max) {
             (0..self.paths.len()).for_each(|index| self.have(index, false, out));
         }
         self.watch(index, out);

@@ -279,11 +279,12 @@ impl Extension for Subflow {
     }
 
     fn receive_window(&self, own: u32) -> u32 {
-        // Nobody has said anything yet.
-        if self.have == Have::default() {
+        // Nobody has said anything yet, or there is no memory.
+        if self.have == Have::default() || own == 0 {
             return own;
         }
-        own.min(u32::try_from(self.have.edge.saturating_sub(self.have.ack)).unwrap_or(u32::MAX))
+        // RFC 8684 §3.3.4: the window is the connection's, whatever the subflow has carried so far.
+        u32::try_from(self.have.edge.saturating_sub(self.have.ack)).unwrap_or(u32::MAX)
     }
 
     fn on_fallback(&mut self) {

@@ -115,7 +115,7 @@ impl Connection {
             return out.down(StreamMessage::Credit { flow: self.flow, bytes, enough: 0 });
         }
         self.receive.taken = (self.receive.taken + u64::from(bytes)).min(self.receive.next);
-        let rtt = self.paths.iter().filter(|path| path.may_send()).filter_map(|path| path.room.rtt).max();
+        let rtt = self.paths.iter().filter(|path| path.may_send()).filter_map(|path| path.room.receive_rtt.or(path.room.rtt)).max();
         self.receive.tune(out.now(), rtt.unwrap_or_default());
         if !self.receive.open() || self.stage != Stage::Open {
             return;

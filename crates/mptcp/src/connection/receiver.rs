@@ -8,6 +8,9 @@ use weft_core::{Bytes, Duration, Instant};
 /// Room for what the peer may send more in a round trip: "16 * tp->advmss".
 const TUNE_BYTES: u64 = 16 * 1460;
 
+/// What a program is thought to take in the first round trip: an initial window ("TCP_INIT_CWND * TCP_MSS_DEFAULT" of mptcp_rcv_space_init, of our size).
+const INITIAL_SPACE_BYTES: u64 = 10 * 1460;
+
 /// What may be out of order before anything is known of the subflows' buffers, bytes.
 const BUFFER_MIN: u64 = 1 << 16;
 
@@ -23,11 +26,13 @@ pub struct Receiver {
     pub taken: u64,
     /// The peer may send up to here.
     pub edge: u64,
-    /// Bytes that may wait here or at the program, and what they may become: the subflows' buffers together.
+    /// Bytes that may wait here or at the program, and what they may become.
     pub buffer: u64,
     pub buffer_max: u64,
     /// What the program had taken, and when: a round trip ago.
     pub mark: Option<(Instant, u64)>,
+    /// What it took in the round trip in which it took most.
+    pub space: u64,
     /// Out of order, by where it begins; no two overlap.
     waiting: BTreeMap<u64, Bytes>,
     /// Where the peer's stream ends, and that this has been reached.
@@ -36,7 +41,7 @@ pub struct Receiver {
     /// The program reads no more.
     pub refuses: bool,
 }
-weft_core::fields!(struct Receiver { next, taken, edge, buffer, buffer_max, mark, waiting, end, ended, refuses });
+weft_core::fields!(struct Receiver { next, taken, edge, buffer, buffer_max, mark, space, waiting, end, ended, refuses });
 
 impl Receiver {
     /// DATA_ACK: DATA_FIN counts one.
@@ -44,27 +49,34 @@ impl Receiver {
         self.next + u64::from(self.ended)
     }
 
-    /// The subflows' buffers together have become so large. At first the connection's is as large. Returns whether the window has opened.
-    pub(super) fn widen(&mut self, buffer_max: u64) -> bool {
+    /// A subflow says how large windows are and may become. Returns whether the connection's has opened.
+    pub(super) fn widen(&mut self, buffer: u64, buffer_max: u64) -> bool {
         self.buffer_max = self.buffer_max.max(buffer_max);
-        if self.taken == 0 && self.mark.is_none() && buffer_max > 0 {
-            self.buffer = buffer_max;
-            self.mark = Some((Instant::ZERO, 0));
+        // The first subflow's at first (Linux: mptcp_rcv_space_init).
+        if self.buffer == 0 {
+            self.buffer = buffer;
         }
         self.open()
     }
 
-    /// Dynamic right-sizing, as tcp does it for one connection (tcp_rcv_space_adjust): the buffer is twice what the program takes in a round trip.
+    /// Dynamic right-sizing, as tcp does it for one connection (mptcp_rcv_space_adjust): once a round trip of the slowest subflow, the buffer becomes twice
+    /// what the program took in it, and more while that grows.
     pub(super) fn tune(&mut self, now: Instant, rtt: Duration) {
-        let (at, taken) = self.mark.unwrap_or((now, self.taken));
+        let (at, taken_then) = *self.mark.get_or_insert((now, 0));
         if now - at < rtt {
             return;
         }
-        if at != Instant::ZERO {
-            let wanted = 2 * (self.taken - taken) + TUNE_BYTES;
-            self.buffer = self.buffer.max(wanted.min(self.buffer_max));
-        }
+        let taken = self.taken - taken_then;
         self.mark = Some((now, self.taken));
+        if taken <= self.space {
+            return;
+        }
+        let before = self.space.max(INITIAL_SPACE_BYTES);
+        self.space = taken;
+        let wanted = 2 * taken + TUNE_BYTES;
+        let growing = 2 * (u128::from(wanted) * u128::from(taken.saturating_sub(before)) / u128::from(before));
+        let wanted = wanted.saturating_add(u64::try_from(growing).unwrap_or(u64::MAX));
+        self.buffer = self.buffer.max(wanted.min(self.buffer_max));
     }
 
     pub(super) fn open(&mut self) -> bool {

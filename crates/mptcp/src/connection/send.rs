@@ -131,8 +131,8 @@ impl Connection {
             // tcp knows best how to cut what has one way only. Where another may be there soon it gets no more than its scheduler says.
             [(index, _)] if self.confirmed && self.paths.len() == 1 => Some(Choice { index, from: self.send.next, bytes: u64::MAX }),
             _ => {
-                let Sender { una, next, end, .. } = self.send;
-                let asked = Asked { paths: &paths, una, next, end, edge, again: false };
+                let Sender { una, next, end, granted, .. } = self.send;
+                let asked = Asked { paths: &paths, una, next, end, more: end >= granted, edge, again: false };
                 scheduler.choose(&asked, self.scheduled.memory_of(out.settings.scheduler))
             }
         }
@@ -145,7 +145,7 @@ impl Connection {
             [] => None,
             [(index, _)] => Some(Choice { index, from: next, bytes: u64::MAX }),
             _ => {
-                let asked = Asked { paths: &paths, una: self.send.una, next, end, edge: end, again: true };
+                let asked = Asked { paths: &paths, una: self.send.una, next, end, more: false, edge: end, again: true };
                 SCHEDULERS[out.settings.scheduler].1.choose(&asked, self.scheduled.memory_of(out.settings.scheduler))
             }
         }

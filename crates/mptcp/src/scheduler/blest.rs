@@ -45,7 +45,8 @@ impl Scheduler for Blest {
         if index == fast_index || asked.again {
             return asked.give(*index, path.room_bytes());
         }
-        let window = asked.edge.saturating_sub(asked.next) as f64;
+        // All of the window: in a round trip of the slow one the fast one's flight of now is through, and another in its place.
+        let window = asked.edge.saturating_sub(asked.una) as f64;
         // A segment at a time: each of them makes the next less likely.
         let segment = u64::from(path.mss_bytes.max(1));
         let left = window - (path.queued_bytes + segment) as f64;

@@ -16,7 +16,8 @@ impl Scheduler for Ecf {
         let (fast_index, fast) = asked.usable().min_by(by_rtt)?;
         let free = asked.usable().filter(|(_, path)| path.room_bytes() > 0);
         let (index, slow) = free.min_by(by_rtt)?;
-        if index == fast_index || asked.again {
+        // "k", what is left, is not known of a program that waits to write: its buffer would say too little, and an idle path would stay idle.
+        if index == fast_index || asked.again || asked.more {
             return asked.give(*index, slow.room_bytes());
         }
         let left = asked.end.saturating_sub(asked.next) as f64;

@@ -59,6 +59,8 @@ pub struct Asked<'a> {
     pub next: u64,
     /// What the program has written ends here.
     pub end: u64,
+    /// The program has written all that it may: there is likely more.
+    pub more: bool,
     /// The peer takes data up to here.
     pub edge: u64,
     /// Data that was lost with a subflow, from `next` to `end`, looks for another.

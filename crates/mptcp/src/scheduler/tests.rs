@@ -20,7 +20,7 @@ fn backup(path: View) -> View {
 }
 
 fn asked(paths: &[(usize, View)]) -> Asked<'_> {
-    Asked { paths, una: 0, next: 50_000, end: 1 << 20, edge: 1 << 20, again: false }
+    Asked { paths, una: 0, next: 50_000, end: 1 << 20, more: false, edge: 1 << 20, again: false }
 }
 
 fn choose(name: &str, asked: &Asked<'_>, memory: &mut Memory) -> Option<Choice> {
@@ -146,4 +146,7 @@ fn what_is_left_waits_for_the_fast_one_if_that_is_sooner() {
     assert_eq!(left(150_000), None);
     assert_eq!(left(1_000_000), Some(1));
     assert_eq!(left(165_000), Some(1));
+    // What is left is not known.
+    let endless = Asked { end: 64_000, more: true, ..asked(&paths) };
+    assert_eq!(choose("ecf", &endless, &mut Memory::default()).map(|choice| choice.index), Some(1));
 }

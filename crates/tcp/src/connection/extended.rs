@@ -2,6 +2,7 @@
 
 use super::Connection;
 use super::deadlines::Timer;
+use crate::Config;
 use crate::extension::{self, ExtensionRow, Plain, Verdict};
 use crate::outbox::Env;
 use crate::position::START;
@@ -15,7 +16,7 @@ impl Connection {
     }
 
     /// How it does, for a choice between several.
-    pub fn room(&self) -> Room {
+    pub fn room(&self, config: &Config) -> Room {
         Room {
             free_bytes: self.free_cwnd(),
             cwnd_bytes: self.control.window.cwnd_bytes,
@@ -24,6 +25,8 @@ impl Connection {
             unsent_bytes: self.send.unsent(),
             acknowledged_bytes: self.send.una.saturating_sub(START + 1),
             receive_bytes: self.receive.clamp,
+            receive_bytes_max: self.receive.most(config, &self.options),
+            receive_rtt: self.receive.rtt,
             mss_bytes: self.send.mss,
             rtt: self.recovery.rtt.srtt(),
             rtt_variation: self.recovery.rtt.mean_deviation(),
@@ -35,8 +38,8 @@ impl Connection {
     }
 
     /// The same, if whoever is above wants to know.
-    pub(crate) fn wanted_room(&self) -> Option<Room> {
-        self.extension.wants_room().then(|| self.room())
+    pub(crate) fn wanted_room(&self, config: &Config) -> Option<Room> {
+        self.extension.wants_room().then(|| self.room(config))
     }
 
     /// Advice for its congestion control.

@@ -89,6 +89,14 @@ impl Receiver {
         }
     }
 
+    /// The largest window that the buffer may come to give.
+    pub(super) fn most(&self, config: &Config, options: &StreamOptions) -> u32 {
+        let grows = config.moderate_receive_buffer && !self.buffer_fixed;
+        let buffer = if grows { self.buffer.max(config.receive_buffer[2]) } else { self.buffer };
+        let clamp = if grows { wanted_clamp(options) } else { self.clamp };
+        (buffer / 2).min(clamp)
+    }
+
     /// SO_RCVBUF of a connection that lives.
     pub(super) fn apply_buffer(&mut self, options: &StreamOptions) {
         let Some(buffer) = options.receive_buffer else { return };
