@@ -129,8 +129,9 @@ pub struct Room {
     pub unsent_bytes: u64,
     /// Acknowledged, bytes since the first of the stream.
     pub acknowledged_bytes: u64,
-    /// The window that its own receive buffer would allow if it were empty, bytes; and the largest that it may become.
+    /// The window that its own receive buffer would allow if it were empty, bytes.
     pub receive_bytes: u32,
+    /// The largest that this may become, bytes.
     pub receive_bytes_max: u32,
     /// Round-trip time as a receiver sees it; none: not measured.
     pub receive_rtt: Option<Duration>,

@@ -4,6 +4,7 @@
 //! they are on the wire.
 
 mod addresses;
+mod bare;
 mod close;
 mod control;
 mod fall_back;
@@ -23,6 +24,7 @@ use crate::counters::Counter;
 use crate::key::Key;
 use crate::out::Out;
 use crate::word::{Down, Have, Up};
+use bare::Bare;
 use known::{Announcement, Known};
 use receiver::Receiver;
 use scheduled::Scheduled;
@@ -80,6 +82,8 @@ pub struct Connection {
     pub(crate) paths: Vec<Path>,
     /// What its scheduler remembers.
     pub(crate) scheduled: Scheduled,
+    /// It has no subflow, and waits for one.
+    pub(crate) bare: Option<Bare>,
     /// There was a second subflow: it can no longer become plain TCP.
     pub(crate) firm: bool,
     /// The program has let go of it.
@@ -131,6 +135,7 @@ impl Connection {
             receive: Receiver::default(),
             paths: vec![first],
             scheduled: Scheduled::default(),
+            bare: None,
             firm: false,
             closed: false,
             waiting: Vec::new(),
@@ -151,7 +156,7 @@ impl Connection {
 
     /// What is left of it.
     pub(crate) fn left(&self) -> Left {
-        if self.paths.iter().all(|path| path.released) {
+        if self.bare.is_none() && self.paths.iter().all(|path| path.released) {
             Left::Nothing
         } else if self.fallen_back && self.is_level() {
             Left::Plain
@@ -168,6 +173,7 @@ impl Connection {
             }
             Up::Confirmed => {
                 self.paths[index].confirmed = true;
+                self.is_bare_no_more(out);
                 if self.paths[index].joined {
                     // RFC 8684 §3.2: the fourth segment says that the third has come.
                     self.have(index, true, out);
@@ -324,7 +330,8 @@ impl Connection {
 
     /// The time that it has set.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.send.again_at, self.send.stalled_at, self.next_announcement(), self.gives_up_at].into_iter().flatten().min()
+        let bare = self.bare.map(|bare| bare.again_at.map_or(bare.until, |at| at.min(bare.until)));
+        [self.send.again_at, self.send.stalled_at, self.next_announcement(), self.gives_up_at, bare].into_iter().flatten().min()
     }
 
     pub(crate) fn on_timer(&mut self, out: &mut Out<'_, '_>) {
@@ -336,6 +343,11 @@ impl Connection {
         }
         if self.next_announcement().is_some_and(|at| at <= out.now()) {
             self.address_timer(out);
+        }
+        match self.bare {
+            Some(bare) if bare.until <= out.now() => self.give_up_bare(out),
+            Some(bare) if bare.again_at.is_some_and(|at| at <= out.now()) => self.try_again(out),
+            _ => {}
         }
         if self.gives_up_at.is_some_and(|at| at <= out.now()) {
             self.gives_up_at = None;

@@ -65,6 +65,8 @@ counters! {
     CopiesTx "data that was given to a subflow while another had it, by the scheduler's choice",
     OpportunisticTx "data that held up the window, sent by a faster subflow, too",
     Penalised "windows that were halved because their subflow held up the others",
+    LastSubflowGone "connections whose last subflow was gone, and that waited for another",
+    SubflowAgain "those of them that got one",
     BadOptions "MPTCP options that cannot be read, or make no sense where they came",
     TablesFull "connections that are plain TCP because the table was full",
     WordsUnread "words that were none",

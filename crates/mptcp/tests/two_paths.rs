@@ -151,3 +151,85 @@ fn a_program_that_leaves_data_unread_resets_all_subflows() {
     assert_eq!((population(client), population(server)), (0, 0));
     assert_eq!(pair.nodes.each_mut().map(|node| node.population()), [(0, 0, 0); 2]);
 }
+
+/// The client has these addresses from now on.
+fn addresses(pair: &mut support::common::pair::Pair, addresses: &[&str]) {
+    pair.nodes[0].exec_below("addresses", addresses.to_vec());
+}
+
+#[test]
+fn an_address_that_goes_and_comes_back_carries_again() {
+    for first in [true, false] {
+        let mut pair = two(11, [slow(2_000_000, 10), slow(2_000_000, 10)], &["10.0.1.1 subflow"], &[]);
+        addresses(&mut pair, &["10.0.0.1", "10.0.1.1"]);
+        let start = pair.now;
+        let left = if first { ["10.0.1.1"] } else { ["10.0.0.1"] };
+        let mut step = 0;
+        exchange_and(&mut pair, |pair| {
+            let at = pair.now - start;
+            if step == 0 && at > Duration::from_millis(300) {
+                addresses(pair, &left);
+                step = 1;
+            } else if step == 1 && at > Duration::from_millis(500) {
+                addresses(pair, &["10.0.0.1", "10.0.1.1"]);
+                step = 2;
+            }
+        });
+        no_errors(&mut pair);
+        let [client, server] = &mut pair.nodes;
+        assert_eq!((counter(client, Counter::MPJoinSynTx), counter(server, Counter::MPJoinAckRx)), (2, 2), "{first}");
+        assert_eq!(counter(client, Counter::LastSubflowGone), 0);
+    }
+}
+
+#[test]
+fn a_connection_outlives_its_last_subflow() {
+    let mut gone = 0;
+    for seed in 0..60 {
+        let mut rng = Rng::for_name(seed, "addresses");
+        let endpoints: &[&str] = if rng.chance(0.5) { &["10.0.1.1 subflow"] } else { &[] };
+        let mut pair = two(seed, [slow(2_000_000, 10), slow(2_000_000, 10)], endpoints, &[]);
+        addresses(&mut pair, &["10.0.0.1", "10.0.1.1"]);
+        let start = pair.now;
+        let first = Duration::from_millis(100 + rng.below(150));
+        let away = first + Duration::from_millis(rng.below(100));
+        let back = away + Duration::from_millis(rng.below(20_000));
+        let comes = if endpoints.is_empty() || rng.chance(0.5) { "10.0.0.1" } else { "10.0.1.1" };
+        let mut step = 0;
+        exchange_and(&mut pair, |pair| {
+            let at = pair.now - start;
+            let steps: [(Duration, &[&str]); 3] = [(first, &["10.0.1.1"]), (away, &[]), (back, &[comes])];
+            while step < 3 && at >= steps[step].0 {
+                addresses(pair, steps[step].1);
+                step += 1;
+            }
+        });
+        no_errors(&mut pair);
+        let [gone_here, again] = [Counter::LastSubflowGone, Counter::SubflowAgain].map(|one| counter(&mut pair.nodes[0], one));
+        assert_eq!(gone_here, again);
+        gone += gone_here;
+    }
+    assert!(gone > 20, "{gone}");
+}
+
+#[test]
+fn without_another_subflow_it_fails_when_its_time_is_over() {
+    let mut pair = two(12, [slow(2_000_000, 10), slow(2_000_000, 10)], &[], &[]);
+    for node in &mut pair.nodes {
+        node.tell("mptcp", "close_timeout", "7s".into()).unwrap();
+    }
+    addresses(&mut pair, &["10.0.0.1"]);
+    connect(&mut pair);
+    pair.nodes[0].write(1, pattern(10_000));
+    pair.run_for(Duration::from_secs(1));
+    addresses(&mut pair, &[]);
+    let failed = |pair: &mut support::common::pair::Pair| {
+        pair.app(0, |app, _| app.flow(FLOW).events.iter().any(|event| event.starts_with("failed")))
+    };
+    pair.run_for(Duration::from_millis(6_900));
+    assert!(!failed(&mut pair));
+    pair.run_for(Duration::from_millis(200));
+    assert!(failed(&mut pair));
+    assert_eq!(pair.nodes.each_mut().map(population), [0, 0]);
+    assert_eq!(pair.nodes.each_mut().map(|node| node.population()), [(0, 0, 0); 2]);
+}

@@ -164,7 +164,8 @@ impl Connection {
     }
 
     fn open_subflows(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
-        if self.closed || self.send.end_said || locals.every && !self.opens {
+        let ends = (self.closed || self.send.end_said) && self.bare.is_none();
+        if ends || locals.every && !self.opens {
             return;
         }
         let first = &self.paths[0];
@@ -187,7 +188,9 @@ impl Connection {
         let share = [false, true].map(|family| remotes_of(family).div_ceil(locals_of(family)));
         for (at, from) in from.iter().enumerate() {
             let most = if locals.every { share[usize::from(from.address.is_ipv4())] } else { usize::MAX };
-            if at > 0 && !self.deny_join_id0 && self.subflows_from(from.address) < most {
+            // The first subflow's own address is used again when that is gone, as long as the node has it.
+            let again = at == 0 && self.subflows_from(from.address) == 0 && locals.addresses.contains(&from.address);
+            if (at > 0 || again) && !self.deny_join_id0 && self.subflows_from(from.address) < most {
                 self.open_subflow(from, first_remote, out);
             }
             // Linux takes an endpoint with fullmesh, else the address that the routes say.
@@ -242,12 +245,19 @@ impl Connection {
 
     /// A subflow of the peer's has joined.
     pub(crate) fn joined(&mut self, path: Path, out: &mut Out<'_, '_>) -> bool {
-        if self.stage != Stage::Open || self.fallen_back || self.further() >= out.settings.subflows {
+        if !matches!(self.stage, Stage::Open | Stage::Ending) || self.fallen_back || self.further() >= out.settings.subflows {
             return false;
         }
         self.choose_control(path.flow, out);
+        self.is_bare_no_more(out);
         self.paths.push(path);
-        self.have(self.paths.len() - 1, false, out);
+        let index = self.paths.len() - 1;
+        self.have(index, false, out);
+        if self.stage == Stage::Ending {
+            // The peer has lost its last subflow before it heard that all is over.
+            self.have(index, true, out);
+            self.end_path(index, out);
+        }
         true
     }
 

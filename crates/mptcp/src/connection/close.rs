@@ -1,10 +1,15 @@
 //! The end of a connection: in order, by MP_FASTCLOSE, and because its subflows are gone.
 
+use super::bare::Bare;
 use super::{Connection, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
 use crate::word::{Down, Why};
 use weft_core::{Duration, StreamCall, StreamError, StreamEvent};
+
+/// How long it waits between attempts to get a subflow, and how often that doubles.
+const BARE_AGAIN: Duration = Duration::from_millis(500);
+const BARE_DOUBLINGS: u32 = 4;
 
 impl Connection {
     /// The program lets go of the connection.
@@ -28,6 +33,9 @@ impl Connection {
     pub(super) fn fast_close(&mut self, out: &mut Out<'_, '_>) {
         self.abort_paths(Why::FastClose, out);
         self.finish(Stage::Failed, out);
+        if self.bare.is_some() {
+            self.release_if_over(out);
+        }
     }
 
     fn abort_paths(&mut self, why: Why, out: &mut Out<'_, '_>) {
@@ -49,6 +57,11 @@ impl Connection {
 
     /// It has failed; sockets hear of it once.
     fn fail(&mut self, error: StreamError, out: &mut Out<'_, '_>) {
+        let send = &self.send;
+        if self.receive.ended && send.end_said && send.una == send.end {
+            // Both sides have everything, and the peer is gone: all that was not heard is that it has heard the end.
+            return self.finish(Stage::Ending, out);
+        }
         self.finish(Stage::Failed, out);
         if !self.closed && !self.told_failed {
             self.told_failed = true;
@@ -72,11 +85,19 @@ impl Connection {
         }
         self.finish(Stage::Ending, out);
         self.gives_up_at = Some(out.now() + out.settings.close_timeout);
-        for path in self.paths.iter_mut().filter(|path| !path.closed && !path.released) {
-            path.closed = true;
-            let end = if path.half_closed { StreamCall::Close { unread: false, linger: None } } else { StreamCall::ShutdownWrite };
-            out.call(path.flow, end);
+        for index in 0..self.paths.len() {
+            if !self.paths[index].closed && !self.paths[index].released {
+                self.end_path(index, out);
+            }
         }
+    }
+
+    /// Nothing more is sent on a subflow.
+    pub(super) fn end_path(&mut self, index: usize, out: &mut Out<'_, '_>) {
+        let path = &mut self.paths[index];
+        path.closed = true;
+        let end = if path.half_closed { StreamCall::Close { unread: false, linger: None } } else { StreamCall::ShutdownWrite };
+        out.call(path.flow, end);
     }
 
     /// The peer sends nothing more on a subflow.
@@ -106,12 +127,25 @@ impl Connection {
 
     /// A subflow is over by a reset, or because nobody answers.
     pub(super) fn path_failed(&mut self, index: usize, error: StreamError, out: &mut Out<'_, '_>) {
-        self.paths[index].closed = true;
+        let path = &mut self.paths[index];
+        (path.closed, path.error) = (true, Some(error));
+        // The peer no longer knows the connection, if it answers at all.
+        let unknown = path.joined && !path.up && matches!(error, StreamError::Refused | StreamError::Reset);
         if self.paths.iter().any(|path| !path.closed && !path.released) || matches!(self.stage, Stage::Ending | Stage::Failed) {
             self.reinject(index);
             return self.push(out);
         }
-        self.fail(error, out);
+        match self.bare {
+            Some(_) if !unknown => {}
+            None if self.may_wait_bare(out) => {}
+            bare => return self.fail(bare.map_or(error, |bare| bare.error), out),
+        }
+        self.reinject(index);
+    }
+
+    /// May it live without a subflow for a time? Not before both sides know the keys.
+    fn may_wait_bare(&self, out: &Out<'_, '_>) -> bool {
+        self.stage == Stage::Open && self.confirmed && self.remote.is_some() && !out.settings.close_timeout.is_zero()
     }
 
     /// Nothing is left of a subflow.
@@ -119,20 +153,75 @@ impl Connection {
         let path = &mut self.paths[index];
         (path.released, path.closed) = (true, true);
         path.credit = 0;
-        if self.paths.iter().all(|path| path.released) {
-            if self.stage == Stage::Open && !self.closed {
-                self.fail(StreamError::Reset, out);
-            }
-            self.finish(Stage::Ending, out);
-            return out.event(self.flow, StreamEvent::Released);
-        }
+        let error = path.error.unwrap_or(StreamError::Reset);
         if self.stage == Stage::Open {
             self.reinject(index);
+        }
+        if self.paths.iter().all(|path| path.released) {
+            match self.bare {
+                Some(_) => {}
+                None if self.may_wait_bare(out) => self.become_bare(error, out),
+                None => {
+                    if self.stage == Stage::Open && !self.closed {
+                        self.fail(error, out);
+                    }
+                    self.finish(Stage::Ending, out);
+                }
+            }
+            return self.release_if_over(out);
+        }
+        if self.stage == Stage::Open {
             self.push(out);
             self.offer_again(out);
             self.open_others(out);
         }
         self.tell_time_wait(out);
+    }
+
+    /// Its last subflow is gone: it waits for another, as long as `close_timeout` says ("break before make").
+    fn become_bare(&mut self, error: StreamError, out: &mut Out<'_, '_>) {
+        let bare = Bare { error, until: out.now() + out.settings.close_timeout, tries: 0, again_at: Some(out.now()) };
+        self.bare = Some(bare);
+        out.count(Counter::LastSubflowGone);
+        self.offer_again(out);
+        self.try_again(out);
+    }
+
+    /// Looks for a way that was tried before.
+    pub(super) fn try_again(&mut self, out: &mut Out<'_, '_>) {
+        let Some(bare) = &mut self.bare else { return };
+        bare.again_at = Some(out.now() + BARE_AGAIN.saturating_mul(1 << bare.tries.min(BARE_DOUBLINGS)));
+        bare.tries += 1;
+        self.tried.clear();
+        self.open_others(out);
+    }
+
+    /// It has a subflow again.
+    pub(super) fn is_bare_no_more(&mut self, out: &mut Out<'_, '_>) {
+        if self.bare.take().is_some() {
+            out.count(Counter::SubflowAgain);
+            if self.closed {
+                self.gives_up_at = Some(out.now() + out.settings.close_timeout);
+            }
+        }
+    }
+
+    /// It has waited long enough for a subflow.
+    pub(super) fn give_up_bare(&mut self, out: &mut Out<'_, '_>) {
+        let Some(bare) = self.bare.take() else { return };
+        self.abort_paths(Why::Reason { transient: false, reason: 0 }, out);
+        self.fail(bare.error, out);
+        self.release_if_over(out);
+    }
+
+    /// Nothing is left of it, if that is so.
+    pub(super) fn release_if_over(&mut self, out: &mut Out<'_, '_>) {
+        if self.stage >= Stage::Ending {
+            self.bare = None;
+        }
+        if self.bare.is_none() && self.paths.iter().all(|path| path.released) {
+            out.event(self.flow, StreamEvent::Released);
+        }
     }
 
     /// Sockets hear that only TIME-WAIT is left, when that is so of all subflows.

@@ -3,7 +3,7 @@
 use crate::scheduler::View;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use weft_core::{Bytes, FlowId, Instant, Room, Sibling};
+use weft_core::{Bytes, FlowId, Instant, Room, Sibling, StreamError};
 
 /// A subflow.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct Path {
     pub(crate) told: Vec<Sibling>,
     /// When its window was halved because it held up the others.
     pub(crate) halved_at: Option<Instant>,
+    /// How it has failed.
+    pub(crate) error: Option<StreamError>,
     /// Its end: the peer sends no more, this side has closed it, only TIME-WAIT is left, nothing is.
     pub(crate) half_closed: bool,
     pub(crate) closed: bool,
@@ -49,7 +51,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, credit, sent, next, received, room, maps, suspect, told, halved_at, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, credit, sent, next, received, room, maps, suspect, told, halved_at, error, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -75,6 +77,7 @@ impl Path {
             suspect: false,
             told: Vec::new(),
             halved_at: None,
+            error: None,
             half_closed: false,
             closed: false,
             time_wait: false,

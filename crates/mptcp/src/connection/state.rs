@@ -36,6 +36,7 @@ impl Connection {
             "flow": self.flow.0, "token": self.local.token(), "remote_token": self.remote.map(Key::token), "stage": stage,
             "confirmed": self.confirmed, "checksum": self.checksum, "fallen_back": self.fallen_back, "sent_bytes": self.send.next,
             "acknowledged_bytes": self.send.una, "received_bytes": self.receive.next, "out_of_order": self.receive.has_gap(),
+            "waits_for_subflow": self.bare.is_some(),
             "paths": self.paths.iter().filter(|path| !path.released).map(path).collect::<Vec<_>>(),
         })
     }
@@ -59,6 +60,7 @@ impl Field for Connection {
             receive,
             paths,
             scheduled,
+            bare,
             firm,
             closed,
             waiting,
@@ -86,6 +88,7 @@ impl Field for Connection {
         out.put(receive);
         out.put(paths);
         out.put(scheduled);
+        out.put(bare);
         out.put(firm);
         out.put(closed);
         // Of calls only these two wait, in this order.
@@ -116,6 +119,7 @@ impl Field for Connection {
             receive: from.take()?,
             paths: from.take::<Vec<Path>>()?,
             scheduled: from.take()?,
+            bare: from.take()?,
             firm: from.take()?,
             closed: from.take()?,
             waiting: Vec::new(),

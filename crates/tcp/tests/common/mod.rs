@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use weft_core::table::{AddressKind, Family, RouteAnswer, RouteKind};
+use weft_core::table::{Address, AddressKind, Family, RouteAnswer, RouteKind};
 use weft_core::*;
 use weft_tcp::counters::{Counter as Count, Counters};
 use weft_wire::tcp::{CHECKSUM_OFFSET, Flags, Segment};
@@ -166,6 +166,8 @@ pub struct Below {
     pub gso: u32,
     /// Neighbours that were confirmed.
     pub confirmed: Vec<(InterfaceIndex, IpAddr)>,
+    /// The node's addresses, as far as somebody asks for them.
+    pub addresses: Vec<IpAddr>,
 }
 
 static BELOW: Kind = Kind {
@@ -204,6 +206,7 @@ impl Block for Below {
                 several: false,
                 generation: 1,
             }),
+            Query::Addresses => Answer::Addresses(self.addresses.iter().map(|at| Address::permanent(InterfaceIndex(2), *at, 24)).collect()),
             Query::AddressKind(address) if *address == IpAddr::from([10, 0, 0, 255]) => Answer::AddressKind(AddressKind::Broadcast),
             Query::AddressKind(_) => Answer::AddressKind(AddressKind::Local(InterfaceIndex(2))),
             _ => Answer::None,
@@ -216,6 +219,10 @@ impl Block for Below {
     }
     fn exec(&mut self, procedure: &str, arguments: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         match procedure {
+            "addresses" => {
+                self.addresses = arguments.as_array().unwrap().iter().map(|text| text.as_str().unwrap().parse().unwrap()).collect();
+                cx.table_changed(Table::Addresses(Family::V4));
+            }
             "mtu" => self.mtu = arguments.as_u64().unwrap() as u32,
             _ => self.gso = arguments.as_u64().unwrap() as u32,
         }
@@ -267,7 +274,7 @@ impl Node {
             by_bytes::row(),
             numbered::ROW,
             BlockRow { kind: &APP, make: |_| Ok(Box::new(App::default())) },
-            BlockRow { kind: &BELOW, make: |_| Ok(Box::new(Below { mtu: 1500, gso: 0, confirmed: Vec::new() })) },
+            BlockRow { kind: &BELOW, make: |_| Ok(Box::new(Below { mtu: 1500, gso: 0, confirmed: Vec::new(), addresses: Vec::new() })) },
         ];
         // Of two rows of a kind the test's counts.
         let known = known.into_iter().filter(|row| rows.iter().all(|other| other.kind.name != row.kind.name));
@@ -354,7 +361,7 @@ impl Node {
         let take = |block: &mut dyn Block| std::mem::take(&mut block.as_any_mut().downcast_mut::<Below>().unwrap().confirmed);
         self.engine.with(now, below, |block, _| take(block)).unwrap()
     }
-    pub fn exec_below(&mut self, procedure: &str, value: u64) {
+    pub fn exec_below(&mut self, procedure: &str, value: impl Into<Value>) {
         let op = Op::Exec { target: Selector::Name("below".to_owned()), procedure: procedure.to_owned(), arguments: value.into() };
         self.engine.control(self.now, &Message { serial: 2, op }).result.unwrap();
     }
