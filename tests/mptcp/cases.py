@@ -12,8 +12,6 @@ from . import ends
 FULL = bool(os.environ.get("FULL"))
 # All rows of the matrix, of which ONLY chooses, and not the short form's.
 EVERYTHING = FULL or bool(os.environ.get("ONLY"))
-# Connections of more than one subflow: rows of two paths run.
-JOINS = False
 PORT = 5000
 # Protocols of socket(2): programs on weft know nothing of Multipath TCP, those on Linux ask for it.
 PLAIN, MPTCP = "0", "262"
@@ -127,13 +125,16 @@ BOXES = {
 
 ENDPOINT_WORDS = {"client": "subflow", "server": "signal"}
 LIMITS = "ip mptcp limits set subflow 4 add_addr_accepted 4"
+SCHEDULERS = ("default", "lowest-rtt", "round-robin", "redundant", "backup", "blest", "ecf")
+# Those that use both paths to send more.
+SPREADING = ("default", "lowest-rtt", "round-robin", "blest", "ecf")
 # Of the bytes on both wires, and of what one wire could carry.
 SHARE_MIN, GAIN_MIN = 0.2, 1.5
 
 
-def weft_endpoints(role: str, address: str) -> dict[str, list[str]]:
+def weft_endpoints(role: str, address: str, interface: str) -> dict[str, list[str]]:
     """How a weft node is told of its second address: parameters of its stack."""
-    return {"mptcp.endpoints": [f"{address} {ENDPOINT_WORDS[role]}"]}
+    return {"mptcp.endpoints": [f"{address} dev {interface} {ENDPOINT_WORDS[role]}"]}
 
 
 def linux_endpoints(role: str, address: str, interface: str) -> list[str]:

@@ -22,7 +22,7 @@ from virtual.shared import expect
 
 from . import counters, ends, judge
 from .cases import (
-    CLEAN, EVERYTHING, FALLBACKS, FULL, GAIN_MIN, JOINS, LINUX_WEFT, LOSSY, PLAIN, WEFT_LINUX, WEFT_WEFT, Case, Fallback, end_words, matrix, protocol,
+    CLEAN, EVERYTHING, FALLBACKS, FULL, GAIN_MIN, LINUX_WEFT, LOSSY, PLAIN, WEFT_LINUX, WEFT_WEFT, Case, Fallback, end_words, matrix, protocol,
 )
 from .world import Wire, World, end, since
 
@@ -195,7 +195,7 @@ def groups() -> list[tuple[Callable[[Environment], World], dict[str, Body]]]:
     families = (4, 6) if EVERYTHING else (4,)
     fetches = {f"curl/{pair}/v{family}": fetched(pair, family) for pair in (WEFT_LINUX, LINUX_WEFT) for family in families}
     found.append((lambda env: World(env, FAST), fetches))
-    for case in PATHS if JOINS else ():
+    for case in PATHS:
         role = ("client", "server")[case.hosts.index("weft")]
         found.append((lambda env, role=role: World(env, PATH, 2, role), {f"two paths/{case.pair}": paths_row(case)}))
     return found

@@ -23,8 +23,8 @@ from virtual.shared import events, expect, keys, program, run_rows, section, wef
 
 from . import counters, ends, judge
 from .cases import (
-    BOXES, CHECKSUMS, CLEAN, EVERYTHING, FALLBACKS, GAIN_MIN, JOINS, LINUX_LINUX, LINUX_WEFT, LOSSY, PLAIN, WEFT_LINUX, WEFT_WEFT, Box, Case,
-    Fallback, end_words, linux_endpoints, matrix, protocol, weft_endpoints,
+    BOXES, CHECKSUMS, CLEAN, EVERYTHING, FALLBACKS, GAIN_MIN, LINUX_LINUX, LINUX_WEFT, LOSSY, PLAIN, SCHEDULERS, SPREADING, WEFT_LINUX,
+    WEFT_WEFT, Box, Case, Fallback, end_words, linux_endpoints, matrix, protocol, weft_endpoints,
 )
 
 SCRIPT = "/srv/ends.py"
@@ -218,7 +218,7 @@ HAPPENS = {
 }
 
 
-def paths_scenario(case: Case, happens: str) -> str:
+def paths_scenario(case: Case, happens: str, scheduler: str) -> str:
     text, setup = keys(duration=f"{PATHS_SECONDS}s"), ""
     for (name, role), host in zip(NODES.items(), case.hosts, strict=True):
         second = PATHS["two"][name]
@@ -226,7 +226,7 @@ def paths_scenario(case: Case, happens: str) -> str:
         if host == "linux":
             setup += program(f"paths-{name}", name, "sh", "-ec", "; ".join(linux_endpoints(role, second, "eth1")))
         else:
-            more["parameters"] = weft_endpoints(role, second)
+            more["parameters"] = weft_endpoints(role, second, "eth1") | {"mptcp.scheduler": scheduler}
         text += section(f"nodes.{name}", **node(host, case.wants_checksum(host), **more))
     for wire in PATHS:
         text += section(f"wires.{wire}", between=["a", "b"], **PATH)
@@ -235,17 +235,19 @@ def paths_scenario(case: Case, happens: str) -> str:
     return text + events(*HAPPENS[happens]) + looks(case.hosts, PATHS_SECONDS)
 
 
-def paths_row(case: Case, happens: str = NOTHING) -> Callable[[Path], str]:
+def paths_row(case: Case, happens: str = NOTHING, scheduler: str = SCHEDULERS[0]) -> Callable[[Path], str]:
     def body(folder: Path) -> str:
-        result = run(folder, paths_scenario(case, happens), case.hosts)
+        result = run(folder, paths_scenario(case, happens, scheduler), case.hosts)
         client, server = result.reports(case.kind)
         said = judge.expect_ends(case.kind, client, server)
         for (name, role), host in zip(NODES.items(), case.hosts, strict=True):
-            # Linux sends beyond the window of its peer, where one of two paths holds it up: so beside Linux, too.
-            counters.expect_sound(f"{role} ({host})", result.counters[name], but=("NoDSSInWindow",) if happens != NOTHING else ())
+            # Linux sends beyond the window of its peer, where one of two paths holds it up: so beside Linux, too. It resets the subflow of a wire
+            # that has ended when the connection ends.
+            moves = ("NoDSSInWindow",) + (("MPRstTx",) if host == "linux" else ()) if happens != NOTHING else ()
+            counters.expect_sound(f"{role} ({host})", result.counters[name], but=moves)
         counters.expect_joined("the server", result.counters["b"])
         carried = [wire["directions"][0]["bytes"] for wire in result.summary["wires"]]
-        if happens != NOTHING:
+        if happens != NOTHING or scheduler not in SPREADING:
             return f"{said}, {carried} bytes, {judge.goodput_mbit(server):.1f} Mbit/s"
         return f"{said}, " + judge.expect_both(carried, judge.goodput_mbit(server), PATH_MBIT, GAIN_MIN)
 
@@ -297,11 +299,13 @@ def rows() -> dict[str, Callable[[Path], str]]:
             found[f"fallback/{name}/{family}"] = fallback_row(FALLBACKS[name], family)
     for name, pair in itertools.product(BOXES, PAIRS) if EVERYTHING else BOXES_SHORT:
         found[f"box {name}/{pair}"] = box_row(Case("transfer", pair), BOXES[name])
-    if JOINS:
-        every = [Case("long", pair, checksum=checksum) for pair in PAIRS for checksum in CHECKSUMS]
-        all_of_them = tuple(itertools.product([case for case in every if case.makes_sense], HAPPENS))
-        for case, happens in all_of_them if EVERYTHING else PATHS_SHORT:
-            found[f"two paths/{case.pair}/{case.checksum}/{happens}"] = paths_row(case, happens)
+    every = [Case("long", pair, checksum=checksum) for pair in PAIRS for checksum in CHECKSUMS]
+    all_of_them = tuple(itertools.product([case for case in every if case.makes_sense], HAPPENS))
+    for case, happens in all_of_them if EVERYTHING else PATHS_SHORT:
+        found[f"two paths/{case.pair}/{case.checksum}/{happens}"] = paths_row(case, happens)
+    sending = itertools.product((WEFT_LINUX, WEFT_WEFT), HAPPENS) if EVERYTHING else ((WEFT_WEFT, NOTHING),)
+    for (pair, happens), scheduler in itertools.product(sending, SCHEDULERS[1:]):
+        found[f"two paths/{pair}/{scheduler}/{happens}"] = paths_row(Case("long", pair), happens, scheduler)
     return found
 
 

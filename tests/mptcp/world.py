@@ -64,7 +64,7 @@ class World:
             text += f'[[address]]\ninterface = "w{number}"\naddress = "{self.address("weft", 6, number)}/64"\n'
         file = self.env.folder / "stack.toml"
         file.write_text(text)
-        told = cases.weft_endpoints(role, self.address("weft", 4, 1)) if wires > 1 else {}
+        told = cases.weft_endpoints(role, self.address("weft", 4, 1), "w1") if wires > 1 else {}
         settings = {name: json.dumps(value) for name, value in told.items()}
         return weft.Daemon(self.env, self._weft, settings, extra=("--stack", str(file), "--mptcp"))
 

@@ -1,4 +1,4 @@
-//! ECF, earliest completion first (Lim, Nahum, Towsley, Gibbens, "ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths", CoNEXT 2017): when the fast
+//! Earliest completion first (Lim, Nahum, Towsley, Gibbens, "An MPTCP Path Scheduler to Manage Heterogeneous Paths", CoNEXT 2017): when the fast
 //! subflow is full, what is left waits for it if it would still be done sooner than the slow one.
 
 use super::interface::{Asked, Choice, Memory, Scheduler, View};

@@ -42,7 +42,7 @@ fn names_and_rows_are_the_same() {
 fn backups_only_where_nothing_else_is() {
     for name in NAMES {
         assert_eq!(chosen(name, &[(0, path(100, 1000)), (1, backup(path(10, 0)))]), Some(0), "{name}");
-        assert_eq!(chosen(name, &[(4, backup(path(100, 1000))), (7, backup(path(10, 0)))]).is_some(), true, "{name}");
+        assert!(chosen(name, &[(4, backup(path(100, 1000))), (7, backup(path(10, 0)))]).is_some(), "{name}");
         assert_eq!(chosen(name, &[]), None, "{name}");
     }
 }
