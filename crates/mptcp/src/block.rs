@@ -60,6 +60,8 @@ pub struct MptcpBlock {
     tokens: Map<u32, u64>,
     listeners: BTreeMap<FlowId, Listener>,
     locals: Locals,
+    /// What has gone over the interfaces of each quota, bytes.
+    used: Vec<u64>,
     /// Identifiers of addresses that nobody has given one.
     ids: BTreeMap<IpAddr, u8>,
     /// It is to be extracted, when its last connection has ended.
@@ -83,6 +85,7 @@ impl MptcpBlock {
             tokens: Map::with_hasher(hasher),
             listeners: BTreeMap::new(),
             locals: Locals::default(),
+            used: Vec::new(),
             ids: BTreeMap::new(),
             retired: false,
             leaves: false,
@@ -94,6 +97,7 @@ impl MptcpBlock {
             block.check(parameter.name, &value)?;
             block.settings.set(parameter.name, &value);
         }
+        block.used = vec![0; block.settings.quotas.len()];
         Ok(block)
     }
 
@@ -118,9 +122,12 @@ impl MptcpBlock {
             next_flow: &mut self.next_flow,
             rng: &mut self.rng,
             locals: &self.locals,
+            used: &mut self.used,
+            spent: false,
             opened: Vec::new(),
         };
         let result = f(connection, &mut out);
+        let spent = out.spent;
         for flow in out.opened {
             self.flows.insert(flow, Owner::Connection(key));
         }
@@ -130,7 +137,7 @@ impl MptcpBlock {
         }
         let first = connection.flow;
         connection.paths.retain(|path| !path.released || path.flow == first);
-        let (left, deadline) = (connection.left(), connection.deadline());
+        let (left, deadline) = (connection.left(), connection.deadline(&self.settings));
         let wanted = deadline.filter(|_| left == Left::All);
         let armed = std::mem::replace(&mut connection.armed, wanted);
         match wanted {
@@ -141,6 +148,10 @@ impl MptcpBlock {
         if left != Left::All {
             self.forget(key, cx);
             self.leave_if_retired(cx);
+        }
+        if spent {
+            self.counters.count(Counter::QuotasUsedUp);
+            self.look_at_addresses(cx);
         }
         Some(result)
     }
@@ -385,7 +396,7 @@ impl MptcpBlock {
 
     /// Looks which addresses there are, and brings all connections in line.
     fn look_at_addresses(&mut self, cx: &mut Context<'_>) {
-        let locals = addresses::look(&self.settings, &mut self.ids, &self.locals, cx);
+        let locals = addresses::look(&self.settings, &self.used, &mut self.ids, &self.locals, cx);
         if locals == self.locals {
             return;
         }
@@ -442,7 +453,15 @@ impl Block for MptcpBlock {
 
     fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
         self.settings.set(name, &value);
+        if name == "quota" {
+            self.used = vec![0; self.settings.quotas.len()];
+        }
         self.look_at_addresses(cx);
+        if matches!(name, "standby" | "idle_after") {
+            for key in self.keys() {
+                self.with(key, cx, Connection::follow_policy);
+            }
+        }
         if name == "congestion" {
             for key in self.keys() {
                 self.with(key, cx, Connection::control_changed);
@@ -496,7 +515,7 @@ impl Block for MptcpBlock {
         let keys = self.keys();
         for key in keys {
             if let Some(connection) = self.connections.get_mut(key) {
-                connection.armed = connection.deadline();
+                connection.armed = connection.deadline(&self.settings);
                 connection.armed.into_iter().for_each(|at| cx.set_timer(key, at));
             }
         }

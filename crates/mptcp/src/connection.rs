@@ -10,6 +10,7 @@ mod control;
 mod fall_back;
 mod known;
 mod path;
+mod policy;
 mod receive;
 mod receiver;
 mod reinject;
@@ -22,6 +23,7 @@ pub(crate) use path::Path;
 
 use crate::counters::Counter;
 use crate::key::Key;
+use crate::kind::Settings;
 use crate::out::Out;
 use crate::word::{Down, Have, Up};
 use bare::Bare;
@@ -100,6 +102,8 @@ pub struct Connection {
     pub(crate) tried: BTreeSet<(IpAddr, SocketAddr)>,
     /// What the listener was told last: subflows that may come, endpoints.
     pub(crate) offered: Option<(u8, usize)>,
+    /// When data went last.
+    pub(crate) active_at: Instant,
     /// When it gives up waiting for its peer.
     pub(crate) gives_up_at: Option<Instant>,
     /// What the engine's timer is set to.
@@ -145,6 +149,7 @@ impl Connection {
             offered: None,
             told_failed: false,
             told_time_wait: false,
+            active_at: Instant::ZERO,
             gives_up_at: None,
             armed: None,
         }
@@ -181,8 +186,10 @@ impl Connection {
                 } else {
                     self.confirmed = true;
                 }
+                self.is_active(out.now());
                 let locals = out.locals;
                 self.reconcile(locals, out);
+                self.follow_policy(out);
                 self.push(out);
             }
             Up::Heard { ack, window_bytes } => self.heard(ack, window_bytes, out),
@@ -324,14 +331,16 @@ impl Connection {
 
     /// Sockets hand data down.
     pub(crate) fn data_down(&mut self, bytes: Bytes, flags: DataFlags, out: &mut Out<'_, '_>) {
+        self.wakes(out);
         self.send.push(bytes, flags);
         self.push(out);
     }
 
     /// The time that it has set.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self, settings: &Settings) -> Option<Instant> {
+        let idle = self.idle_at(settings).filter(|_| self.paths.iter().any(|path| path.may_send() && path.stands_by));
         let bare = self.bare.map(|bare| bare.again_at.map_or(bare.until, |at| at.min(bare.until)));
-        [self.send.again_at, self.send.stalled_at, self.next_announcement(), self.gives_up_at, bare].into_iter().flatten().min()
+        [self.send.again_at, self.send.stalled_at, self.next_announcement(), self.gives_up_at, bare, idle].into_iter().flatten().min()
     }
 
     pub(crate) fn on_timer(&mut self, out: &mut Out<'_, '_>) {
@@ -343,6 +352,9 @@ impl Connection {
         }
         if self.next_announcement().is_some_and(|at| at <= out.now()) {
             self.address_timer(out);
+        }
+        if self.idle_at(out.settings).is_some_and(|at| at <= out.now()) {
+            self.follow_policy(out);
         }
         match self.bare {
             Some(bare) if bare.until <= out.now() => self.give_up_bare(out),

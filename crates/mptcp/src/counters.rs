@@ -67,6 +67,8 @@ counters! {
     Penalised "windows that were halved because their subflow held up the others",
     LastSubflowGone "connections whose last subflow was gone, and that waited for another",
     SubflowAgain "those of them that got one",
+    StandbyClosed "subflows that stood by, closed by the policy",
+    QuotasUsedUp "quotas of interfaces that were used up",
     BadOptions "MPTCP options that cannot be read, or make no sense where they came",
     TablesFull "connections that are plain TCP because the table was full",
     WordsUnread "words that were none",

@@ -35,8 +35,21 @@ pub struct Locals {
     pub addresses: Vec<IpAddr>,
     /// Those that could be and no longer can.
     pub lost: Vec<IpAddr>,
+    /// How far behind the preferred interfaces an address's is ([`crate::policy::Preference::rank`]).
+    pub ranks: Vec<(IpAddr, u32)>,
+    /// Addresses whose data counts, and for which of the quotas.
+    pub metered: Vec<(IpAddr, usize)>,
+    /// Addresses of interfaces whose quota is used up.
+    pub spent: Vec<IpAddr>,
     /// Nobody has named endpoints: every address is one. Whoever opens a connection opens subflows from it, whoever accepts one announces it.
     pub every: bool,
+}
+
+impl Locals {
+    /// Of an address; 0: nobody prefers anything.
+    pub fn rank(&self, address: IpAddr) -> u32 {
+        self.ranks.iter().find(|(known, _)| *known == address).map_or(0, |(_, rank)| *rank)
+    }
 }
 
 impl Endpoint {

@@ -2,6 +2,7 @@
 
 use crate::counters;
 use crate::endpoint::Endpoint;
+use crate::policy::{self, Preference, Quota, Standby};
 use crate::scheduler;
 use weft_core::table::Family;
 use weft_core::{Carries, Duration, InPort, Kind, OutPort, Parameter, ParameterType, Port, Table};
@@ -87,6 +88,30 @@ pub static KIND: Kind = Kind {
             "when the peer's window is used up, data that holds it up goes by a faster subflow too, and the slow one's window is halved",
         ),
         parameter(
+            "prefer",
+            ParameterType::List,
+            "[]",
+            "interfaces in order of preference, as names, beginnings (wlan*) or groups (group:7): subflows of others are backups",
+        ),
+        parameter(
+            "standby",
+            ParameterType::Choice(policy::STANDBY),
+            "\"always\"",
+            "when interfaces that are not the best have subflows: always; active: while data flows; never: when no better one works",
+        ),
+        parameter(
+            "idle_after",
+            ParameterType::Duration,
+            "\"10s\"",
+            "how long a connection has no data until it counts as idle (standby = active)",
+        ),
+        parameter(
+            "quota",
+            ParameterType::List,
+            "[]",
+            "data that may go over interfaces, both ways: \"wwan0 100MiB\"; then they are left. Setting it begins to count anew",
+        ),
+        parameter(
             "connections_max",
             ParameterType::Unsigned { min: 0, max: 1 << 20 },
             "65536",
@@ -128,4 +153,10 @@ pub(crate) struct Settings {
     /// None: tcp's own choice.
     pub congestion: Option<String>,
     pub opportunistic: bool,
+    pub prefer: Preference,
+    /// The same, as it was written.
+    pub preferred: Vec<String>,
+    pub standby: Standby,
+    pub idle_after: Duration,
+    pub quotas: Vec<Quota>,
 }

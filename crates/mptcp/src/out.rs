@@ -4,6 +4,7 @@ use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::kind::{DOWN, Settings, UP};
 use crate::word::{self, Down};
+use std::net::IpAddr;
 use weft_core::{CallId, Context, FlowId, Instant, Rng, StreamCall, StreamError, StreamEvent, StreamMessage};
 
 /// Set in the numbers of the block's own calls, whose replies nobody waits for.
@@ -21,6 +22,10 @@ pub(crate) struct Out<'a, 'b> {
     pub next_flow: &'a mut u64,
     pub rng: &'a mut Rng,
     pub locals: &'a Locals,
+    /// What has gone over the interfaces of each quota, bytes.
+    pub used: &'a mut Vec<u64>,
+    /// A quota is used up now.
+    pub spent: bool,
     /// Flows that were opened meanwhile.
     pub opened: Vec<FlowId>,
 }
@@ -31,6 +36,16 @@ impl Out<'_, '_> {
     }
     pub(crate) fn count(&mut self, counter: Counter) {
         self.counters.count(counter);
+    }
+    /// Data goes over an address.
+    pub(crate) fn uses(&mut self, address: IpAddr, bytes: u64) {
+        for (_, quota) in self.locals.metered.iter().filter(|(metered, _)| *metered == address) {
+            let Some(used) = self.used.get_mut(*quota) else { continue };
+            let before = *used;
+            *used = used.saturating_add(bytes);
+            let most = self.settings.quotas.get(*quota).map_or(u64::MAX, |quota| quota.bytes);
+            self.spent |= before < most && *used >= most;
+        }
     }
     pub(crate) fn up(&mut self, message: StreamMessage) {
         self.cx.send(UP, message);

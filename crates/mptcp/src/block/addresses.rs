@@ -11,13 +11,20 @@ use weft_core::{Answer, Context, InterfaceIndex, Query, Table};
 const EVERY_MAX: usize = 64;
 
 /// What there is now; `ids` keeps the identifiers of addresses, `before` is what there was.
-pub(super) fn look(settings: &Settings, ids: &mut BTreeMap<IpAddr, u8>, before: &Locals, cx: &Context<'_>) -> Locals {
+/// `used`: what has gone over the interfaces of each quota.
+pub(super) fn look(settings: &Settings, used: &[u64], ids: &mut BTreeMap<IpAddr, u8>, before: &Locals, cx: &Context<'_>) -> Locals {
     let interfaces = match cx.ask(Table::Interfaces, &Query::Interfaces(Which::All)) {
         Answer::Interfaces(rows) => rows,
         _ => Vec::new(),
     };
     let is_up = |index: InterfaceIndex| interfaces.iter().find(|row| row.interface.index == index).is_none_or(|row| row.interface.up);
     let named = |name: &str| interfaces.iter().find(|row| row.interface.name == name).map(|row| row.interface.index);
+    let row = |address: &Address| interfaces.iter().find(|row| row.interface.index == address.interface).map(|row| &row.interface);
+    let quotas_of = |address: &Address| {
+        let interface = row(address);
+        settings.quotas.iter().enumerate().filter(move |(_, quota)| interface.is_some_and(|interface| quota.holds(interface)))
+    };
+    let has_quota = |address: &Address| quotas_of(address).all(|(at, quota)| used.get(at).is_none_or(|used| *used < quota.bytes));
     let mut usable: Vec<Address> = Vec::new();
     for family in [Family::V4, Family::V6] {
         if let Answer::Addresses(list) = cx.ask(Table::Addresses(family), &Query::Addresses) {
@@ -25,6 +32,7 @@ pub(super) fn look(settings: &Settings, ids: &mut BTreeMap<IpAddr, u8>, before: 
             usable.extend(list.into_iter().filter(|address| good(address) && is_up(address.interface)));
         }
     }
+    let spent = usable.extract_if(.., |address| !has_quota(address)).map(|address| address.address).collect();
     let addresses: Vec<IpAddr> = usable.iter().map(|address| address.address).collect();
     let lost = before.addresses.iter().copied().filter(|address| !addresses.contains(address)).collect();
     let every = settings.every && settings.endpoints.is_empty();
@@ -38,7 +46,12 @@ pub(super) fn look(settings: &Settings, ids: &mut BTreeMap<IpAddr, u8>, before: 
             settings.endpoints.iter().map(resolved).collect()
         }
     };
-    Locals { endpoints, addresses, lost, every }
+    let ranks = match settings.prefer.is_empty() {
+        true => Vec::new(),
+        false => usable.iter().filter_map(|at| Some((at.address, settings.prefer.rank(row(at)?)))).collect(),
+    };
+    let metered = usable.iter().flat_map(|at| quotas_of(at).map(|(quota, _)| (at.address, quota))).collect();
+    Locals { endpoints, addresses, lost, ranks, metered, spent, every }
 }
 
 /// Every address that others can reach.

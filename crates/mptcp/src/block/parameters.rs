@@ -2,6 +2,7 @@
 
 use crate::endpoint::{Endpoint, parse_all};
 use crate::kind::Settings;
+use crate::policy::{ENTRIES_MAX, Preference, Quota, Standby};
 use crate::scheduler::{self, SCHEDULERS};
 use weft_core::{Duration, Value};
 
@@ -19,15 +20,37 @@ impl Default for Settings {
             scheduler: 0,
             congestion: None,
             opportunistic: true,
+            prefer: Preference::default(),
+            preferred: Vec::new(),
+            standby: Standby::default(),
+            idle_after: Duration::ZERO,
+            quotas: Vec::new(),
         }
     }
 }
 
-/// The endpoints that a value names.
-fn endpoints(value: &Value) -> Result<Vec<Endpoint>, String> {
+/// The texts of a list; `example` is one.
+fn texts<'a>(value: &'a Value, example: &str) -> Result<Vec<&'a str>, String> {
     let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
     let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
-    parse_all(texts.ok_or("write each as a text: \"10.0.0.1 subflow\"")?.into_iter())
+    texts.ok_or_else(|| format!("write each as a text: \"{example}\""))
+}
+
+/// The endpoints that a value names.
+fn endpoints(value: &Value) -> Result<Vec<Endpoint>, String> {
+    parse_all(texts(value, "10.0.0.1 subflow")?.into_iter())
+}
+
+fn preference(value: &Value) -> Result<Preference, String> {
+    Preference::parse(&texts(value, "wlan*")?)
+}
+
+fn quotas(value: &Value) -> Result<Vec<Quota>, String> {
+    let texts = texts(value, "wwan0 100MiB")?;
+    if texts.len() > ENTRIES_MAX {
+        return Err(format!("there are {} of them, and {ENTRIES_MAX} are taken", texts.len()));
+    }
+    texts.into_iter().map(Quota::parse).collect()
 }
 
 impl Settings {
@@ -36,7 +59,12 @@ impl Settings {
     /// # Errors
     /// Why not, for people.
     pub(super) fn check(name: &str, value: &Value) -> Result<(), String> {
-        if name == "endpoints" { endpoints(value).map(|_| ()) } else { Ok(()) }
+        match name {
+            "endpoints" => endpoints(value).map(|_| ()),
+            "prefer" => preference(value).map(|_| ()),
+            "quota" => quotas(value).map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn set(&mut self, name: &str, value: &Value) {
@@ -52,6 +80,13 @@ impl Settings {
             "subflows" => self.subflows = number as usize,
             "add_addr_accepted" => self.add_addr_accepted = number as usize,
             "scheduler" => self.scheduler = scheduler::by_name(value.as_str().unwrap_or_default()),
+            "prefer" => {
+                self.prefer = preference(value).unwrap_or_default();
+                self.preferred = texts(value, "").unwrap_or_default().into_iter().map(str::to_owned).collect();
+            }
+            "standby" => self.standby = Standby::of(value.as_str().unwrap_or_default()),
+            "idle_after" => self.idle_after = Duration::from_nanos(number),
+            "quota" => self.quotas = quotas(value).unwrap_or_default(),
             "congestion" => self.congestion = value.as_str().filter(|name| *name != "tcp").map(str::to_owned),
             "opportunistic" => self.opportunistic = value.as_bool().unwrap_or(self.opportunistic),
             _ => {}
@@ -69,6 +104,10 @@ impl Settings {
             "subflows" => (self.subflows as u64).into(),
             "add_addr_accepted" => (self.add_addr_accepted as u64).into(),
             "scheduler" => SCHEDULERS[self.scheduler].0.into(),
+            "prefer" => self.preferred.clone().into(),
+            "standby" => self.standby.name().into(),
+            "idle_after" => (self.idle_after.as_nanos() as u64).into(),
+            "quota" => self.quotas.iter().map(Quota::text).collect::<Vec<_>>().into(),
             "congestion" => self.congestion.as_deref().unwrap_or("tcp").into(),
             "opportunistic" => self.opportunistic.into(),
             _ => return None,

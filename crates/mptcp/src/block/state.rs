@@ -52,6 +52,7 @@ impl MptcpBlock {
             out.put(&self.listeners);
             out.put(&self.ids);
             out.put(&self.locals.addresses);
+            out.put(&self.used);
             out.put(&self.retired);
             out.put(&self.next_call);
             out.put(&self.next_flow);
@@ -82,6 +83,7 @@ impl MptcpBlock {
                 listeners: from.take()?,
                 ids: from.take()?,
                 locals: Locals { addresses: from.take()?, ..Locals::default() },
+                used: from.take()?,
                 retired: from.take()?,
                 leaves: false,
                 next_call: from.take()?,

@@ -43,6 +43,7 @@ impl Connection {
         if !self.confirmed {
             return;
         }
+        self.follow_policy(out);
         self.announce(locals, out);
         self.open_subflows(locals, out);
         self.offer(locals, out);
@@ -221,6 +222,9 @@ impl Connection {
 
     fn open_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), out: &mut Out<'_, '_>) {
         let pair = (from.address, to);
+        if out.locals.spent.contains(&from.address) || !self.may_open_from(from.address, out.locals, out) {
+            return;
+        }
         let fits = from.address.is_ipv4() == to.is_ipv4() && self.further() < out.settings.subflows;
         if !fits || self.tried.contains(&pair) || self.tried.len() >= TRIED_MAX || !has_route(from, to, out) {
             return;

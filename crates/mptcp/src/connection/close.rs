@@ -133,6 +133,8 @@ impl Connection {
         let unknown = path.joined && !path.up && matches!(error, StreamError::Refused | StreamError::Reset);
         if self.paths.iter().any(|path| !path.closed && !path.released) || matches!(self.stage, Stage::Ending | Stage::Failed) {
             self.reinject(index);
+            self.follow_policy(out);
+            self.open_others(out);
             return self.push(out);
         }
         match self.bare {

@@ -78,13 +78,7 @@ impl Connection {
         let slow_rtt = rtt_of(&self.paths[slow]);
         let faster = self.paths.iter().enumerate().filter(|(_, path)| {
             let idle = path.view().room_bytes() > 0 && path.room.unsent_bytes == 0;
-            path.may_send()
-                && !path.suspect
-                && !path.backup
-                && !path.backup_by_peer
-                && idle
-                && rtt_of(path) < slow_rtt
-                && holds(path).is_none()
+            path.may_send() && !path.suspect && !path.is_backup() && idle && rtt_of(path) < slow_rtt && holds(path).is_none()
         });
         let Some((index, path)) = faster.min_by_key(|(_, path)| rtt_of(path)) else { return };
         let bytes = (end - una).min(path.view().room_bytes()).min(u64::from(path.room.mss_bytes.max(1)));

@@ -22,6 +22,8 @@ pub struct Path {
     pub(crate) confirmed: bool,
     pub(crate) backup: bool,
     pub(crate) backup_by_peer: bool,
+    /// A preferred interface has one that works: this is a backup, too.
+    pub(crate) stands_by: bool,
     /// Bytes that tcp takes of it now.
     pub(crate) credit: u64,
     /// Bytes handed down since the first.
@@ -51,7 +53,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, credit, sent, next, received, room, maps, suspect, told, halved_at, error, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, next, received, room, maps, suspect, told, halved_at, error, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -68,6 +70,7 @@ impl Path {
             confirmed: false,
             backup: false,
             backup_by_peer: false,
+            stands_by: false,
             credit: 0,
             sent: 0,
             next: 0,
@@ -91,6 +94,11 @@ impl Path {
     pub(crate) fn may_send(&self) -> bool {
         // RFC 8684 §3.2: on a subflow that joins "data … MUST NOT be sent until" the fourth segment has come.
         self.up && (!self.joined || self.confirmed) && !self.closed && !self.released
+    }
+
+    /// Is it to be used only if no other is left?
+    pub(crate) fn is_backup(&self) -> bool {
+        self.backup || self.backup_by_peer || self.stands_by
     }
 
     /// A mapping with a checksum has come, whose data comes in its turn.
@@ -123,7 +131,7 @@ impl Path {
             queued_bytes: self.sent.saturating_sub(self.room.acknowledged_bytes),
             credit_bytes: self.credit,
             mss_bytes: self.room.mss_bytes,
-            backup: self.backup || self.backup_by_peer,
+            backup: self.is_backup(),
             next: self.next,
         }
     }

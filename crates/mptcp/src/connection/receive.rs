@@ -16,6 +16,8 @@ impl Connection {
             return out.up(StreamMessage::Data { flow: self.flow, bytes, flags, mapping: 0 });
         }
         let length = bytes.len() as u64;
+        out.uses(self.paths[index].local.ip(), length);
+        self.wakes(out);
         let at = self.paths[index].received.wrapping_add(mapping);
         self.paths[index].received += length;
         if self.checksum {

@@ -31,12 +31,17 @@ impl Connection {
         let others = self.paths.iter().enumerate().any(|(at, path)| at != index && path.may_send() && !path.suspect);
         if !waits {
             self.paths[index].suspect = false;
-            return out.count(Counter::SubflowRecover);
+            out.count(Counter::SubflowRecover);
+            return self.follow_policy(out);
         }
-        if others {
+        // With preferences one may be opened.
+        if others || !out.settings.prefer.is_empty() {
             self.paths[index].suspect = true;
             out.count(Counter::SubflowStale);
             self.reinject(index);
+            // A less preferred one takes its place.
+            self.follow_policy(out);
+            self.open_others(out);
         }
     }
 

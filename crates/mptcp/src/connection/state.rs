@@ -4,7 +4,7 @@ use super::{Connection, Path, Stage};
 use crate::key::Key;
 use serde_json::json;
 use weft_core::state::{Damage, Field, Reader, Writer};
-use weft_core::{CallId, StreamCall, Value};
+use weft_core::{CallId, Instant, StreamCall, Value};
 
 impl Field for Key {
     fn write(&self, out: &mut Writer) {
@@ -21,7 +21,7 @@ impl Connection {
         let path = |path: &Path| {
             json!({
                 "flow": path.flow.0, "local": path.local.to_string(), "remote": path.remote.to_string(), "local_id": path.local_id,
-                "remote_id": path.remote_id, "confirmed": path.confirmed, "backup": path.backup || path.backup_by_peer,
+                "remote_id": path.remote_id, "confirmed": path.confirmed, "ends": path.closed, "backup": path.is_backup(),
                 "sent_bytes": path.sent, "received_bytes": path.received, "cwnd_bytes": path.room.cwnd_bytes,
                 "in_flight_bytes": path.room.in_flight_bytes, "rtt_us": path.room.rtt.map(|rtt| rtt.as_micros() as u64),
             })
@@ -70,6 +70,7 @@ impl Field for Connection {
             offered: _,
             told_failed,
             told_time_wait,
+            active_at,
             gives_up_at,
             armed: _,
         } = self;
@@ -99,6 +100,7 @@ impl Field for Connection {
         out.put(tried);
         out.put(told_failed);
         out.put(told_time_wait);
+        out.put(active_at);
         out.put(gives_up_at);
     }
 
@@ -129,6 +131,7 @@ impl Field for Connection {
             offered: None,
             told_failed: false,
             told_time_wait: false,
+            active_at: Instant::ZERO,
             gives_up_at: None,
             armed: None,
         };
@@ -144,6 +147,7 @@ impl Field for Connection {
         connection.tried = from.take()?;
         connection.told_failed = from.take()?;
         connection.told_time_wait = from.take()?;
+        connection.active_at = from.take()?;
         connection.gives_up_at = from.take()?;
         match connection.paths.is_empty() {
             true => Err(Damage::new("a connection without a subflow")),

@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-use weft_core::table::{Address, AddressKind, Family, RouteAnswer, RouteKind};
+use weft_core::table::{Address, AddressKind, Family, Interface, InterfaceRow, LinkType, RouteAnswer, RouteKind};
 use weft_core::*;
 use weft_tcp::counters::{Counter as Count, Counters};
 use weft_wire::tcp::{CHECKSUM_OFFSET, Flags, Segment};
@@ -175,6 +175,7 @@ static BELOW: Kind = Kind {
     inputs: &[Port::required("upper", Carries::Transport, "")],
     outputs: &[Port::outside("lower", Carries::Transport, "")],
     owns: &[
+        Table::Interfaces,
         Table::Routes(Family::V4),
         Table::Routes(Family::V6),
         Table::Addresses(Family::V4),
@@ -195,7 +196,8 @@ impl Block for Below {
     fn query(&self, query: &Query, _now: Instant) -> Answer {
         match query {
             // There is one interface.
-            Query::Route { interface: Some(interface), .. } if *interface != InterfaceIndex(2) => Answer::None,
+            // The one of addresses, and another whose wire is a matter of addresses, too.
+            Query::Route { interface: Some(InterfaceIndex(index)), .. } if !(2..=3).contains(index) => Answer::None,
             Query::Route { destination, source, .. } => Answer::Route(RouteAnswer {
                 kind: RouteKind::Unicast,
                 interface: InterfaceIndex(2),
@@ -206,7 +208,11 @@ impl Block for Below {
                 several: false,
                 generation: 1,
             }),
-            Query::Addresses => Answer::Addresses(self.addresses.iter().map(|at| Address::permanent(InterfaceIndex(2), *at, 24)).collect()),
+            Query::Addresses => {
+                let interface = |at: &IpAddr| InterfaceIndex(if at.to_string().starts_with("10.0.1.") { 3 } else { 2 });
+                Answer::Addresses(self.addresses.iter().map(|at| Address::permanent(interface(at), *at, 24)).collect())
+            }
+            Query::Interfaces(_) => Answer::Interfaces(vec![interface(2, "wlan0", 0), interface(3, "wwan0", 7)]),
             Query::AddressKind(address) if *address == IpAddr::from([10, 0, 0, 255]) => Answer::AddressKind(AddressKind::Broadcast),
             Query::AddressKind(_) => Answer::AddressKind(AddressKind::Local(InterfaceIndex(2))),
             _ => Answer::None,
@@ -231,6 +237,26 @@ impl Block for Below {
     }
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
+    }
+}
+
+/// An interface that is up.
+fn interface(index: u32, name: &str, group: u32) -> InterfaceRow {
+    InterfaceRow {
+        interface: Interface {
+            index: InterfaceIndex(index),
+            name: name.to_owned(),
+            mac: [2, 0, 0, 0, 0, index as u8],
+            mtu: 1500,
+            up: true,
+            link: LinkType::Ethernet,
+            group,
+            gso_max_bytes: 0,
+            checksum_offload: false,
+            backend: String::new(),
+        },
+        settings: Default::default(),
+        counts: Default::default(),
     }
 }
 
