@@ -20,6 +20,7 @@ pub mod frame;
 pub mod graph;
 pub mod load;
 pub mod map;
+pub mod multipath;
 pub mod nearest;
 pub mod offload;
 pub mod order;
@@ -54,6 +55,7 @@ pub use frame::{Checksum, Completion, Direction, Frame, Gso, GsoKind, IcmpError,
 pub use graph::{BlockTable, Found, GENERATIONS_MAX, GONE_MAX, Generation};
 pub use load::{Loaded, Loader};
 pub use map::{KeyedHasher, Map};
+pub use multipath::{MultipathInfo, MultipathNode, SubflowInfo};
 pub use order::Obeyed;
 pub use reason::Reason;
 pub use refused::{ErrorKind, Refused};

@@ -3,6 +3,7 @@
 //! Each table has one owner block (`Kind::owns`); everyone else asks it with a [`Query`] through `Context::ask`.
 
 use crate::frame::InterfaceIndex;
+use crate::multipath::{MultipathInfo, MultipathNode};
 use crate::stream::{FlowId, StreamInfo};
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,8 @@ pub enum Table {
     Sockets,
     /// Connections of the stream transport.
     Flows,
+    /// Connections over several of those (Multipath TCP).
+    Multipath,
 }
 
 impl Table {
@@ -61,6 +64,7 @@ impl Table {
         Table::Groups(Family::V6),
         Table::Sockets,
         Table::Flows,
+        Table::Multipath,
     ];
 }
 
@@ -654,6 +658,10 @@ pub enum Query {
     FlowInfo(FlowId),
     /// The timer of a flow that sock_diag(7) shows (owner of `Flows`).
     FlowTimer(FlowId),
+    /// What is done for connections over several flows (owner of `Multipath`).
+    Multipath,
+    /// The connection, or the listener, that sockets know by this flow, if it is one over several flows (owner of `Multipath`).
+    Connection(FlowId),
     /// The rows of [`Query::List`] with what only sock_diag(7) shows: buffers, type of service, what is shut down (owner of `Sockets`).
     SocketDetails,
     /// How many bytes could go with a SYN (RFC 7413; owner of `Flows`)?
@@ -700,6 +708,10 @@ pub enum Answer {
     FlowInfo(Box<StreamInfo>),
     /// To [`Query::FlowTimer`].
     FlowTimer(FlowTimer),
+    /// To [`Query::Multipath`].
+    Multipath(Box<MultipathNode>),
+    /// To [`Query::Connection`].
+    Connection(Box<MultipathInfo>),
     /// To [`Query::FastOpen`]: bytes; 0 when there is no cookie yet, so that the SYN can only ask for one; `None`: clients may not.
     FastOpen(Option<u32>),
     /// To [`Query::CongestionControls`]: name of each, the node's default first.

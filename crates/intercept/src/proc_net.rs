@@ -5,8 +5,8 @@ use crate::tables::{self, InterfaceRow};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use weft_core::Table;
 use weft_core::table::{AddressState, Family, LinkType, RouteKind};
+use weft_core::{Answer, FlowId, Query, Table};
 use weft_netlink::diag::Socket;
 
 /// Flags of routes: RTF_UP, RTF_GATEWAY, RTF_HOST, RTF_REJECT; RTF_LOCAL of IPv6.
@@ -72,8 +72,8 @@ fn sockets(name: &str, stack: &mut dyn Stack) -> String {
         _ => true,
     };
     let of_file = |one: &Socket| i32::from(one.protocol) == protocol && one.local.is_ipv6() == v6 && listed(one);
-    let chosen = all.iter().filter_map(Socket::read).filter(of_file);
-    for (number, one) in chosen.enumerate() {
+    let chosen: Vec<Socket> = all.iter().flat_map(|row| each(row, stack)).filter(of_file).collect();
+    for (number, one) in chosen.into_iter().enumerate() {
         let nobody = if v6 { SocketAddr::from(([0_u16; 8], 0)) } else { SocketAddr::from(([0_u8; 4], 0)) };
         let width = if tcp { 4 } else { 5 };
         let mut line = format!(
@@ -95,6 +95,16 @@ fn sockets(name: &str, stack: &mut dyn Stack) -> String {
         };
     }
     text
+}
+
+/// The sockets of a row: it, or the subflows of its connection, where it has several.
+fn each(row: &Value, stack: &mut dyn Stack) -> Vec<Socket> {
+    let Some(socket) = Socket::read(row) else { return Vec::new() };
+    let flow = row.get("flow").and_then(Value::as_u64).map(FlowId);
+    match flow.map(|flow| stack.ask(Table::Multipath, &Query::Connection(flow))) {
+        Some(Answer::Connection(info)) if !info.listens => socket.subflows(&info).into_iter().map(|(socket, _)| socket).collect(),
+        _ => vec![socket],
+    }
 }
 
 /// Words of the address as this machine reads them from memory, in hexadecimal; then the port.

@@ -1,6 +1,7 @@
 //! The block: which flows are connections of Multipath TCP, and which pass through.
 
 mod addresses;
+mod answers;
 mod parameters;
 mod state;
 
@@ -17,8 +18,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::{
-    Block, BlockRow, Bytes, CallId, Config, Context, ControlError, FlowId, InPort, Instant, KeyedHasher, Kind, Map, Op, Rng, Slab, State,
-    StateError, StreamCall, StreamEvent, StreamMessage, StreamOptions, Table, Value,
+    Answer, Block, BlockRow, Bytes, CallId, Config, Context, ControlError, FlowId, InPort, Instant, KeyedHasher, Kind, Map, Op, Query, Rng,
+    Slab, State, StateError, StreamCall, StreamEvent, StreamMessage, StreamOptions, Table, Value,
 };
 use weft_wire::tcp::mptcp::reset_reason;
 
@@ -473,6 +474,10 @@ impl Block for MptcpBlock {
         if matches!(table, Table::Addresses(_) | Table::Interfaces) {
             self.look_at_addresses(cx);
         }
+    }
+
+    fn query(&self, query: &Query, _now: Instant) -> Answer {
+        self.answer(query)
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {

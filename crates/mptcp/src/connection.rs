@@ -8,6 +8,7 @@ mod bare;
 mod close;
 mod control;
 mod fall_back;
+mod info;
 mod known;
 mod path;
 mod policy;

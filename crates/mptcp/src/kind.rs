@@ -125,6 +125,7 @@ pub static KIND: Kind = Kind {
         ),
     ],
     counters: counters::ROWS,
+    owns: &[Table::Multipath],
     asks: &[
         Table::Addresses(Family::V4),
         Table::Addresses(Family::V6),

@@ -8,13 +8,13 @@
 
 use crate::Tables;
 use crate::errno::{EINVAL, ENOENT, EOPNOTSUPP, Refusal};
-use crate::message::{INET, INET6, Message};
+use crate::message::{Attributes, INET, INET6, Message, put};
 use crate::packet::{Reply, Request};
 use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{Answer, FlowTimer, Query, Table};
 use weft_core::tcp_info::{self, TCP_INFO_BYTES};
-use weft_core::{FlowId, StreamInfo};
+use weft_core::{FlowId, MultipathInfo, StreamInfo, SubflowInfo};
 
 /// SOCK_DIAG_BY_FAMILY, request and answer.
 pub(crate) const BY_FAMILY: u16 = 20;
@@ -34,6 +34,12 @@ const SKV6ONLY: u16 = 11;
 const MARK: u16 = 15;
 const BBRINFO: u16 = 16;
 const CLASS_ID: u16 = 17;
+const ULP_INFO: u16 = 19;
+/// INET_DIAG_REQ_PROTOCOL.
+const REQUEST_PROTOCOL: u16 = 3;
+/// INET_ULP_INFO_NAME and INET_ULP_INFO_MPTCP.
+const ULP_NAME: u16 = 1;
+const ULP_MPTCP: u16 = 3;
 /// TCP_TIME_WAIT.
 pub const TIME_WAIT: u8 = 6;
 const CLOSE: u8 = 7;
@@ -43,9 +49,23 @@ const IPPROTO_TCP: u8 = 6;
 const IPPROTO_UDP: u8 = 17;
 const IPPROTO_UDPLITE: u8 = 136;
 const IPPROTO_RAW: u8 = 255;
+const IPPROTO_MPTCP: u32 = 262;
 
-/// Answers a request.
-pub(crate) fn answer(request: &Request<'_>, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
+/// One that is told: a row of the table of sockets, or a subflow of its connection.
+struct Shown<'a> {
+    socket: Socket,
+    flow: Option<FlowId>,
+    row: &'a Value,
+    /// The connection over several flows that it is, or that it belongs to.
+    connection: Option<&'a MultipathInfo>,
+    /// It is asked for as one, and not as TCP's.
+    multipath: bool,
+    /// Which subflow of that one it is.
+    subflow: Option<&'a SubflowInfo>,
+}
+
+/// Answers a request. `manages`: the program has CAP_NET_ADMIN.
+pub(crate) fn answer(request: &Request<'_>, manages: bool, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
     let [family, protocol, extensions, _, states @ ..] = request.body else { return Err(Refusal::plain(EINVAL)) };
     let states = states.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
     let inet = [INET, INET6].contains(family);
@@ -57,39 +77,142 @@ pub(crate) fn answer(request: &Request<'_>, tables: &mut dyn Tables) -> Result<R
     if request.body.len() < REQUEST_BYTES {
         return Err(Refusal::plain(EINVAL));
     }
+    // "if (nlh … INET_DIAG_REQ_PROTOCOL) protocol = nla_get_u32(…)": the byte has no room for IPPROTO_MPTCP.
+    let protocol = Attributes::of(request.body, REQUEST_BYTES).u32(REQUEST_PROTOCOL).unwrap_or(u32::from(*protocol));
     let rows = match tables.ask(Table::Sockets, &Query::SocketDetails) {
         Answer::List(rows) => rows,
         _ => Vec::new(),
     };
     let mut messages = Vec::new();
     for row in &rows {
-        let Some(mut socket) = Socket::read(row).filter(|socket| socket.family == *family && socket.protocol == *protocol) else {
-            continue;
-        };
-        let flow = row.get("flow").and_then(Value::as_u64).map(FlowId);
-        let info = flow.and_then(|flow| match tables.ask(Table::Flows, &Query::FlowInfo(flow)) {
-            Answer::FlowInfo(info) => Some(info),
+        let connection = flow_of(row).and_then(|flow| match tables.ask(Table::Multipath, &Query::Connection(flow)) {
+            Answer::Connection(info) => Some(info),
             _ => None,
         });
-        if let Some(info) = info.as_ref().filter(|info| info.state != LISTEN) {
-            socket.state = info.state;
-            socket.queues[1] = info.send_queue_bytes;
-        }
-        if states & 1 << socket.state != 0 {
-            let timer = flow.map_or(FlowTimer::default(), |flow| match tables.ask(Table::Flows, &Query::FlowTimer(flow)) {
-                Answer::FlowTimer(timer) => timer,
-                _ => FlowTimer::default(),
-            });
-            let asked = |attribute: u16| attribute <= 8 && extensions & 1 << (attribute - 1) != 0;
-            let details = row.get("details").unwrap_or(&Value::Null);
-            let mut message = Message::new(BY_FAMILY, &socket.encode(timer, figure(details, "interface"), figure(details, "uid")));
-            if socket.state != TIME_WAIT {
-                socket.attributes(&mut message, details, info.as_deref(), asked);
+        for mut shown in shown(row, connection.as_deref(), protocol) {
+            if shown.socket.family == *family {
+                messages.extend(shown.message(*extensions, states, manages, tables));
             }
-            messages.push(message);
         }
     }
     Ok(Reply::Dump(messages, false))
+}
+
+fn flow_of(row: &Value) -> Option<FlowId> {
+    row.get("flow").and_then(Value::as_u64).map(FlowId)
+}
+
+/// What a row of the table of sockets has to tell of a protocol: it, or the subflows of its connection.
+fn shown<'a>(row: &'a Value, connection: Option<&'a MultipathInfo>, protocol: u32) -> Vec<Shown<'a>> {
+    let Some(socket) = Socket::read(row) else { return Vec::new() };
+    let itself =
+        |socket: Socket| Shown { socket, flow: flow_of(row), row, connection, multipath: protocol == IPPROTO_MPTCP, subflow: None };
+    match connection {
+        // mptcp_diag_dump goes through the tokens: one that is over and that no program has is not there any more.
+        Some(info) if protocol == IPPROTO_MPTCP && (info.state != CLOSE || socket.inode != 0) => vec![itself(socket)],
+        Some(info) if protocol == u32::from(IPPROTO_TCP) && !info.listens => {
+            let subflows = socket.subflows(info);
+            subflows
+                .into_iter()
+                .map(|(socket, subflow)| Shown { flow: Some(subflow.flow), subflow: Some(subflow), ..itself(socket) })
+                .collect()
+        }
+        _ if u32::from(socket.protocol) == protocol => vec![itself(socket)],
+        _ => Vec::new(),
+    }
+}
+
+impl Shown<'_> {
+    /// inet_sk_diag_fill; None: it is in none of the states that were asked for.
+    fn message(&mut self, extensions: u8, states: u32, manages: bool, tables: &mut dyn Tables) -> Option<Message> {
+        let socket = &mut self.socket;
+        let mut info = self.flow.and_then(|flow| match tables.ask(Table::Flows, &Query::FlowInfo(flow)) {
+            Answer::FlowInfo(info) => Some(info),
+            _ => None,
+        });
+        let whole = self.connection.filter(|connection| self.multipath && !connection.listens);
+        if let Some(connection) = whole {
+            // mptcp_diag_get_info: "r->idiag_wqueue = sk_wmem_alloc_get(sk);", which data that waits for subflows does not count in.
+            socket.queues[1] = 0;
+            socket.state = connection.state;
+        } else if let Some(info) = info.as_ref().filter(|info| info.state != LISTEN) {
+            socket.state = info.state;
+            socket.queues[1] = info.send_queue_bytes;
+        }
+        if states & 1 << socket.state == 0 {
+            return None;
+        }
+        let timer = self.flow.filter(|_| whole.is_none()).map_or(FlowTimer::default(), |flow| {
+            match tables.ask(Table::Flows, &Query::FlowTimer(flow)) {
+                Answer::FlowTimer(timer) => timer,
+                _ => FlowTimer::default(),
+            }
+        });
+        let asked = |attribute: u16| attribute <= 8 && extensions & 1 << (attribute - 1) != 0;
+        let details = self.row.get("details").unwrap_or(&Value::Null);
+        let mut message = Message::new(BY_FAMILY, &socket.encode(timer, figure(details, "interface"), figure(details, "uid")));
+        if socket.state == TIME_WAIT {
+            return Some(message);
+        }
+        if self.multipath {
+            info = None;
+        }
+        socket.attributes(&mut message, details, info.as_deref(), asked);
+        if asked(INFO) {
+            match (self.multipath, self.connection) {
+                (true, Some(connection)) => message.bytes(INFO, &connection.to_bytes(last_ms(connection, tables))),
+                (false, Some(connection)) if manages => message.bytes(ULP_INFO, &ulp_info(connection, self.subflow)),
+                _ => {}
+            }
+        }
+        Some(message)
+    }
+}
+
+/// How long ago data was sent, data came, and an acknowledgment came, on any subflow.
+fn last_ms(connection: &MultipathInfo, tables: &mut dyn Tables) -> [u32; 3] {
+    let mut last = [u32::MAX; 3];
+    for subflow in &connection.subflows {
+        if let Answer::FlowInfo(info) = tables.ask(Table::Flows, &Query::FlowInfo(subflow.flow)) {
+            let of = [info.last_data_sent_ms, info.last_data_recv_ms, info.last_ack_recv_ms];
+            last = [0, 1, 2].map(|at| last[at].min(of[at]));
+        }
+    }
+    last.map(|ms| if ms == u32::MAX { 0 } else { ms })
+}
+
+/// tcp_diag_put_ulp, and subflow_get_info behind it: without what the extension inside tcp alone knows of its latest mapping.
+fn ulp_info(connection: &MultipathInfo, subflow: Option<&SubflowInfo>) -> Vec<u8> {
+    const TOKEN_REMOTE: u16 = 1;
+    const TOKEN_LOCAL: u16 = 2;
+    const FLAGS: u16 = 8;
+    const ID_REMOTE: u16 = 9;
+    const ID_LOCAL: u16 = 10;
+    let mut out = Vec::new();
+    put(&mut out, ULP_NAME, b"mptcp\0");
+    if let Some(subflow) = subflow {
+        let joined_here = subflow.joined && subflow.opened;
+        // MPTCP_SUBFLOW_FLAG_*, in their order.
+        let flags = [
+            !subflow.joined && connection.remote_key_known,
+            !subflow.joined && subflow.opened,
+            subflow.joined,
+            joined_here,
+            subflow.backup_by_peer,
+            subflow.backup,
+            subflow.confirmed,
+            subflow.up,
+        ];
+        let flags = flags.iter().enumerate().filter(|(_, set)| **set).fold(0_u32, |bits, (bit, _)| bits | 1 << bit);
+        let mut inside = Vec::new();
+        put(&mut inside, TOKEN_REMOTE, &(if joined_here { connection.remote_token } else { 0 }).to_ne_bytes());
+        put(&mut inside, TOKEN_LOCAL, &connection.token.to_ne_bytes());
+        put(&mut inside, FLAGS, &flags.to_ne_bytes());
+        put(&mut inside, ID_REMOTE, &[subflow.remote_id]);
+        put(&mut inside, ID_LOCAL, &[subflow.local_id]);
+        put(&mut out, ULP_MPTCP, &inside);
+    }
+    out
 }
 
 /// A number of a row; 0: it has none.
@@ -98,6 +221,7 @@ fn figure(row: &Value, field: &str) -> u32 {
 }
 
 /// What `struct inet_diag_msg` says of a socket.
+#[derive(Clone, Copy, Debug)]
 pub struct Socket {
     /// AF_INET or AF_INET6.
     pub family: u8,
@@ -138,6 +262,19 @@ impl Socket {
             queues: [number("recv_q"), number("send_q")],
             inode: number("inode"),
         })
+    }
+
+    /// Its connection's subflows as sockets of their own, which have its inode (mptcp_sock_graft).
+    pub fn subflows<'a>(&self, connection: &'a MultipathInfo) -> Vec<(Socket, &'a SubflowInfo)> {
+        let subflow = |subflow: &'a SubflowInfo| {
+            // The first has the connection's addresses, and so its family.
+            let ends = if subflow.joined { (subflow.local, Some(subflow.remote)) } else { (self.local, self.peer) };
+            let family = if ends.0.is_ipv6() { INET6 } else { INET };
+            // What has come on it is the connection's already.
+            let queues = [0, 0];
+            (Socket { family, protocol: IPPROTO_TCP, local: ends.0, peer: ends.1, queues, ..*self }, subflow)
+        };
+        connection.subflows.iter().map(subflow).collect()
     }
 
     /// `struct inet_diag_msg`: four bytes, `struct inet_diag_sockid` (ports big endian), five words.

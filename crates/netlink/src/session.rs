@@ -323,7 +323,7 @@ impl Session {
             let reply = if !request.has(NLM_F_REQUEST) || request.kind < NLMSG_CONTROL_MAX {
                 Ok(Reply::Done)
             } else if self.protocol == NETLINK_SOCK_DIAG {
-                diag::answer(&request, tables)
+                diag::answer(&request, manages, tables)
             } else {
                 answer(&request, &self.options, manages, tables)
             };

@@ -49,12 +49,14 @@ impl Engine {
         rows
     }
 
-    /// A connection's send queue is its transport's: tcp_diag_get_info, "r->idiag_wqueue = READ_ONCE(tp->write_seq) - tp->snd_una;".
+    /// A connection's send queue is its transport's: tcp_diag_get_info, "r->idiag_wqueue = READ_ONCE(tp->write_seq) - tp->snd_una;". One
+    /// over several flows has its own.
     fn complete_socket(&self, row: &mut Value) {
         let flow = row.get("flow").and_then(Value::as_u64).filter(|_| row["state"] != "LISTEN");
-        if let Some(flow) = flow
-            && let Answer::FlowInfo(info) = self.answer(Table::Flows, &Query::FlowInfo(FlowId(flow)))
-        {
+        let Some(flow) = flow else { return };
+        if let Answer::Connection(info) = self.answer(Table::Multipath, &Query::Connection(FlowId(flow))) {
+            row["send_q"] = info.unacknowledged_bytes().into();
+        } else if let Answer::FlowInfo(info) = self.answer(Table::Flows, &Query::FlowInfo(FlowId(flow))) {
             row["send_q"] = info.send_queue_bytes.into();
         }
     }
