@@ -65,7 +65,10 @@ SCRIPTS = (
     "nothings.py",
     "states.py",
     "filecalls.py",
+    "multipath.py",
 )
+# Those about Multipath TCP: on a stack that has it.
+MULTIPATH = ("multipath.py",)
 TABLE = HERE / "options.toml"
 SHOWN = 20
 # What weft's loader takes of a limit of memory, at most.
@@ -120,7 +123,7 @@ class Scripts:
 
     def linux(self, script: str) -> list[str]:
         if script not in self._linux:
-            self._linux[script] = self.place.run(LINUX, ROOT, self.place.script(script)).lines()
+            self._linux[script] = self.place.run(LINUX, ROOT, self.place.script(script), multipath=script in MULTIPATH).lines()
         return self._linux[script]
 
     def body(self, script: str, host: str) -> str:
@@ -134,7 +137,7 @@ class Scripts:
         wanted = replaced(linux, table)
         command = self.place.script(script)
         for who in WHO:
-            found = same_host.ask(lambda who=who: self.place.run(host, who, command)).lines()
+            found = same_host.ask(lambda who=who: self.place.run(host, who, command, multipath=script in MULTIPATH)).lines()
             if found != wanted:
                 wrong = [f"{one!r}\n    here {other!r}" for one, other in zip(wanted, found) if one != other]
                 raise Failure(f"{host}, {who}: {len(found)} lines of {len(wanted)}, {len(wrong)} differ:\n" + "\n".join(wrong[:SHOWN]))

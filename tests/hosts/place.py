@@ -87,23 +87,23 @@ class Place:
         run = "import sys, types; one = sys.modules[sys.argv[1]] = types.ModuleType(sys.argv[1]); exec(sys.argv[2], vars(one)); exec(sys.argv[3])"
         return [paths.PYTHON, "-c", run, module, (HERE / f"{module}.py").read_text(), (HERE / source).read_text()]
 
-    def start(self, host: str, who: str, command: list[str], tag: str = "", before: tuple[str, ...] = ()) -> Process:
-        """Starts it on Linux or on a stack in real time. `before`: what starts whoever starts it."""
+    def start(self, host: str, who: str, command: list[str], tag: str = "", before: tuple[str, ...] = (), multipath: bool = False) -> Process:
+        """Starts it on Linux or on a stack in real time. `before`: what starts whoever starts it. `multipath`: with Multipath TCP, which Linux has."""
         as_user = who == USER
         words = [*(user.words() if as_user and os.geteuid() == 0 else []), *before]
         if host == LINUX:
             alone = [paths.tool("unshare"), "--net", *(["--user", "--map-root-user"] if as_user or os.geteuid() else [])]
             words += [*alone, "sh", "-ec", LINUX_SET_UP, "sh"]
         else:
-            words += [self.weft, "run", *(["--strict"] if host == STRICT else []), "--stack", str(self.env.folder / f"{engine_of(host, who)}.toml"), "--"]
+            words += [self.weft, "run", *(["--strict"] if host == STRICT else []), *(["--mptcp"] if multipath else []), "--stack", str(self.env.folder / f"{engine_of(host, who)}.toml"), "--"]
         return self._start(f"{host}-{who}{tag}", [*words, *command], XDG_RUNTIME_DIR=str(self._home()))
 
-    def run(self, host: str, who: str, command: list[str], may_tell: str = "", before: Sequence[str] = ()) -> Said:
+    def run(self, host: str, who: str, command: list[str], may_tell: str = "", before: Sequence[str] = (), multipath: bool = False) -> Said:
         """Runs it to its end; a status other than 0 is a Failure. A node may say that it is not reproducible if that is in what it says. `before`: what
         starts the program, or where that is in a node, weft."""
         if host == NODE:
-            return self._in_a_node(who, command, may_tell, before)
-        process = self.start(host, who, [*before, *command])
+            return self._in_a_node(who, command, may_tell, before, multipath)
+        process = self.start(host, who, [*before, *command], multipath=multipath)
         if status := process.wait(SECONDS_MAX):
             raise Failure(f"{host}, {who}: exit status {status}: {failed(process.stdout, process.stderr)}")
         return Said(process.stdout)
@@ -115,12 +115,12 @@ class Place:
         home.chmod(0o777)
         return home
 
-    def _in_a_node(self, who: str, command: list[str], may_tell: str, before: Sequence[str]) -> Said:
+    def _in_a_node(self, who: str, command: list[str], may_tell: str, before: Sequence[str], multipath: bool) -> Said:
         """As a user on two threads, so that both come to one hash only where neither matters."""
         out = self._home()
         # Beside the program: other folders below /tmp are not the node's.
         file = self.env.folder / f"{out.name}.toml"
-        file.write_text(shared.keys(duration="7200s") + shared.section("nodes.a") + shared.program("body", "a", *command))
+        file.write_text(shared.keys(duration="7200s") + shared.section("nodes.a", **({"mptcp": True} if multipath else {})) + shared.program("body", "a", *command))
         words = [*before, self.weft, "sim", str(file), "--json", "--out", str(out / "results")]
         if who == USER:
             words = [*(user.words() if os.geteuid() == 0 else []), *words, "--threads", "2"]

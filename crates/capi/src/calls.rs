@@ -4,7 +4,8 @@ use crate::embedded::Waiting;
 use crate::{Refusal, SEND_BYTES_MAX, VECTORS_MAX, address_of, bytes, bytes_mut, give_name, node, number, plain, send_on, weft_node};
 use std::ffi::{c_int, c_void};
 use weft_core::Bytes;
-use weft_socket::options::bytes_asked;
+use weft_socket::abi::{MPTCP_FULL_INFO, SOL_MPTCP};
+use weft_socket::options::{bytes_asked, split_full};
 use weft_socket::{Errno, Poll, Received};
 
 /// socket(2). The descriptor belongs to the node; numbers begin at 0.
@@ -201,6 +202,15 @@ pub unsafe extern "C" fn weft_getsockopt(
     let found = node.on(fd, |sockets, socket, cx| sockets.get_option_asked(socket, level, name, &asked, *length as i32, cx));
     plain(found.and_then(|found| {
         let place = place?;
+        let mut found = found;
+        if (level, name) == (SOL_MPTCP, MPTCP_FULL_INFO) {
+            let (own, others) = split_full(&found, place.len());
+            for (at, bytes) in others {
+                // SAFETY: the caller's promise of what `value` points to holds for the places that it names.
+                unsafe { bytes_mut(std::ptr::with_exposed_provenance_mut(at as usize), bytes.len()) }?.copy_from_slice(&bytes);
+            }
+            found = own;
+        }
         let kept = found.len().min(place.len());
         place[..kept].copy_from_slice(&found[..kept]);
         *length = kept as libc::socklen_t;

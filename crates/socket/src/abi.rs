@@ -11,6 +11,7 @@ pub const IPPROTO_UDP: i32 = 17;
 pub const IPPROTO_UDPLITE: i32 = 136;
 pub const IPPROTO_ICMPV6: i32 = 58;
 pub const IPPROTO_RAW: i32 = 255;
+pub const IPPROTO_MPTCP: i32 = 262;
 /// Largest protocol number that socket(2) takes, plus one (IPPROTO_MAX, since MPTCP's 262).
 pub const IPPROTO_MAX: i32 = 263;
 
@@ -60,6 +61,7 @@ pub const SOL_IPV6: i32 = 41;
 pub const SOL_ICMPV6: i32 = 58;
 pub const SOL_UDPLITE: i32 = 136;
 pub const SOL_RAW: i32 = 255;
+pub const SOL_MPTCP: i32 = 284;
 
 pub const SO_DEBUG: i32 = 1;
 pub const SO_REUSEADDR: i32 = 2;
@@ -180,6 +182,11 @@ pub const TCP_IS_MPTCP: i32 = 43;
 pub const TCP_RTO_MAX_MS: i32 = 44;
 pub const TCP_RTO_MIN_US: i32 = 45;
 pub const TCP_DELACK_MAX_US: i32 = 46;
+
+pub const MPTCP_INFO: i32 = 1;
+pub const MPTCP_TCPINFO: i32 = 2;
+pub const MPTCP_SUBFLOW_ADDRS: i32 = 3;
+pub const MPTCP_FULL_INFO: i32 = 4;
 
 pub const IP_TOS: i32 = 1;
 pub const IP_TTL: i32 = 2;

@@ -40,6 +40,8 @@ use std::net::Ipv6Addr;
 use weft_core::table::Family;
 use weft_core::{Answer, Context, Query, Rng, Table};
 
+/// mptcp_sendmsg: "silently ignore everything else: msg->msg_flags &= MSG_MORE | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_FASTOPEN;", and the adapters' own.
+const MPTCP_SEND_FLAGS: i32 = MSG_MORE | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_FASTOPEN | MSG_NOT_LAST | MSG_UNREADABLE;
 /// NPROTO: address families that Linux has numbers for.
 const FAMILIES: i32 = 46;
 
@@ -91,6 +93,12 @@ impl Sockets {
         }
         let (body, protocol) = match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => (Body::Stream(Stream::new()), IPPROTO_TCP),
+            (SOCK_STREAM, IPPROTO_MPTCP) => match cx.ask(Table::Multipath, &Query::Multipath) {
+                Answer::Multipath(node) if node.enabled => (Body::Stream(Stream::new()), IPPROTO_MPTCP),
+                // mptcp_init_sock: "if (!mptcp_is_enabled(net)) return -ENOPROTOOPT;"
+                Answer::Multipath(_) => return Err(Errno::ENOPROTOOPT),
+                _ => return Err(Errno::EPROTONOSUPPORT),
+            },
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => (Body::Datagram(Datagram::default()), IPPROTO_UDP),
             (SOCK_DGRAM, IPPROTO_UDPLITE) => (Body::Datagram(Datagram::default()), protocol),
             (SOCK_DGRAM, IPPROTO_ICMP) if domain == AF_INET => (Body::Ping(Datagram::default()), protocol),
@@ -236,6 +244,7 @@ impl Sockets {
         if to.is_some_and(|address| address.len() > address::SOCKADDR_BYTES_MAX) {
             return Err(Errno::EINVAL);
         }
+        let flags = if self.registry.get(s)?.protocol == IPPROTO_MPTCP { flags & MPTCP_SEND_FLAGS } else { flags };
         let sending = Sending { data, flags, to, control };
         match &self.registry.get(s)?.body {
             Body::Stream(_) => stream_send::send(&mut self.streams, &mut self.registry, s, sending, cx),
@@ -254,6 +263,8 @@ impl Sockets {
 
     /// recvmsg(2), at most `length` bytes.
     pub fn receive(&mut self, s: SocketId, length: usize, flags: i32, cx: &mut Context<'_>) -> Result<Received, Errno> {
+        // mptcp_recvmsg knows no urgent data.
+        let flags = if self.registry.get(s)?.protocol == IPPROTO_MPTCP { flags & !MSG_OOB } else { flags };
         match &self.registry.get(s)?.body {
             Body::Stream(_) => stream_receive::receive(&mut self.registry, s, length, flags, cx),
             Body::Datagram(_) => receive_queue::receive(&mut self.registry, s, length, flags),
@@ -292,7 +303,7 @@ impl Sockets {
             Body::Datagram(datagram) => ioctl_messages(datagram, request)?,
             Body::Raw(raw) => ioctl_messages(&raw.queue, request)?,
         };
-        Ok(i32::try_from(number).unwrap_or(i32::MAX).to_ne_bytes().to_vec())
+        Ok(number.to_ne_bytes().to_vec())
     }
 
     /// close(2) of the last descriptor. Never blocks: a lingering close goes on below.
@@ -372,6 +383,8 @@ impl Sockets {
     pub fn write_room(&self, s: SocketId, cx: &Context<'_>) -> usize {
         let (least, socket) = (self.send_room(s), self.registry.store.get(s));
         let connected = socket.filter(|socket| socket.stream().is_some_and(|stream| stream.flow.is_some() && !stream.deferred));
+        // What a single subflow has room for says nothing of the connection.
+        let connected = connected.filter(|socket| crate::streams::multipath(socket, cx).is_none());
         let most = connected.map_or(0, |socket| crate::streams::info(socket, cx).write_room_bytes);
         usize::try_from(most).unwrap_or(usize::MAX).max(least)
     }
@@ -438,10 +451,11 @@ impl Sockets {
 }
 
 /// udp_ioctl, raw_ioctl.
-fn ioctl_messages(datagram: &Datagram, request: u64) -> Result<usize, Errno> {
-    match request {
-        FIONREAD => Ok(datagram.queue.front().map_or(0, |waiting| waiting.bytes)),
-        SIOCOUTQ => Ok(datagram.sending),
-        _ => Err(Errno::ENOTTY),
-    }
+fn ioctl_messages(datagram: &Datagram, request: u64) -> Result<i32, Errno> {
+    let bytes = match request {
+        FIONREAD => datagram.queue.front().map_or(0, |waiting| waiting.bytes),
+        SIOCOUTQ => datagram.sending,
+        _ => return Err(Errno::ENOTTY),
+    };
+    Ok(i32::try_from(bytes).unwrap_or(i32::MAX))
 }

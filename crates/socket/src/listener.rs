@@ -1,6 +1,6 @@
 //! Listening sockets: listen(2), accept(2), connections that become ready for it, and the end of listening.
 
-use crate::abi::THE_PROCESSOR;
+use crate::abi::{IPPROTO_MPTCP, IPPROTO_TCP, THE_PROCESSOR};
 use crate::counters;
 use crate::errno::Errno;
 use crate::holds;
@@ -13,7 +13,7 @@ use crate::socket::{Body, Phase, Socket, SocketId, Stream, TcpState};
 use crate::stream_receive;
 use crate::streams::{Flow, Streams};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use weft_core::{CallId, Context, FlowId, StreamCall, StreamError, StreamMessage, StreamOption, Table};
+use weft_core::{Answer, CallId, Context, FlowId, Query, StreamCall, StreamError, StreamMessage, StreamOption, Table};
 
 /// listen(2): `__inet_listen_sk`.
 pub(crate) fn listen(streams: &mut Streams, sockets: &mut Registry, s: SocketId, backlog: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
@@ -153,7 +153,10 @@ pub(crate) fn accepted(
         stream.transport = of_parent.transport.clone();
     }
     (stream.state, stream.phase, stream.flow, stream.parent) = (TcpState::Established, Phase::Connected, Some(child), Some(listener));
-    let (domain, kind, protocol, options) = (parent.domain, parent.kind, parent.protocol, parent.options.clone());
+    let (domain, kind, options) = (parent.domain, parent.kind, parent.options.clone());
+    // mptcp_stream_accept: "we are being invoked after accepting a non-mp-capable flow: sk is a tcp_sk, not an mptcp one."
+    let plain = || !matches!(cx.ask(Table::Multipath, &Query::Connection(child)), Answer::Connection(_));
+    let protocol = if parent.protocol == IPPROTO_MPTCP && plain() { IPPROTO_TCP } else { parent.protocol };
     let address_locked = parent.address_locked;
     let shutdown = parent.shutdown;
     // sk_clone: "newsk->sk_priority = 0; newsk->sk_incoming_cpu = raw_smp_processor_id();"

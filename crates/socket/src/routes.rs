@@ -1,5 +1,6 @@
 //! Ways to a destination, as one socket may use them.
 
+use crate::abi::{IPPROTO_MPTCP, IPPROTO_TCP};
 use crate::errno::Errno;
 use crate::socket::Socket;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -76,7 +77,8 @@ pub(crate) fn traffic_of(socket: &Socket, to: u16, mark: Option<u32>) -> Traffic
         input: InterfaceIndex::NONE,
         mark: mark.unwrap_or(options.mark),
         tos: options.traffic_class_of(socket.is_v6()),
-        protocol: u8::try_from(socket.protocol).unwrap_or(0),
+        // Subflows are TCP's.
+        protocol: u8::try_from(if socket.protocol == IPPROTO_MPTCP { IPPROTO_TCP } else { socket.protocol }).unwrap_or(0),
         ports: (socket.local.port(), to),
         ..Traffic::default()
     }

@@ -1,6 +1,6 @@
 //! Calls on stream sockets that end things: shutdown, close; and ioctl.
 
-use crate::abi::{FIONREAD, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD};
+use crate::abi::{FIONREAD, IPPROTO_MPTCP, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD};
 use crate::connection;
 use crate::errno::Errno;
 use crate::listener;
@@ -8,7 +8,7 @@ use crate::poll::Poll;
 use crate::registry::Registry;
 use crate::socket::{Phase, Shutdown, Socket, SocketId, TcpState};
 use crate::stream_receive;
-use crate::streams::{Streams, info, set_phase};
+use crate::streams::{Streams, set_phase, unsent};
 use weft_core::{Context, StreamCall};
 
 /// `inet_shutdown` and `tcp_shutdown`.
@@ -44,17 +44,29 @@ pub(crate) fn shutdown(
     result
 }
 
+fn within(bytes: usize) -> i32 {
+    i32::try_from(bytes).unwrap_or(i32::MAX)
+}
+
 /// `tcp_ioctl`.
-pub(crate) fn ioctl(socket: &Socket, request: u64, cx: &Context<'_>) -> Result<usize, Errno> {
+pub(crate) fn ioctl(socket: &Socket, request: u64, cx: &Context<'_>) -> Result<i32, Errno> {
     let Some(stream) = socket.stream() else { return Err(Errno::ENOTTY) };
     let listening = stream.state == TcpState::Listen;
     match request {
+        // mptcp_ioctl: "default: return -ENOIOCTLCMD;"
+        SIOCATMARK if socket.protocol == IPPROTO_MPTCP => Err(Errno::ENOTTY),
+        // mptcp_ioctl: "*karg = mptcp_ioctl_outq(msk, READ_ONCE(msk->snd_una));", of which listeners get -EINVAL as a number.
+        SIOCOUTQ | SIOCOUTQNSD if listening && socket.protocol == IPPROTO_MPTCP => Ok(-Errno::EINVAL.0),
         FIONREAD if listening => Err(Errno::EINVAL),
-        FIONREAD => Ok(stream_receive::inquire(socket)),
-        SIOCATMARK => Ok(usize::from(stream.urgent.is_some_and(|urgent| urgent.at == stream.copied))),
+        // mptcp_inq_hint: "if (sk->sk_state == TCP_CLOSE || (sk->sk_shutdown & RCV_SHUTDOWN)) return 1;"
+        FIONREAD if socket.protocol == IPPROTO_MPTCP && stream.unread() == 0 => {
+            Ok((stream.state == TcpState::Close || socket.shutdown.receive).into())
+        }
+        FIONREAD => Ok(within(stream_receive::inquire(socket))),
+        SIOCATMARK => Ok(stream.urgent.is_some_and(|urgent| urgent.at == stream.copied).into()),
         SIOCOUTQ | SIOCOUTQNSD if listening => Err(Errno::EINVAL),
-        SIOCOUTQ => Ok(info(socket, cx).send_queue_bytes as usize),
-        SIOCOUTQNSD => Ok(info(socket, cx).notsent_bytes as usize),
+        SIOCOUTQ => Ok(within(unsent(socket, cx).0 as usize)),
+        SIOCOUTQNSD => Ok(within(unsent(socket, cx).1 as usize)),
         _ => Err(Errno::ENOTTY),
     }
 }

@@ -10,7 +10,8 @@ use crate::registry::Registry;
 use crate::socket::{Phase, Shutdown, Socket, SocketId, TcpState};
 use std::net::SocketAddr;
 use weft_core::{
-    Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, Query, Rng, StreamCall, StreamError, StreamInfo, StreamMessage, Table,
+    Answer, CallId, Context, FlowId, Instant, KeyedHasher, Map, MultipathInfo, Query, Rng, StreamCall, StreamError, StreamInfo,
+    StreamMessage, Table,
 };
 
 /// A flow that some socket opened, or whose socket is gone.
@@ -290,6 +291,39 @@ fn unopened(pacing_rate_max: u64, now: Instant) -> StreamInfo {
         max_pacing_rate: pacing_rate_max,
         min_rtt_us: u32::MAX,
         ..StreamInfo::default()
+    }
+}
+
+/// The socket's connection over several flows, if it is one.
+pub(crate) fn multipath(socket: &Socket, cx: &Context<'_>) -> Option<Box<MultipathInfo>> {
+    let flow = socket.stream()?.flow?;
+    match cx.ask(Table::Multipath, &Query::Connection(flow)) {
+        Answer::Connection(info) if !info.listens => Some(info),
+        _ => None,
+    }
+}
+
+/// What the transport knows of a flow, if it has it.
+pub(crate) fn told(flow: FlowId, cx: &Context<'_>) -> Option<StreamInfo> {
+    match cx.ask(Table::Flows, &Query::FlowInfo(flow)) {
+        Answer::FlowInfo(info) => Some(*info),
+        _ => None,
+    }
+}
+
+/// Bytes that were written and the peer has not acknowledged, and of these those that have not left.
+pub(crate) fn unsent(socket: &Socket, cx: &Context<'_>) -> (u32, u32) {
+    match multipath(socket, cx) {
+        Some(connection) => {
+            let (all, unsent) = (connection.unacknowledged_bytes(), connection.unsent_bytes());
+            // mptcp_ioctl_outq: "if (__mptcp_check_fallback(msk) && msk->first) { …; delta += READ_ONCE(tp->write_seq) - tp->snd_una; }"
+            let below = if connection.fallen_back { info(socket, cx).send_queue_bytes } else { 0 };
+            (all.saturating_add(below), unsent)
+        }
+        None => {
+            let info = info(socket, cx);
+            (info.send_queue_bytes, info.notsent_bytes)
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use super::carrier::Carrier;
 use crate::memory::Memory;
 use crate::sys::Errno;
 use weft_loader::calls::{self, requests};
-use weft_socket::options::bytes_asked;
+use weft_socket::abi::{MPTCP_FULL_INFO, SOL_MPTCP};
+use weft_socket::options::{bytes_asked, split_full};
 
 /// Of the longest values more is not looked at: filters of groups, which have net.core.optmem_max at most, and one byte to tell that there is more.
 const OPTION_BYTES_MAX: usize = 131_073;
@@ -91,6 +92,8 @@ pub struct Room {
     words: bool,
     /// The value is as long as the program says in it, whatever its length.
     whole: bool,
+    /// Behind the value come those of two other places, which are named in it.
+    elsewhere: bool,
 }
 
 impl Room {
@@ -104,7 +107,14 @@ impl Room {
         // sk_get_filter: "Instead of bytes, the API requests to return the number of filter blocks."
         let asked = if filter && told >= 0 { (FILTER_INSTRUCTIONS_MAX * INSTRUCTION_BYTES) as i32 } else { told.min(TOLD_BYTES_MAX) };
         let words = (level, name) == (libc::SOL_NETLINK, libc::NETLINK_LIST_MEMBERSHIPS);
-        Ok(Room { told, asked, filter, words, whole: bytes_asked(level, name, told).is_some() })
+        Ok(Room {
+            told,
+            asked,
+            filter,
+            words,
+            whole: bytes_asked(level, name, told).is_some(),
+            elsewhere: (level, name) == (SOL_MPTCP, MPTCP_FULL_INFO),
+        })
     }
 
     /// Writes a value and its length.
@@ -126,6 +136,11 @@ impl Room {
             // netlink_getsockopt: "if (len - pos < sizeof(u32)) break; … if (put_user(ALIGN(BITS_TO_BYTES(nlk->ngroups), sizeof(u32)), optlen))"
             memory.write(at, &value[..length - length % 4])?;
             length = value.len();
+        } else if self.elsewhere {
+            let (own, others) = split_full(value, usize::try_from(self.asked).unwrap_or(0));
+            others.iter().try_for_each(|(place, bytes)| memory.write(*place, bytes))?;
+            memory.write(at, &own)?;
+            length = own.len();
         } else if self.whole {
             memory.write(at, value)?;
             length = value.len();
@@ -139,6 +154,12 @@ impl Room {
 fn is_raw<C: Carrier>(c: &mut C) -> Result<bool, Errno> {
     let kind = c.get_option(libc::SOL_SOCKET, libc::SO_TYPE, &[], 4)?;
     Ok(kind.is_some_and(|kind| kind.starts_with(&libc::SOCK_RAW.to_ne_bytes())))
+}
+
+/// mptcp_setsockopt_sol_socket has no filters, and does not look at one.
+fn takes_filters<C: Carrier>(c: &mut C) -> Result<bool, Errno> {
+    let protocol = c.get_option(libc::SOL_SOCKET, libc::SO_PROTOCOL, &[], 4)?;
+    Ok(!protocol.is_some_and(|protocol| protocol.starts_with(&libc::IPPROTO_MPTCP.to_ne_bytes())))
 }
 
 /// Are these names, which end before their length where there is a zero?
@@ -176,5 +197,9 @@ fn given<C: Carrier>(c: &mut C, level: i32, name: i32, at: u64, length: i32) -> 
             read => read?,
         },
     }
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) { filter_program(c.memory(), &value) } else { Ok(value) }
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) && takes_filters(c)? {
+        filter_program(c.memory(), &value)
+    } else {
+        Ok(value)
+    }
 }

@@ -256,6 +256,8 @@ fn take_from_model(turn: &mut Turn<'_>, socket: SocketId, total: usize, flags: i
 
 fn take_stream(s: &mut Supervisor, turn: &mut Turn<'_>, key: usize, socket: SocketId, total: usize, flags: i32) -> Result<Taken, Errno> {
     s.forget_told_error(key, socket, turn);
+    // mptcp_recvmsg does not look at it.
+    let flags = if flags & libc::MSG_OOB != 0 && super::option::is_multipath(socket, turn) { flags & !libc::MSG_OOB } else { flags };
     let end = s.borrow(key)?;
     if flags & libc::MSG_OOB != 0 {
         return take_urgent(end.as_fd(), total, flags);

@@ -9,6 +9,7 @@ use crate::standin::{Body, StandIn};
 use crate::supervisor::{Supervisor, Turn};
 use crate::sys::{self, Errno};
 use std::os::fd::AsFd;
+use weft_intercept::SocketId;
 use weft_intercept::face::abi::{SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW, SO_TIMESTAMPING_NEW};
 use weft_intercept::socket_calls;
 use weft_intercept::socket_calls::interface;
@@ -47,7 +48,8 @@ pub(super) fn get(c: &mut TrappedSocket<'_, '_>, level: i32, name: i32, asked: &
     match (&one.body, one.socket()) {
         (Body::Netlink(_), _) => get_of_link(s, turn, key, level, name, length),
         // Peeking moves it, and that happens in the stand-in.
-        (_, Some(_)) if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF => {
+        (_, Some(socket)) if level == libc::SOL_SOCKET && name == libc::SO_PEEK_OFF => {
+            turn.stack.get_option(socket, level, name, length)?;
             let end = s.borrow(key)?;
             sys::get_option(end.as_fd(), level, name)
                 .map(|(value, told)| Some(value[..told.min(usize::try_from(length).unwrap_or(0))].to_vec()))
@@ -211,6 +213,12 @@ pub(super) fn about_interfaces(
     })
 }
 
+/// SO_PROTOCOL is IPPROTO_MPTCP: such a socket has no urgent data.
+pub(super) fn is_multipath(socket: SocketId, turn: &mut Turn<'_>) -> bool {
+    let protocol = turn.stack.get_option(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL, 4);
+    protocol.is_ok_and(|protocol| protocol == libc::IPPROTO_MPTCP.to_ne_bytes())
+}
+
 /// The value of a request about a socket. None: the stand-in's own.
 pub(super) fn request(c: &mut TrappedSocket<'_, '_>, request: u32) -> Result<Option<Vec<u8>>, Errno> {
     let TrappedSocket { s, turn, key, .. } = c;
@@ -219,7 +227,7 @@ pub(super) fn request(c: &mut TrappedSocket<'_, '_>, request: u32) -> Result<Opt
     // netlink_ioctl: "try to hand this ioctl down to the NIC drivers. return -ENOIOCTLCMD;", of which dev_ioctl makes this.
     let Some(socket) = one.socket() else { return Err(Errno(libc::ENOTTY)) };
     // The mark has gone into the stand-in.
-    if request == SIOCATMARK && s.is_connected(key) {
+    if request == SIOCATMARK && s.is_connected(key) && !is_multipath(socket, turn) {
         return Ok(None);
     }
     s.refresh(key);
@@ -247,6 +255,10 @@ pub(super) fn request(c: &mut TrappedSocket<'_, '_>, request: u32) -> Result<Opt
             s.calls.unsupported(format!("ioctl {request:#x}"), *errno);
         }
     })?;
+    // mptcp_inq_hint tells an end where nothing is to be read, and here there is something.
+    if request == FIONREAD && waiting > 0 && is_multipath(socket, turn) {
+        return int(i32::try_from(turn.stack.receive_ready(socket) + waiting).unwrap_or(i32::MAX));
+    }
     let in_model = value.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
     if waiting > 0 { int(in_model.saturating_add(i32::try_from(waiting).unwrap_or(i32::MAX))) } else { Ok(Some(value)) }
 }

@@ -13,6 +13,7 @@ mod ip;
 mod ipv6;
 mod kept;
 mod multicast;
+mod multipath;
 mod raw;
 mod reads;
 mod row;
@@ -29,6 +30,7 @@ use row::{Get, Set};
 
 pub use control::is_timestamping;
 pub(crate) use kept::{Options, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER};
+pub use multipath::{Elsewhere, split_full};
 pub use reads::bytes_asked;
 pub(crate) use reads::bytes_read;
 pub(crate) use row::Access;
@@ -49,6 +51,7 @@ pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
         .chain(fast_open::ROWS)
         .chain(multicast::ROWS)
         .chain(control::ROWS)
+        .chain(multipath::ROWS)
 }
 
 /// The rows of a level, as far as this socket has it.
@@ -60,6 +63,7 @@ fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
         (SOL_IP, _) => Some([ip::ROWS, &[]]),
         (SOL_IPV6, _) if socket.is_v6() => Some([ipv6::ROWS, &[]]),
         (SOL_TCP, Body::Stream(_)) => Some([tcp::ROWS, tuning::TCP_ROWS]),
+        (SOL_MPTCP, Body::Stream(_)) if socket.protocol == IPPROTO_MPTCP => Some([multipath::ROWS, &[]]),
         (SOL_UDP, Body::Datagram(_)) => Some([udp::ROWS, &[]]),
         (SOL_ICMPV6, Body::Raw(_)) if !socket.is_v6() => None,
         (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some([raw::ROWS, &[]]),
@@ -100,6 +104,10 @@ fn unknown(socket: &Socket, level: i32) -> Errno {
 pub(crate) fn set(access: &mut Access<'_, '_>, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
     let socket = access.socket()?;
     let level = of_udp(socket, level);
+    if socket.protocol == IPPROTO_MPTCP && multipath::before_set(access, level, name)? {
+        return Ok(());
+    }
+    let socket = access.socket()?;
     let row = find(socket, level, name);
     let integer = value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     // sk_setsockopt, do_tcp_setsockopt, udp_lib_setsockopt: "if (optlen < sizeof(int)) return -EINVAL;" stands before the switch by name.
@@ -144,6 +152,12 @@ fn wakes(socket: &Socket, level: i32, name: i32) -> Poll {
 pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, asked: &[u8], length: i32) -> Result<Vec<u8>, Errno> {
     let socket = access.socket()?;
     let level = of_udp(socket, level);
+    if socket.protocol == IPPROTO_MPTCP
+        && let Some(told) = multipath::get(access, level, name, length)
+    {
+        return told;
+    }
+    let socket = access.socket()?;
     // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
     let of_level = tables(socket, level).is_some();
     let unknown = if socket.is_v6() || of_level { unknown(socket, level) } else { Errno::EOPNOTSUPP };
@@ -152,6 +166,8 @@ pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, asked: &[u
     let length = match usize::try_from(length) {
         Ok(length) => length,
         // do_ipv6_getsockopt, do_rawv6_getsockopt: "len = min_t(unsigned int, sizeof(int), len);"
+        // mptcp_getsockopt_info too.
+        Err(_) if (level, name) == (SOL_MPTCP, MPTCP_INFO) => usize::MAX,
         Err(_) if level == SOL_IPV6 || level == SOL_RAW && socket.is_v6() => usize::MAX,
         // sk_getsockopt, do_ip_getsockopt, do_tcp_getsockopt, udp_lib_getsockopt: "if (len < 0) return -EINVAL;" before they look at the name;
         // raw_geticmpfilter behind it.

@@ -1,5 +1,6 @@
 //! How many bytes of a value setsockopt(2) looks at: what lies behind them may be memory that is not there.
 
+use super::multipath::FULL_HEAD_BYTES;
 use super::row::{OptionRow, Set};
 use super::{find, of_udp, tables};
 use crate::abi::*;
@@ -44,6 +45,9 @@ pub fn bytes_asked(level: i32, name: i32, length: i32) -> Option<usize> {
     let bytes = match (level, name) {
         (SOL_IP, IP_MSFILTER) => MSFILTER_BYTES,
         (SOL_IP | SOL_IPV6, MCAST_MSFILTER) => GROUP_FILTER_BYTES,
+        // mptcp_get_subflow_data; what lies between its struct and the elements stays as it is.
+        (SOL_MPTCP, MPTCP_TCPINFO | MPTCP_SUBFLOW_ADDRS) => usize::try_from(length).unwrap_or(0),
+        (SOL_MPTCP, MPTCP_FULL_INFO) => FULL_HEAD_BYTES,
         _ => return None,
     };
     Some(if usize::try_from(length).is_ok_and(|length| length >= bytes) { bytes } else { 0 })

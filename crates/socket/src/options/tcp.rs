@@ -190,7 +190,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         "TCP_ULP",
         Stream,
         Set::Bytes(|_, v| Err(if v.is_empty() { Errno::EINVAL } else { Errno::ENOENT })),
-        Get::Bytes(|_, _| Ok(Vec::new())),
+        // The name in 16 bytes (TCP_ULP_NAME_MAX); subflows of a socket of IPPROTO_MPTCP have one.
+        Get::Bytes(|a, _| Ok(if a.socket()?.protocol == IPPROTO_MPTCP { b"mptcp\0\0\0\0\0\0\0\0\0\0\0".to_vec() } else { Vec::new() })),
     ),
     row(
         SOL_TCP,

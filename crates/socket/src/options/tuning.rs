@@ -2,11 +2,13 @@
 //! busy polling, hashing, memory accounting, transmit times, repair. What is kept has no effect here that Linux's default set-up would show.
 
 use super::kept::{RECEIVE_BUFFER_LOCK, SEND_BUFFER_LOCK};
+use super::multipath::is_multipath;
 use super::row::{Access, Applies::Any, Applies::Stream, Get, OptionRow, Set, flag, row, within};
 use super::socket::{receive_buffer_shown, send_buffer_shown};
 use crate::abi::*;
 use crate::errno::Errno;
 use crate::socket::{Body, TcpState};
+use crate::streams::unsent;
 use std::time::Duration;
 use weft_core::StreamOption;
 
@@ -194,7 +196,7 @@ pub(super) const TCP_ROWS: &[OptionRow] = &[
         }),
         Get::Int(|a| Ok(a.stream()?.transport.delayed_ack_max.map_or(200_000, |time| time.as_micros() as i32))),
     ),
-    row(SOL_TCP, TCP_IS_MPTCP, "TCP_IS_MPTCP", Stream, READ_ONLY, Get::Int(|_| Ok(0))),
+    row(SOL_TCP, TCP_IS_MPTCP, "TCP_IS_MPTCP", Stream, READ_ONLY, Get::Int(|a| flag(is_multipath(a)?))),
 ];
 
 /// Microseconds as whole ticks (usecs_to_jiffies): two at least, and 200 ms at most; else EINVAL.
@@ -234,7 +236,7 @@ fn rehash(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
 
 /// `sk_get_meminfo`: nine words, as many as asked for.
 fn memory(a: &mut Access<'_, '_>, _: usize) -> Result<Vec<u8>, Errno> {
-    let unacknowledged = a.flow_info()?.send_queue_bytes as usize;
+    let unacknowledged = unsent(a.sockets.get(a.id)?, a.cx).0 as usize;
     let (receive_buffer, send_buffer) = (receive_buffer_shown(a)? as u32, send_buffer_shown(a)? as u32);
     let socket = a.socket()?;
     let (received, sending, dropped) = match &socket.body {

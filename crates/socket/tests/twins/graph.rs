@@ -6,7 +6,27 @@ mod default_graph;
 
 use super::model::Model;
 use default_graph::{BLOCKS, EDGES};
-use weft_core::{BlockTable, End, Mode, Op};
+use std::any::Any;
+use weft_core::{Answer, Block, BlockRow, BlockTable, End, Instant, Kind, Mode, MultipathNode, Op, Query, Table};
+
+/// Says that the node has Multipath TCP, so that sockets may ask for it. Their connections are plain.
+struct Multipath;
+static MULTIPATH: Kind = Kind { name: "multipath", owns: &[Table::Multipath], ..Kind::EMPTY };
+
+impl Block for Multipath {
+    fn kind(&self) -> &'static Kind {
+        &MULTIPATH
+    }
+    fn query(&self, query: &Query, _: Instant) -> Answer {
+        match query {
+            Query::Multipath => Answer::Multipath(Box::new(MultipathNode { enabled: true, ..MultipathNode::default() })),
+            _ => Answer::None,
+        }
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
 
 /// [`model`] with a second interface: `weft9`, number 2, on which nobody answers.
 #[allow(dead_code)] // only one of the programs that share this file has a use for it
@@ -31,8 +51,9 @@ pub fn model(mode: Mode) -> Model {
     let mut rows = weft_blocks::table::rows();
     rows.push(weft_tcp::ROW);
     rows.push(weft_socket::ROW);
+    rows.push(BlockRow { kind: &MULTIPATH, make: |_| Ok(Box::new(Multipath)) });
     let add = |(name, kind): &(&str, &str)| Op::Add { name: (*name).to_owned(), kind: (*kind).to_owned(), parameters: Default::default() };
     let bind = |(from, to): &(&str, &str)| Op::Bind { from: End::parse(from), to: End::parse(to) };
-    let ops: Vec<Op> = BLOCKS.iter().map(add).chain(EDGES.iter().map(bind)).collect();
+    let ops: Vec<Op> = BLOCKS.iter().chain(&[("multipath", "multipath")]).map(add).chain(EDGES.iter().map(bind)).collect();
     Model::with(mode, BlockTable::new(rows), &ops)
 }
