@@ -69,6 +69,9 @@ mac = "{MAC}"
 dad_transmits = 0
 router_solicitations = 0
 """
+# Scripts whose names begin so are about Multipath TCP, which the kernel has.
+MULTIPATH = "mptcp"
+
 
 # Natively. $1: the script. The other end lives in a namespace that ends with this shell.
 NATIVE = f"""
@@ -95,6 +98,12 @@ sh "$1"
 
 # ip(8) looks through all names in /run/netns, and says so when another test takes its own away meanwhile.
 OTHERS_ENDED = "Error: Peer netns reference is invalid.\n"
+
+
+def stack(name: str, backend: str) -> str:
+    """The stack file of a script."""
+    text = STACK.replace("BACKEND", backend)
+    return text.replace("[node]\n", "[node]\nmptcp = true\n") if name.startswith(MULTIPATH) else text
 
 
 class Script:
@@ -208,7 +217,7 @@ def in_real_time(env: Environment, script: Script, attempt: int) -> tuple[str, s
     folder = env.folder / f"real{attempt}" / script.name
     folder.mkdir(parents=True)
     (folder / "script").write_text(script.text(str(folder)))
-    (folder / "stack.toml").write_text(STACK.replace("BACKEND", "tap:weft0"))
+    (folder / "stack.toml").write_text(stack(script.name, "tap:weft0"))
     options = ["--strict"] if os.environ.get("STRICT") else []
     return run_one(env, [paths.tool("unshare"), "-n", binary(), "run", *options, "--stack", str(folder / "stack.toml"), "--", "sh",
                          str(folder / "script")], folder)
@@ -218,10 +227,11 @@ def in_virtual_time(env: Environment, scripts: list[Script]) -> Outcome:
     """All of them in one world."""
     folder = env.folder / "virtual"
     folder.mkdir()
-    (folder / "stack.toml").write_text(STACK.replace("BACKEND", "wire:weft0"))
+    for name in ("stack", MULTIPATH):
+        (folder / f"{name}.toml").write_text(stack(name, "wire:weft0"))
     text = ['seed = 1', 'duration = "60s"', "[nodes.lan]", 'kind = "switch"']
     for number, script in enumerate(scripts):
-        text += [f"[nodes.n{number}]", 'stack = "stack.toml"', "addresses = {}", f"files = {{ \"/srv/script\" = {json.dumps(script.text('/tmp'))} }}",
+        text += [f"[nodes.n{number}]", f'stack = "{MULTIPATH if script.name.startswith(MULTIPATH) else "stack"}.toml"', "addresses = {}", f"files = {{ \"/srv/script\" = {json.dumps(script.text('/tmp'))} }}",
                  f"[wires.w{number}]", f'between = ["n{number}:weft0", "lan"]',
                  f"[programs.p{number}]", f'node = "n{number}"', 'command = ["sh", "/srv/script"]', 'expect = "any"']
     (folder / "world.toml").write_text("\n".join(text) + "\n")

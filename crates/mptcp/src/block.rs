@@ -3,6 +3,7 @@
 mod addresses;
 mod answers;
 mod parameters;
+mod procedures;
 mod state;
 
 use crate::connection::{Connection, Left, Path};
@@ -12,6 +13,7 @@ use crate::key::Key;
 use crate::kind::{DOWN, FROM_ABOVE, KIND, Settings, UP};
 use crate::listening::Listening;
 use crate::out::{OWN_CALL, Out};
+use crate::scheduler;
 use crate::subflow::Subflow;
 use crate::word::{self, Down, Up, Why};
 use std::any::Any;
@@ -71,6 +73,8 @@ pub struct MptcpBlock {
     leaves: bool,
     next_call: u64,
     next_flow: u64,
+    /// From here on the next endpoint without an identifier looks for one.
+    next_id: u8,
 }
 
 impl MptcpBlock {
@@ -92,6 +96,7 @@ impl MptcpBlock {
             leaves: false,
             next_call: 0,
             next_flow: 0,
+            next_id: 1,
         };
         for parameter in KIND.parameters {
             let value = config.value(parameter.name);
@@ -410,6 +415,7 @@ impl MptcpBlock {
             });
         }
         self.locals.lost.clear();
+        self.locals.removed.clear();
     }
 
     fn keys(&self) -> Vec<u64> {
@@ -444,6 +450,7 @@ impl Block for MptcpBlock {
     fn get(&self, name: &str, _now: Instant) -> Option<Value> {
         match name {
             "connections" => Some(Value::Array(self.rows())),
+            "available_schedulers" => Some(scheduler::NAMES.join(" ").into()),
             _ => self.settings.get(name),
         }
     }
@@ -468,6 +475,10 @@ impl Block for MptcpBlock {
                 self.with(key, cx, Connection::control_changed);
             }
         }
+    }
+
+    fn exec(&mut self, procedure: &str, arguments: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
+        self.run(procedure, arguments, cx)
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {

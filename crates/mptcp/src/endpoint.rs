@@ -29,6 +29,8 @@ pub struct Endpoint {
 /// What this node has.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Locals {
+    /// Addresses of endpoints that somebody has taken away: only what joined by them goes, too.
+    pub removed: Vec<IpAddr>,
     /// What connections may use.
     pub endpoints: Vec<Endpoint>,
     /// Addresses that can be used.
@@ -85,7 +87,7 @@ impl Endpoint {
     }
 
     /// Does it make sense (mptcp_pm_nl_add_addr_doit)?
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.fullmesh && self.signal {
             return Err("signal and fullmesh exclude each other".to_owned());
         }

@@ -5,7 +5,7 @@ use crate::endpoint::Endpoint;
 use crate::policy::{self, Preference, Quota, Standby};
 use crate::scheduler;
 use weft_core::table::Family;
-use weft_core::{Carries, Duration, InPort, Kind, OutPort, Parameter, ParameterType, Port, Table};
+use weft_core::{Carries, Duration, InPort, Kind, Named, OutPort, Parameter, ParameterType, Port, Table};
 
 /// Inputs and outputs.
 pub(crate) const FROM_ABOVE: InPort = InPort(0);
@@ -123,6 +123,16 @@ pub static KIND: Kind = Kind {
             "\"60s\"",
             "how long a closed connection waits for its peer, and one without a subflow for another (net.mptcp.close_timeout)",
         ),
+    ],
+    procedures: &[
+        Named {
+            name: "endpoint_add",
+            doc: "`address`, and `id`, `port`, `dev`, `signal`, `subflow`, `backup`, `fullmesh`: one more of `endpoints`, as `ip mptcp endpoint add`; gives `id`",
+        },
+        Named { name: "endpoint_delete", doc: "`id`: it goes, and the subflows that joined from its address" },
+        Named { name: "endpoint_change", doc: "`id`, `backup`, `fullmesh`: what it is from now on; peers hear of `backup`" },
+        Named { name: "endpoints_flush", doc: "all of them go" },
+        Named { name: "limits_set", doc: "`subflows`, `add_addr_accepted`: the parameters of these names" },
     ],
     counters: counters::ROWS,
     owns: &[Table::Multipath],

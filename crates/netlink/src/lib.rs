@@ -1,4 +1,4 @@
-//! rtnetlink(7) and sock_diag(7) as control messages: what iproute2, libc and Go's net package ask of a node, and what they change.
+//! rtnetlink(7), sock_diag(7) and generic netlink as control messages: what iproute2, libc and Go's net package ask of a node, and what they change.
 //!
 //! A [`Session`] is one netlink socket: its port, its groups, its options. [`Session::answers`] takes what a program sent and returns the packets
 //! that it gets. Questions are put to the owners of the node's tables, changes are procedures of those owners ([`Tables`]): the same that a
@@ -15,6 +15,7 @@
 mod address;
 pub mod diag;
 mod errno;
+mod generic;
 mod hops;
 mod link;
 mod local;
@@ -32,7 +33,7 @@ mod session;
 pub use errno::Refusal;
 pub use ports::Ports;
 pub use sender::{Sender, named};
-pub use session::{NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session};
+pub use session::{NETLINK_GENERIC, NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session};
 
 use weft_core::control::Value;
 use weft_core::table::{Answer, InterfaceRow, Query, Table, Which};

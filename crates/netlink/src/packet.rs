@@ -101,7 +101,7 @@ fn ends_apart(request: &Request<'_>) -> bool {
     const GETQDISC: u16 = 38;
     match request.kind {
         GETLINK | GETADDR => byte(request.body, 0) != INET6,
-        GETROUTE | GETQDISC | crate::diag::BY_FAMILY => true,
+        GETROUTE | GETQDISC | crate::diag::BY_FAMILY | crate::generic::CONTROL | crate::generic::MPTCP_PM => true,
         _ => false,
     }
 }

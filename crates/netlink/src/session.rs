@@ -5,7 +5,7 @@ use crate::message::{Message, word};
 use crate::packet::{NLM_F_REQUEST, NLMSG_CONTROL_MAX, Reply, Request, append, pack, requests};
 use crate::ports::Ports;
 use crate::sender::{AF_NETLINK, KERNEL_NAME, Sender, named};
-use crate::{Tables, address, diag, link, neighbour, notify, qdisc, route, rule};
+use crate::{Tables, address, diag, generic, link, neighbour, notify, qdisc, route, rule};
 use std::collections::{BTreeSet, VecDeque};
 use weft_core::control::Value;
 
@@ -13,6 +13,8 @@ use weft_core::control::Value;
 pub const NETLINK_ROUTE: i32 = 0;
 /// Protocol of sock_diag.
 pub const NETLINK_SOCK_DIAG: i32 = 4;
+/// Protocol of generic netlink.
+pub const NETLINK_GENERIC: i32 = 16;
 const SOCK_DGRAM: i32 = 2;
 const SOCK_RAW: i32 = 3;
 const SOL_SOCKET: i32 = 1;
@@ -84,13 +86,13 @@ impl Session {
     /// A fresh one among the others of a node.
     ///
     /// # Errors
-    /// ESOCKTNOSUPPORT; EPROTONOSUPPORT for what is neither NETLINK_ROUTE nor NETLINK_SOCK_DIAG.
+    /// ESOCKTNOSUPPORT; EPROTONOSUPPORT for what is none of NETLINK_ROUTE, NETLINK_SOCK_DIAG and NETLINK_GENERIC.
     pub fn among(kind: i32, protocol: i32, ports: &Ports) -> Result<Session, i32> {
         // netlink_create: "if (sock->type != SOCK_RAW && sock->type != SOCK_DGRAM) return -ESOCKTNOSUPPORT;"
         if kind != SOCK_RAW && kind != SOCK_DGRAM {
             return Err(ESOCKTNOSUPPORT);
         }
-        if protocol != NETLINK_ROUTE && protocol != NETLINK_SOCK_DIAG {
+        if ![NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_GENERIC].contains(&protocol) {
             return Err(EPROTONOSUPPORT);
         }
         Ok(Session {
@@ -227,7 +229,7 @@ impl Session {
     /// What a send to a number comes to that nobody has, or whose socket is connected to somebody else.
     pub const NOBODY: i32 = ECONNREFUSED;
 
-    /// NETLINK_ROUTE or NETLINK_SOCK_DIAG.
+    /// NETLINK_ROUTE, NETLINK_SOCK_DIAG or NETLINK_GENERIC.
     pub fn protocol(&self) -> i32 {
         self.protocol
     }
@@ -324,6 +326,8 @@ impl Session {
                 Ok(Reply::Done)
             } else if self.protocol == NETLINK_SOCK_DIAG {
                 diag::answer(&request, manages, tables)
+            } else if self.protocol == NETLINK_GENERIC {
+                generic::answer(&request, manages, tables)
             } else {
                 answer(&request, &self.options, manages, tables)
             };

@@ -44,6 +44,16 @@ const TCP_EXT: &str = "SyncookiesSent SyncookiesRecv SyncookiesFailed EmbryonicR
      TCPMigrateReqFailure TCPPLBRehash TCPAORequired TCPAOBad TCPAOKeyNotFound TCPAOGood TCPAODroppedIcmps";
 const IP_EXT: &str = "InNoRoutes InTruncatedPkts InMcastPkts OutMcastPkts InBcastPkts OutBcastPkts InOctets OutOctets InMcastOctets OutMcastOctets InBcastOctets \
      OutBcastOctets InCsumErrors InNoECTPkts InECT1Pkts InECT0Pkts InCEPkts ReasmOverlaps";
+/// net/mptcp/mib.c of Linux 6.18.
+const MPTCP_EXT: &str = "MPCapableSYNRX MPCapableSYNTX MPCapableSYNACKRX MPCapableACKRX MPCapableFallbackACK MPCapableFallbackSYNACK MPCapableSYNTXDrop \
+     MPCapableSYNTXDisabled MPCapableEndpAttempt MPFallbackTokenInit MPTCPRetrans MPJoinNoTokenFound MPJoinSynRx MPJoinSynBackupRx MPJoinSynAckRx \
+     MPJoinSynAckBackupRx MPJoinSynAckHMacFailure MPJoinAckRx MPJoinAckHMacFailure MPJoinRejected MPJoinSynTx MPJoinSynTxCreatSkErr \
+     MPJoinSynTxBindErr MPJoinSynTxConnectErr DSSNotMatching DSSCorruptionFallback DSSCorruptionReset InfiniteMapTx InfiniteMapRx DSSNoMatchTCP \
+     DataCsumErr OFOQueueTail OFOQueue OFOMerge NoDSSInWindow DuplicateData AddAddr AddAddrTx AddAddrTxDrop EchoAdd EchoAddTx EchoAddTxDrop \
+     PortAdd AddAddrDrop MPJoinPortSynRx MPJoinPortSynAckRx MPJoinPortAckRx MismatchPortSynRx MismatchPortAckRx RmAddr RmAddrDrop RmAddrTx \
+     RmAddrTxDrop RmSubflow MPPrioTx MPPrioRx MPFailTx MPFailRx MPFastcloseTx MPFastcloseRx MPRstTx MPRstRx SubflowStale SubflowRecover \
+     SndWndShared RcvWndShared RcvWndConflictUpdate RcvWndConflict MPCurrEstab Blackhole MPCapableDataFallback MD5SigFallback DssFallback \
+     SimultConnectFallback FallbackFailed WinProbe";
 const SIX: &str = "Ip6InReceives Ip6InHdrErrors Ip6InTooBigErrors Ip6InNoRoutes Ip6InAddrErrors Ip6InUnknownProtos Ip6InTruncatedPkts Ip6InDiscards Ip6InDelivers \
      Ip6OutForwDatagrams Ip6OutRequests Ip6OutDiscards Ip6OutNoRoutes Ip6ReasmTimeout Ip6ReasmReqds Ip6ReasmOKs Ip6ReasmFails Ip6FragOKs Ip6FragFails \
      Ip6FragCreates Ip6InMcastPkts Ip6OutMcastPkts Ip6InOctets Ip6OutOctets Ip6InMcastOctets Ip6OutMcastOctets Ip6InBcastOctets Ip6OutBcastOctets \
@@ -110,6 +120,7 @@ pub(crate) fn file(name: &str, all: &Counters, forwards: bool, ttl: u64) -> Opti
                 _ => count(all, "tcp", name).to_string(),
             });
             group(&mut text, "IpExt", IP_EXT, |name| count(all, "ip4", name).to_string());
+            group(&mut text, "MPTcpExt", MPTCP_EXT, |name| count(all, "mptcp", name).to_string());
         }
         "snmp6" => {
             for name in SIX.split_whitespace() {
@@ -134,6 +145,7 @@ mod tests {
         let shown = json!([
             {"block": "tcp", "counters": {"InSegs": 7, "TCPTimeouts": 2}},
             {"block": "ip4", "counters": {"InReceives": 9, "InOctets": 1000}},
+            {"block": "mptcp", "counters": {"MPJoinSynRx": 5}},
             {"block": "ip6", "counters": {"InReceives": 4}},
             {"block": "sockets", "counters": {"InDatagrams": 3, "RcvbufErrors": 20, "unchecked": 4, "UdpLiteRcvbufErrors": 50, "UdpLiteUncovered": 6}},
             {"block": "udp", "counters": {"InErrors": 100, "InCsumErrors": 90, "UdpLiteInErrors": 200, "UdpLiteInCsumErrors": 80}},
@@ -154,6 +166,10 @@ mod tests {
         let names: Vec<&str> = netstat.lines().next().unwrap().split(' ').collect();
         let values: Vec<&str> = netstat.lines().nth(1).unwrap().split(' ').collect();
         assert_eq!(values[names.iter().position(|name| *name == "TCPTimeouts").unwrap()], "2");
+        let of_mptcp: Vec<Vec<&str>> =
+            netstat.lines().filter(|line| line.starts_with("MPTcpExt:")).map(|line| line.split(' ').collect()).collect();
+        assert_eq!(of_mptcp[0].len(), of_mptcp[1].len());
+        assert_eq!(of_mptcp[1][of_mptcp[0].iter().position(|name| *name == "MPJoinSynRx").unwrap()], "5");
         assert!(file("snmp6", &all, false, 64).unwrap().starts_with("Ip6InReceives                   \t4\n"));
         assert_eq!(file("tcp", &all, false, 64), None);
     }

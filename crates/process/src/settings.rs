@@ -95,10 +95,13 @@ pub(super) enum There {
 
 /// Every congestion control that there is.
 const CONGESTION_CONTROLS: &str = "reno cubic bbr lia olia balia wvegas\n";
+const SCHEDULERS: &str = "mptcp/available_schedulers";
 /// What cannot be set, and whether it can be opened for writing all the same.
-const FIXED: [(&str, &str, bool); 2] = [
+const FIXED: [(&str, &str, bool); 3] = [
     ("ipv4/tcp_available_congestion_control", CONGESTION_CONTROLS, false),
     ("ipv4/tcp_allowed_congestion_control", CONGESTION_CONTROLS, true),
+    // The block says which.
+    (SCHEDULERS, "", false),
 ];
 
 /// The folder of an interface in a name below /proc/sys/net, `ipv4/conf/eth0/forwarding`, and what has the same settings for the whole node.
@@ -175,6 +178,13 @@ pub(super) fn is_writable(name: &str, there: bool) -> Option<bool> {
 pub(super) fn read(name: &str, written: &BTreeMap<&str, String>, outside: &mut dyn Outside) -> Option<String> {
     if let Some(line) = written.get(name) {
         return Some(line.clone() + "\n");
+    }
+    // The names are of a kernel with Multipath TCP; a node without it has none of them.
+    if name.starts_with("mptcp/") && get(outside, "mptcp", "enabled").is_none() {
+        return None;
+    }
+    if name == SCHEDULERS {
+        return get(outside, "mptcp", "available_schedulers").and_then(|names| Some(names.as_str()?.to_owned() + "\n"));
     }
     if let Some((_, text, _)) = FIXED.iter().find(|(known, ..)| *known == name) {
         return Some((*text).to_owned());

@@ -51,7 +51,10 @@ pub(super) fn look(settings: &Settings, used: &[u64], ids: &mut BTreeMap<IpAddr,
         false => usable.iter().filter_map(|at| Some((at.address, settings.prefer.rank(row(at)?)))).collect(),
     };
     let metered = usable.iter().flat_map(|at| quotas_of(at).map(|(quota, _)| (at.address, quota))).collect();
-    Locals { endpoints, addresses, lost, ranks, metered, spent, every }
+    let is_named = |address: &IpAddr| settings.endpoints.iter().any(|endpoint| endpoint.address == *address);
+    let before = before.endpoints.iter().filter(|_| !before.every).map(|endpoint| endpoint.address);
+    let removed = before.filter(|address| !is_named(address)).collect();
+    Locals { removed, endpoints, addresses, lost, ranks, metered, spent, every }
 }
 
 /// Every address that others can reach.

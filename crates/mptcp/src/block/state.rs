@@ -88,6 +88,7 @@ impl MptcpBlock {
                 leaves: false,
                 next_call: from.take()?,
                 next_flow: from.take()?,
+                next_id: self.next_id,
             })
         })?;
         *self = taken;

@@ -43,6 +43,8 @@ impl Connection {
         if !self.confirmed {
             return;
         }
+        self.withdraw_removed(locals, out);
+        self.follow_priorities(locals, out);
         self.follow_policy(out);
         self.announce(locals, out);
         self.open_subflows(locals, out);
@@ -54,7 +56,8 @@ impl Connection {
         let lost: Vec<usize> = (0..self.paths.len())
             .filter(|index| {
                 let path = &self.paths[*index];
-                !path.closed && !path.released && locals.lost.contains(&path.local.ip())
+                let of = |gone: &[IpAddr]| gone.contains(&path.local.ip());
+                !path.closed && !path.released && (of(&locals.lost) || path.joined && of(&locals.removed))
             })
             .collect();
         for index in lost {
@@ -64,6 +67,27 @@ impl Connection {
             self.tried.retain(|(from, _)| *from != address);
             if let Some(other) = self.speaker() {
                 out.word(self.paths[other].flow, &Down::Say(Say::Remove(vec![id])));
+            }
+        }
+    }
+
+    /// An address that was announced and is an endpoint no more, and no subflow has told of.
+    fn withdraw_removed(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
+        let gone: Vec<u8> =
+            self.said.iter().filter(|said| said.times > 0 && locals.removed.contains(&said.address)).map(|said| said.id).collect();
+        self.said.retain(|said| !locals.removed.contains(&said.address));
+        if let Some(speaker) = self.speaker().filter(|_| !gone.is_empty()) {
+            out.word(self.paths[speaker].flow, &Down::Say(Say::Remove(gone)));
+        }
+    }
+
+    /// The peer hears of subflows that are used otherwise from now on (mptcp_pm_nl_mp_prio_send_ack).
+    fn follow_priorities(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
+        for path in self.paths.iter_mut().filter(|path| path.joined && path.may_send()) {
+            let wanted = locals.endpoints.iter().find(|endpoint| endpoint.id == path.local_id && endpoint.address == path.local.ip());
+            if let Some(endpoint) = wanted.filter(|endpoint| endpoint.backup != path.backup) {
+                path.backup = endpoint.backup;
+                out.word(path.flow, &Down::Say(Say::Priority { backup: endpoint.backup }));
             }
         }
     }

@@ -116,6 +116,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("ipv6/conf/all/forwarding", Form::Flag, &[("ip6", "forward")]),
     ("ipv6/conf/all/hop_limit", Form::Number, &[("ip6", "default_hop_limit")]),
     ("ipv6/fib_multipath_hash_policy", Form::Number, &[("ip6", "multipath_hash_policy")]),
+    ("mptcp/enabled", Form::Flag, &[("mptcp", "enabled")]),
+    ("mptcp/checksum_enabled", Form::Flag, &[("mptcp", "checksum")]),
+    ("mptcp/close_timeout", Form::Seconds, &[("mptcp", "close_timeout")]),
+    ("mptcp/scheduler", Form::Word, &[("mptcp", "scheduler")]),
     ("core/rmem_max", Form::Number, &[("sockets", "rmem_max")]),
     ("core/rmem_default", Form::Number, &[("sockets", "rmem_default")]),
     ("core/wmem_max", Form::Number, &[("sockets", "wmem_max")]),
@@ -152,6 +156,8 @@ pub(super) const OF_A_BYTE: &[&str] = &[
     "ipv6/icmp/echo_ignore_multicast",
     "ipv4/fib_multipath_hash_policy",
     "ipv6/fib_multipath_hash_policy",
+    "mptcp/enabled",
+    "mptcp/checksum_enabled",
 ];
 
 /// Settings that each interface has for itself: the name in its folder below ipv6/conf, and the block's procedure that says and sets it (`interface` and
@@ -195,4 +201,11 @@ pub(super) const KEPT: &[(&str, Kept, &str)] = &[
     ("ipv6/conf/all/accept_source_route", Kept::Only, "0"),
     ("ipv4/icmp_echo_ignore_broadcasts", Kept::Only, "1"),
     ("ipv4/icmp_ignore_bogus_error_responses", Kept::Only, "1"),
+    ("mptcp/add_addr_timeout", Kept::Only, "120"),
+    ("mptcp/allow_join_initial_addr_port", Kept::Only, "1"),
+    ("mptcp/pm_type", Kept::Only, "0"),
+    // No SYN is taken for the work of a box that eats MP_CAPABLE for longer than its connection.
+    ("mptcp/blackhole_timeout", Kept::Only, "0"),
+    // A subflow is left after one timeout, if others are there.
+    ("mptcp/stale_loss_cnt", Kept::Only, "1"),
 ];
