@@ -6,7 +6,7 @@ mod parameters;
 mod procedures;
 mod state;
 
-use crate::connection::{Connection, Left, Path};
+use crate::connection::{ALERT, Connection, Left, Path};
 use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::key::Key;
@@ -244,8 +244,11 @@ impl MptcpBlock {
                     self.insert(Connection::new(flow, true, key, chosen, first));
                 }
             }
-            StreamCall::Listen { options, extension: extension @ None, .. } if self.settings.enabled && !self.retired => {
+            StreamCall::Listen { local, options, extension: extension @ None, .. } if self.settings.enabled && !self.retired => {
                 *extension = Some(Box::new(Listening::new(true, self.settings.checksum).state()));
+                if !self.listeners.contains_key(&flow) {
+                    cx.alert(ALERT, serde_json::json!({ "event": "listener-created", "local": local.to_string() }));
+                }
                 self.listeners.entry(flow).or_insert_with(|| Listener { options: (**options).clone() });
                 cx.send(DOWN, StreamMessage::Call { id, flow, op });
                 // It may have one of an earlier block, which has told it to stop.
@@ -333,7 +336,11 @@ impl MptcpBlock {
                 }
                 return;
             }
-            StreamEvent::Released => drop(self.listeners.remove(&flow)),
+            StreamEvent::Released => {
+                if self.listeners.remove(&flow).is_some() {
+                    cx.alert(ALERT, serde_json::json!({ "event": "listener-closed" }));
+                }
+            }
             _ => {}
         }
         match self.of_subflow(flow) {

@@ -7,6 +7,7 @@ mod addresses;
 mod bare;
 mod close;
 mod control;
+mod events;
 mod fall_back;
 mod info;
 mod known;
@@ -20,6 +21,7 @@ mod send;
 mod sender;
 mod state;
 
+pub(crate) use events::ALERT;
 pub(crate) use path::Path;
 
 use crate::counters::Counter;
@@ -184,8 +186,8 @@ impl Connection {
                     // RFC 8684 §3.2: the fourth segment says that the third has come.
                     self.have(index, true, out);
                     self.make_firm(out);
-                } else {
-                    self.confirmed = true;
+                } else if !std::mem::replace(&mut self.confirmed, true) {
+                    self.tell("established", out);
                 }
                 self.is_active(out.now());
                 let locals = out.locals;
@@ -201,6 +203,7 @@ impl Connection {
             Up::Summed { offset, bytes, sum } => self.paths[index].sum((offset, bytes, sum)),
             Up::Priority { backup } => {
                 self.paths[index].backup_by_peer = backup;
+                self.tell_path("subflow-priority", index, None, out);
                 self.push(out);
             }
             Up::Answered { remote_id, backup } => {
@@ -244,11 +247,21 @@ impl Connection {
         if self.fallen_back {
             return self.pass_event(index, event, out);
         }
+        let (was_closed, error) = (self.paths[index].closed, if let StreamEvent::Failed(error) = &event { Some(*error) } else { None });
+        self.happens(index, event, out);
+        if self.has_lost(index, was_closed) {
+            self.tell_path("subflow-closed", index, error, out);
+        }
+    }
+
+    fn happens(&mut self, index: usize, event: StreamEvent, out: &mut Out<'_, '_>) {
         match event {
             StreamEvent::Established { local, remote } => {
                 (self.paths[index].local, self.paths[index].remote) = (local, remote);
                 self.paths[index].up = true;
-                if !self.paths[index].joined {
+                if self.paths[index].joined {
+                    self.tell_path("subflow-established", index, None, out);
+                } else {
                     self.opened(out);
                     out.event(self.flow, StreamEvent::Established { local, remote });
                 }
@@ -277,6 +290,7 @@ impl Connection {
         if self.stage == Stage::Opening {
             self.stage = Stage::Open;
             out.count(Counter::MPCurrEstab);
+            self.tell("created", out);
         }
         self.paths[0].up = true;
     }

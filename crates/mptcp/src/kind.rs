@@ -1,5 +1,6 @@
 //! What the block declares.
 
+use crate::connection::ALERT;
 use crate::counters;
 use crate::endpoint::Endpoint;
 use crate::policy::{self, Preference, Quota, Standby};
@@ -134,6 +135,11 @@ pub static KIND: Kind = Kind {
         Named { name: "endpoints_flush", doc: "all of them go" },
         Named { name: "limits_set", doc: "`subflows`, `add_addr_accepted`: the parameters of these names" },
     ],
+    alerts: &[Named {
+        name: ALERT,
+        doc: "`event` (created, established, closed, announced, removed, subflow-established, subflow-closed, subflow-priority, listener-created, \
+              listener-closed), `token`, `local`, `remote`, `local_id`, `remote_id`, `backup`, `error`, `server`: as `ip mptcp monitor` shows it",
+    }],
     counters: counters::ROWS,
     owns: &[Table::Multipath],
     asks: &[

@@ -8,7 +8,7 @@ use crate::message::{Attributes, INET, INET6, Message, put};
 use crate::packet::{Reply, Request};
 use crate::{Tables, interfaces};
 use serde_json::json;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use weft_core::control::Value;
 use weft_core::multipath::MultipathEndpoint;
 use weft_core::table::{Answer, Query, Table, Which};
@@ -20,7 +20,7 @@ pub(crate) const MPTCP_PM: u16 = 28;
 /// Groups: of nlctrl, of mptcp_pm's commands, of its events.
 const GROUP_NOTIFY: u32 = 16;
 const GROUP_COMMANDS: u32 = 8;
-pub(crate) const GROUP_EVENTS: u32 = 9;
+const GROUP_EVENTS: u32 = 9;
 /// NLA_F_NESTED.
 const NESTED: u16 = 0x8000;
 /// Bytes of `struct genlmsghdr`.
@@ -335,4 +335,98 @@ fn told(endpoint: &MultipathEndpoint, version: u8, tables: &mut dyn Tables) -> M
     let mut out = message(MPTCP_PM, GET, version);
     out.bytes(ATTR_ADDR | NESTED, &inside);
     out
+}
+
+/// MPTCP_EVENT_*, by what the block says.
+const EVENTS: [(&str, u8); 10] = [
+    ("created", 1),
+    ("established", 2),
+    ("closed", 3),
+    ("announced", 6),
+    ("removed", 7),
+    ("subflow-established", 10),
+    ("subflow-closed", 11),
+    ("subflow-priority", 13),
+    ("listener-created", 15),
+    ("listener-closed", 16),
+];
+/// MPTCP_PM_EV_FLAG_SERVER_SIDE.
+const SERVER_SIDE: u16 = 2;
+
+/// What the block alerts of, as a message to the group of events (mptcp_event); None: it is about something else.
+pub(crate) fn event(name: &str, value: &Value) -> Option<(u32, Message)> {
+    const TOKEN: u16 = 1;
+    const FAMILY: u16 = 2;
+    const LOCAL_ID: u16 = 3;
+    const REMOTE_ID: u16 = 4;
+    const SOURCE: [u16; 2] = [5, 6];
+    const DESTINATION: [u16; 2] = [7, 8];
+    const SOURCE_PORT: u16 = 9;
+    const DESTINATION_PORT: u16 = 10;
+    const BACKUP: u16 = 11;
+    const ERROR: u16 = 12;
+    const FLAGS: u16 = 13;
+    const SERVER: u16 = 18;
+    if name != "multipath" {
+        return None;
+    }
+    let text = |field: &str| value.get(field).and_then(Value::as_str);
+    let number = |field: &str| value.get(field).and_then(Value::as_u64);
+    let end = |field: &str| text(field).and_then(|text| text.parse::<SocketAddr>().ok());
+    let command = EVENTS.iter().find(|(known, _)| Some(*known) == text("event"))?.1;
+    let mut out = message(MPTCP_PM, command, 1);
+    if let Some(token) = number("token").and_then(|token| u32::try_from(token).ok()) {
+        out.u32(TOKEN, token);
+    }
+    let (local, remote) = (end("local"), end("remote"));
+    if let Some(one) = local.or(remote) {
+        out.bytes(FAMILY, &u16::from(if one.is_ipv4() { INET } else { INET6 }).to_ne_bytes());
+    }
+    for (end, kinds, port) in [(local, SOURCE, SOURCE_PORT), (remote, DESTINATION, DESTINATION_PORT)] {
+        if let Some(end) = end {
+            out.address(kinds[usize::from(end.is_ipv6())], end.ip());
+            out.bytes(port, &end.port().to_be_bytes());
+        }
+    }
+    for (field, kind) in [("local_id", LOCAL_ID), ("remote_id", REMOTE_ID)] {
+        if let Some(id) = number(field).and_then(|id| u8::try_from(id).ok()) {
+            out.u8(kind, id);
+        }
+    }
+    if let Some(backup) = value.get("backup").and_then(Value::as_bool) {
+        out.u8(BACKUP, backup.into());
+    }
+    // sk_err of the subflow.
+    let error = match text("error") {
+        Some("Refused") => Some(111),
+        Some("Reset") => Some(104),
+        Some("TimedOut") => Some(110),
+        _ => None,
+    };
+    if let Some(error) = error {
+        out.u8(ERROR, error);
+    }
+    if let Some(server) = value.get("server").and_then(Value::as_bool) {
+        out.u8(SERVER, server.into());
+        if server {
+            out.bytes(FLAGS, &SERVER_SIDE.to_ne_bytes());
+        }
+    }
+    Some((GROUP_EVENTS, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_block_tells_becomes_an_event() {
+        let value = json!({ "event": "subflow-closed", "token": 7, "local": "10.0.0.1:5", "remote": "10.0.0.2:6", "local_id": 1, "remote_id": 2,
+                            "backup": true, "error": "Refused" });
+        let (group, message) = event("multipath", &value).unwrap();
+        let told = Attributes::of(&message.body, HEADER_BYTES);
+        assert_eq!((group, message.body[0], told.u32(1), told.address(5)), (GROUP_EVENTS, 11, Some(7), Some([10, 0, 0, 1].into())));
+        assert_eq!((told.get(10), told.get(11), told.get(12)), (Some([0, 6].as_slice()), Some([1].as_slice()), Some([111].as_slice())));
+        assert!(event("multipath", &json!({ "event": "?" })).is_none() && event("route", &value).is_none());
+    }
 }

@@ -312,7 +312,7 @@ impl Session {
 
     /// Is it told of changes?
     pub fn listens(&self) -> bool {
-        self.protocol == NETLINK_ROUTE && !self.groups.is_empty()
+        matches!(self.protocol, NETLINK_ROUTE | NETLINK_GENERIC) && !self.groups.is_empty()
     }
 
     /// The packets that answer the requests of one packet. `manages`: the program has CAP_NET_ADMIN. Of a dump it is the first one: see
@@ -363,7 +363,11 @@ impl Session {
         }
         let mut packet = Vec::new();
         let mut told = None;
-        for (group, message) in notify::messages(name, value, tables) {
+        let messages = match self.protocol {
+            NETLINK_GENERIC => generic::event(name, value).into_iter().collect(),
+            _ => notify::messages(name, value, tables),
+        };
+        for (group, message) in messages {
             if self.groups.contains(&group) && *told.get_or_insert(group) == group {
                 append(&mut packet, message.kind, 0, 0, 0, &message.body);
             }

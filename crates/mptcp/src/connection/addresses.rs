@@ -94,9 +94,11 @@ impl Connection {
 
     /// A subflow is reset; what it had goes over others.
     pub(super) fn drop_path(&mut self, index: usize, reason: u8, out: &mut Out<'_, '_>) {
-        let path = &mut self.paths[index];
-        path.closed = true;
-        let flow = path.flow;
+        let was_closed = std::mem::replace(&mut self.paths[index].closed, true);
+        if self.has_lost(index, was_closed) {
+            self.tell_path("subflow-closed", index, None, out);
+        }
+        let flow = self.paths[index].flow;
         out.word(flow, &Down::Reset(Why::Reason { transient: false, reason }));
         out.call(flow, StreamCall::Abort);
         self.reinject(index);
@@ -158,6 +160,7 @@ impl Connection {
             IpAddr::V4(_) => address,
         };
         let at = SocketAddr::new(address, port.unwrap_or(self.paths[0].remote.port()));
+        self.tell_announced(id, at, out);
         let usable = !address.is_unspecified() && !address.is_multicast() && !address.is_loopback();
         let most = out.settings.add_addr_accepted.min(ADDRESSES_MAX);
         if !usable || self.known.iter().any(|known| known.id == id || known.at == at) || self.known.len() >= most {
@@ -171,6 +174,7 @@ impl Connection {
     /// REMOVE_ADDR.
     pub(super) fn removed(&mut self, ids: &[u8], out: &mut Out<'_, '_>) {
         for id in ids {
+            self.tell_removed(*id, out);
             self.known.retain(|known| known.id != *id);
             let gone: Vec<usize> = (0..self.paths.len()).filter(|at| self.paths[*at].remote_id == *id && !self.paths[*at].closed).collect();
             for index in gone {
@@ -286,6 +290,7 @@ impl Connection {
             self.have(index, true, out);
             self.end_path(index, out);
         }
+        self.tell_path("subflow-established", index, None, out);
         true
     }
 

@@ -72,6 +72,7 @@ impl Connection {
     fn finish(&mut self, stage: Stage, out: &mut Out<'_, '_>) {
         if self.stage == Stage::Open {
             out.counters.less(Counter::MPCurrEstab);
+            self.tell_closed(out);
         }
         self.stage = self.stage.max(stage);
         (self.send.again_at, self.gives_up_at) = (None, None);
