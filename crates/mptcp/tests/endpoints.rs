@@ -4,7 +4,8 @@ mod support;
 
 use serde_json::{Value, json};
 use std::time::Duration;
-use support::common::{Node, Pair};
+use support::common::Node;
+use support::common::pair::Pair;
 use support::{counter, exchange_and, slow, two};
 use weft_core::{Answer, ControlError, Message, Op, Query, Selector};
 use weft_mptcp::counters::Counter;
@@ -28,7 +29,11 @@ fn they_are_added_changed_and_taken_away_by_procedures() {
     let node = &mut pair.nodes[0];
     assert_eq!(exec(node, "endpoint_add", json!({"address": "10.0.1.1", "subflow": true})).unwrap()["mptcp"], json!({"id": 1}));
     exec(node, "endpoint_add", json!({"address": "10.0.9.1", "id": 7, "signal": true})).unwrap();
-    assert_eq!(exec(node, "endpoint_add", json!({"address": "10.0.9.2"})).unwrap()["mptcp"], json!({"id": 8}), "numbers go on from the highest");
+    assert_eq!(
+        exec(node, "endpoint_add", json!({"address": "10.0.9.2"})).unwrap()["mptcp"],
+        json!({"id": 8}),
+        "numbers go on from the highest"
+    );
     for (arguments, errno) in [
         (json!({"address": "10.0.1.1"}), 17),
         (json!({"address": "10.0.9.3", "id": 7}), 16),
