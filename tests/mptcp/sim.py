@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -291,9 +292,61 @@ PATHS_SHORT = (
 )
 
 
+# A client and a server that ask for Multipath TCP by name, and say whether they have got it.
+GO = """package main
+import ("context"; "fmt"; "io"; "net"; "os")
+func main() {
+	if os.Args[1] == "serve" {
+		var config net.ListenConfig
+		config.SetMultipathTCP(true)
+		listener, err := config.Listen(context.Background(), "tcp", ":5000")
+		if err != nil { panic(err) }
+		c, err := listener.Accept()
+		if err != nil { panic(err) }
+		all, err := io.ReadAll(c)
+		is, why := c.(*net.TCPConn).MultipathTCP()
+		fmt.Println(len(all), err, is, why)
+		return
+	}
+	var dialer net.Dialer
+	dialer.SetMultipathTCP(true)
+	c, err := dialer.Dial("tcp", os.Args[1] + ":5000")
+	if err != nil { panic(err) }
+	sent, err := c.Write(make([]byte, 100000))
+	is, why := c.(*net.TCPConn).MultipathTCP()
+	fmt.Println(sent, err, is, why)
+	c.Close()
+}
+"""
+
+
+def go_row(multipath: bool) -> Callable[[Path], str]:
+    """Go's own switch: with the block both ends have it, without they go on as TCP."""
+    def body(folder: Path) -> str:
+        # Programs of a node are executed by whoever may.
+        folder.chmod(0o755)
+        (folder / "main.go").write_text(GO)
+        built = subprocess.run([paths.tool("go"), "build", "-o", str(folder / "talks"), str(folder / "main.go")], capture_output=True, text=True,
+                               timeout=PATIENCE * WALL_SECONDS_MAX, env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"})
+        if built.returncode:
+            raise Failure(built.stderr[-1000:])
+        nodes = {f"nodes.{name}": {"mptcp": multipath} for name in ("a", "b")}
+        talks = str(folder / "talks")
+        (folder / "go.toml").write_text(keys(seed=1, duration="20s") + "".join(section(name, **given) for name, given in nodes.items())
+                                        + section("wires.ab", between=["a", "b"]) + program("server", "b", talks, "serve")
+                                        + program("client", "a", talks, "b", start="1s"))
+        weft_command(folder, "sim", "go.toml", "--out", "go")
+        said = [(folder / "go" / "programs" / name / "stdout").read_text().split() for name in ("client", "server")]
+        expect("what both ends say", said, [["100000", "<nil>", str(multipath).lower(), "<nil>"]] * 2)
+        return "both ends"
+
+    return body
+
+
 def rows() -> dict[str, Callable[[Path], str]]:
     cases = matrix(PAIRS, WIRES) if EVERYTHING else SHORT
     found = {case.name: matrix_row(case) for case in cases}
+    found |= {"go asks for it": go_row(True), "go asks for it in vain": go_row(False)}
     for name in FALLBACKS if EVERYTHING else FALLBACKS_SHORT:
         for family in ("v4", "v6") if EVERYTHING else ("v4",):
             found[f"fallback/{name}/{family}"] = fallback_row(FALLBACKS[name], family)

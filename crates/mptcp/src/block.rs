@@ -336,10 +336,8 @@ impl MptcpBlock {
                 }
                 return;
             }
-            StreamEvent::Released => {
-                if self.listeners.remove(&flow).is_some() {
-                    cx.alert(ALERT, serde_json::json!({ "event": "listener-closed" }));
-                }
+            StreamEvent::Released if self.listeners.remove(&flow).is_some() => {
+                cx.alert(ALERT, serde_json::json!({ "event": "listener-closed" }));
             }
             _ => {}
         }
