@@ -1,6 +1,5 @@
 //! Connections over several flows (Multipath TCP), as their owner tells of them: what `struct mptcp_info` and sock_diag(7) show.
 
-use crate::stream::FlowId;
 use std::net::{IpAddr, SocketAddr};
 
 /// What the owner does for connections of the node (`net.mptcp`, `ip mptcp limits`).
@@ -146,8 +145,8 @@ fn within_int(bytes: u64) -> u32 {
 /// A subflow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubflowInfo {
-    /// Its number below, by which [`crate::Query::FlowInfo`] asks.
-    pub flow: FlowId,
+    /// The number of its flow below (`FlowId`).
+    pub flow: u64,
     /// Counts a connection's subflows from 1.
     pub id: u32,
     /// This end.

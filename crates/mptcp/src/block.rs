@@ -6,11 +6,11 @@ mod parameters;
 mod procedures;
 mod state;
 
-use crate::connection::{ALERT, Connection, Left, Path};
+use crate::connection::{Connection, Left, Path};
 use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::key::Key;
-use crate::kind::{DOWN, FROM_ABOVE, KIND, Settings, UP};
+use crate::kind::{ALERT, DOWN, FROM_ABOVE, KIND, Settings, UP};
 use crate::listening::Listening;
 use crate::out::{OWN_CALL, Out};
 use crate::scheduler;

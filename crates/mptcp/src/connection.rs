@@ -21,7 +21,6 @@ mod send;
 mod sender;
 mod state;
 
-pub(crate) use events::ALERT;
 pub(crate) use path::Path;
 
 use crate::counters::Counter;

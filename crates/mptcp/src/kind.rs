@@ -1,6 +1,5 @@
 //! What the block declares.
 
-use crate::connection::ALERT;
 use crate::counters;
 use crate::endpoint::Endpoint;
 use crate::policy::{self, Preference, Quota, Standby};
@@ -27,6 +26,9 @@ const CONGESTION: &[&str] = &{
 const fn parameter(name: &'static str, value: ParameterType, default: &'static str, doc: &'static str) -> Parameter {
     Parameter { name, value, default, live: true, doc }
 }
+
+/// The alert of what happens to connections.
+pub(crate) const ALERT: &str = "multipath";
 
 /// What the block declares.
 pub static KIND: Kind = Kind {

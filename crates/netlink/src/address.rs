@@ -2,8 +2,7 @@
 
 use crate::errno::{EACCES, EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, Refusal, number_of};
 use crate::message::{Attributes, INET, INET6, Message, byte, families_or_all, word};
-use crate::packet::{NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
-use crate::session::Options;
+use crate::packet::{NLM_F_EXCL, NLM_F_REPLACE, Options, Reply, Request};
 use crate::{Tables, interfaces};
 use serde_json::json;
 use std::collections::BTreeMap;

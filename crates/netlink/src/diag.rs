@@ -114,7 +114,7 @@ fn shown<'a>(row: &'a Value, connection: Option<&'a MultipathInfo>, protocol: u3
             let subflows = socket.subflows(info);
             subflows
                 .into_iter()
-                .map(|(socket, subflow)| Shown { flow: Some(subflow.flow), subflow: Some(subflow), ..itself(socket) })
+                .map(|(socket, subflow)| Shown { flow: Some(FlowId(subflow.flow)), subflow: Some(subflow), ..itself(socket) })
                 .collect()
         }
         _ if u32::from(socket.protocol) == protocol => vec![itself(socket)],
@@ -173,7 +173,7 @@ impl Shown<'_> {
 fn last_ms(connection: &MultipathInfo, tables: &mut dyn Tables) -> [u32; 3] {
     let mut last = [u32::MAX; 3];
     for subflow in &connection.subflows {
-        if let Answer::FlowInfo(info) = tables.ask(Table::Flows, &Query::FlowInfo(subflow.flow)) {
+        if let Answer::FlowInfo(info) = tables.ask(Table::Flows, &Query::FlowInfo(FlowId(subflow.flow))) {
             let of = [info.last_data_sent_ms, info.last_data_recv_ms, info.last_ack_recv_ms];
             last = [0, 1, 2].map(|at| last[at].min(of[at]));
         }

@@ -4,7 +4,7 @@
 //! but `nlctrl`. Numbers of families and groups are Linux's to choose; here they are fixed.
 
 use crate::errno::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, Refusal, number_of};
-use crate::message::{Attributes, INET, INET6, Message, put};
+use crate::message::{Attributes, CONTROL, INET, INET6, MPTCP_PM, Message, put};
 use crate::packet::{Reply, Request};
 use crate::{Tables, interfaces};
 use serde_json::json;
@@ -14,9 +14,6 @@ use weft_core::multipath::MultipathEndpoint;
 use weft_core::table::{Answer, Query, Table, Which};
 use weft_core::{InterfaceIndex, MultipathNode};
 
-/// GENL_ID_CTRL, and the number that mptcp_pm has.
-pub(crate) const CONTROL: u16 = 16;
-pub(crate) const MPTCP_PM: u16 = 28;
 /// Groups: of nlctrl, of mptcp_pm's commands, of its events.
 const GROUP_NOTIFY: u32 = 16;
 const GROUP_COMMANDS: u32 = 8;

@@ -2,8 +2,7 @@
 
 use crate::errno::{EADDRNOTAVAIL, EEXIST, EINVAL, ENODEV, EOPNOTSUPP, Refusal, number_of};
 use crate::message::{Attributes, INET6, Message, byte, mac_text, put, word};
-use crate::packet::{NLM_F_CREATE, NLM_F_EXCL, Reply, Request};
-use crate::session::Options;
+use crate::packet::{NLM_F_CREATE, NLM_F_EXCL, Options, Reply, Request};
 use crate::{Tables, interfaces, qdisc};
 use serde_json::json;
 use weft_core::InterfaceIndex;

@@ -119,6 +119,10 @@ pub(crate) fn byte(body: &[u8], at: usize) -> u8 {
     body.get(at).copied().unwrap_or(0)
 }
 
+/// Messages of generic netlink are of a family's number: GENL_ID_CTRL, and what mptcp_pm has.
+pub(crate) const CONTROL: u16 = 16;
+pub(crate) const MPTCP_PM: u16 = 28;
+
 /// AF_UNSPEC, AF_INET, AF_INET6.
 pub(crate) const UNSPEC: u8 = 0;
 pub(crate) const INET: u8 = 2;

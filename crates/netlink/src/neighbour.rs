@@ -2,8 +2,7 @@
 
 use crate::errno::{EEXIST, EINVAL, ENODEV, ENOENT, Refusal, number_of};
 use crate::message::{Attributes, INET, INET6, Message, byte, families, mac_text, word};
-use crate::packet::{NLM_F_CREATE, NLM_F_EXCL, Reply, Request};
-use crate::session::Options;
+use crate::packet::{NLM_F_CREATE, NLM_F_EXCL, Options, Reply, Request};
 use crate::{Tables, interfaces};
 use serde_json::json;
 use std::net::IpAddr;

@@ -1,8 +1,7 @@
 //! `struct nlmsghdr`: packets taken apart into requests, and answers put into packets.
 
 use crate::errno::Refusal;
-use crate::message::{INET6, Message, byte, put, word};
-use crate::session::Options;
+use crate::message::{CONTROL, INET6, MPTCP_PM, Message, byte, put, word};
 
 /// Most bytes of answer in one packet: Go and old libcs read into one page.
 pub(crate) const PACKET_BYTES_MAX: usize = 3800;
@@ -26,6 +25,20 @@ pub(crate) const NLMSG_CONTROL_MAX: u16 = 16;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLMSGERR_ATTR_MSG: u16 = 1;
+
+/// Switches of SOL_NETLINK.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Options {
+    /// NETLINK_EXT_ACK: refusals come with a sentence.
+    pub extended: bool,
+    /// NETLINK_CAP_ACK: refusals come without the request's body.
+    pub capped: bool,
+    /// NETLINK_GET_STRICT_CHK: dumps are filtered here.
+    pub strict: bool,
+    /// NETLINK_PKTINFO, and NETLINK_BROADCAST_ERROR, NETLINK_NO_ENOBUFS, NETLINK_LISTEN_ALL_NSID, which change nothing: there is one namespace, and losses
+    /// are told.
+    pub kept: [bool; 4],
+}
 
 /// A request, as far as it matters.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +114,7 @@ fn ends_apart(request: &Request<'_>) -> bool {
     const GETQDISC: u16 = 38;
     match request.kind {
         GETLINK | GETADDR => byte(request.body, 0) != INET6,
-        GETROUTE | GETQDISC | crate::diag::BY_FAMILY | crate::generic::CONTROL | crate::generic::MPTCP_PM => true,
+        GETROUTE | GETQDISC | crate::diag::BY_FAMILY | CONTROL | MPTCP_PM => true,
         _ => false,
     }
 }

@@ -4,8 +4,7 @@ use crate::errno::{EACCES, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, 
 use crate::hops::{self, RTA_MULTIPATH};
 use crate::local::{self, dump_order, network, width};
 use crate::message::{Attributes, INET, INET6, IP6MR, IPMR, Message, byte, families_or_all, put, word};
-use crate::packet::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Reply, Request};
-use crate::session::Options;
+use crate::packet::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Options, Reply, Request};
 use crate::{Tables, interfaces};
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use crate::errno::{EBUSY, EINVAL, EPERM, Refusal};
 use crate::message::{Message, word};
-use crate::packet::{NLM_F_REQUEST, NLMSG_CONTROL_MAX, Reply, Request, append, pack, requests};
+use crate::packet::{NLM_F_REQUEST, NLMSG_CONTROL_MAX, Options, Reply, Request, append, pack, requests};
 use crate::ports::Ports;
 use crate::sender::{AF_NETLINK, KERNEL_NAME, Sender, named};
 use crate::{Tables, address, diag, generic, link, neighbour, notify, qdisc, route, rule};
@@ -46,20 +46,6 @@ const GROUPS_MAX_DIAG: u32 = 32;
 
 /// Where [`kept`] has NETLINK_PKTINFO.
 const PKTINFO_AT: usize = 0;
-
-/// Switches of SOL_NETLINK.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Options {
-    /// NETLINK_EXT_ACK: refusals come with a sentence.
-    pub extended: bool,
-    /// NETLINK_CAP_ACK: refusals come without the request's body.
-    pub capped: bool,
-    /// NETLINK_GET_STRICT_CHK: dumps are filtered here.
-    pub strict: bool,
-    /// NETLINK_PKTINFO, and NETLINK_BROADCAST_ERROR, NETLINK_NO_ENOBUFS, NETLINK_LISTEN_ALL_NSID, which change nothing: there is one namespace, and losses
-    /// are told.
-    kept: [bool; 4],
-}
 
 /// A netlink socket's own state.
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! What happens to connections, for whoever listens (`ip mptcp monitor`, `weft subscribe`): the alert `multipath`.
 
 use super::{Connection, Path, Stage};
+use crate::kind::ALERT;
 use crate::out::Out;
 use serde_json::json;
 use std::net::SocketAddr;
 use weft_core::{StreamError, Value};
-
-/// The alert's name.
-pub(crate) const ALERT: &str = "multipath";
 
 impl Connection {
     /// The connection, with its first subflow.

@@ -68,7 +68,7 @@ impl Connection {
 
     fn subflow(&self, at: usize, path: &Path) -> SubflowInfo {
         SubflowInfo {
-            flow: path.flow,
+            flow: path.flow.0,
             id: u32::try_from(at + 1).unwrap_or(u32::MAX),
             local: path.local,
             remote: path.remote,

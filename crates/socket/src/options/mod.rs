@@ -63,7 +63,7 @@ fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
         (SOL_IP, _) => Some([ip::ROWS, &[]]),
         (SOL_IPV6, _) if socket.is_v6() => Some([ipv6::ROWS, &[]]),
         (SOL_TCP, Body::Stream(_)) => Some([tcp::ROWS, tuning::TCP_ROWS]),
-        (SOL_MPTCP, Body::Stream(_)) if socket.protocol == IPPROTO_MPTCP => Some([multipath::ROWS, &[]]),
+        (SOL_MPTCP, Body::Stream(_)) if socket.protocol == IPPROTO_MPTCP => Some([&[], &[]]),
         (SOL_UDP, Body::Datagram(_)) => Some([udp::ROWS, &[]]),
         (SOL_ICMPV6, Body::Raw(_)) if !socket.is_v6() => None,
         (SOL_RAW | SOL_ICMPV6, Body::Raw(_)) => Some([raw::ROWS, &[]]),
@@ -85,6 +85,7 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         .chain(fast_open::ROWS)
         .chain(multicast::ROWS)
         .chain(control::ROWS)
+        .chain(multipath::ROWS)
         .find(|row| (row.level, row.name) == (level, name) && applies(row))
 }
 
@@ -153,7 +154,7 @@ pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, asked: &[u
     let socket = access.socket()?;
     let level = of_udp(socket, level);
     if socket.protocol == IPPROTO_MPTCP
-        && let Some(told) = multipath::get(access, level, name, length)
+        && let Some(told) = multipath::get(access, (level, name), length, rows().find(|row| (row.level, row.name) == (level, name)))
     {
         return told;
     }

@@ -1,6 +1,6 @@
 //! Options of sockets that were asked for with IPPROTO_MPTCP (linux/net/mptcp/sockopt.c): fewer than TCP has, and those of SOL_MPTCP.
 
-use super::row::{Access, Applies::Stream, Get, OptionRow, Set, row};
+use super::row::{Access, Applies::Stream, Get, OptionRow, Set, flag, row};
 use crate::abi::*;
 use crate::address;
 use crate::errno::Errno;
@@ -9,7 +9,7 @@ use crate::streams::{multipath, told};
 use std::net::SocketAddr;
 use weft_core::multipath::{MPTCP_INFO_BYTES, MultipathInfo, SubflowInfo};
 use weft_core::tcp_info::{self, TCP_INFO_BYTES};
-use weft_core::{Answer, Context, Query, Table};
+use weft_core::{Answer, Context, FlowId, Query, Table};
 
 const READ_ONLY: Set = Set::Never(Errno::ENOPROTOOPT);
 /// Bytes of `struct mptcp_subflow_data`, `struct sockaddr_storage`, `struct mptcp_subflow_addrs`, `struct mptcp_subflow_info` and `struct mptcp_full_info`.
@@ -22,6 +22,7 @@ pub const FULL_HEAD_BYTES: usize = 40;
 pub const FULL_INFO_BYTES: usize = FULL_HEAD_BYTES + MPTCP_INFO_BYTES;
 
 pub(super) const ROWS: &[OptionRow] = &[
+    row(SOL_TCP, TCP_IS_MPTCP, "TCP_IS_MPTCP", Stream, READ_ONLY, Get::Int(|a| flag(is_multipath(a)?))),
     row(SOL_MPTCP, MPTCP_INFO, "MPTCP_INFO", Stream, READ_ONLY, Get::Bytes(|a, _| Ok(info(a)?.to_vec()))),
     row(SOL_MPTCP, MPTCP_TCPINFO, "MPTCP_TCPINFO", Stream, READ_ONLY, Get::Asked(tcp_infos)),
     row(SOL_MPTCP, MPTCP_SUBFLOW_ADDRS, "MPTCP_SUBFLOW_ADDRS", Stream, READ_ONLY, Get::Asked(addresses)),
@@ -37,7 +38,7 @@ fn has_fallen_back(socket: &Socket, cx: &Context<'_>) -> bool {
 }
 
 /// Is it a connection of Multipath TCP, or a socket that would become one (TCP_IS_MPTCP)?
-pub(super) fn is_multipath(a: &mut Access<'_, '_>) -> Result<bool, Errno> {
+fn is_multipath(a: &mut Access<'_, '_>) -> Result<bool, Errno> {
     let socket = a.sockets.get(a.id)?;
     Ok(if socket.protocol == IPPROTO_MPTCP {
         !has_fallen_back(socket, a.cx)
@@ -172,11 +173,16 @@ const IPV6_NAMES: &[i32] = &[
     IPV6_RECVERR_RFC4884,
 ];
 
-/// getsockopt(2) of an option that is read otherwise than TCP's, or not at all; None: as TCP's.
-pub(super) fn get(a: &mut Access<'_, '_>, level: i32, name: i32, length: i32) -> Option<Result<Vec<u8>, Errno>> {
+/// getsockopt(2) of an option that is read otherwise than TCP's, or not at all; None: as TCP's. `row`: the option's, whoever has it.
+pub(super) fn get(
+    a: &mut Access<'_, '_>,
+    (level, name): (i32, i32),
+    length: i32,
+    row: Option<&OptionRow>,
+) -> Option<Result<Vec<u8>, Errno>> {
     match before_get(a, level, name) {
         Ok(Reads::AsRow) => None,
-        Ok(Reads::IntOrByte) => Some(int_or_byte(a, level, name, length)),
+        Ok(Reads::IntOrByte) => Some(int_or_byte(a, length, row)),
         // sk_getsockopt: "if (len < 0) return -EINVAL;"
         Ok(Reads::Never(_)) if level == SOL_SOCKET && length < 0 => Some(Err(Errno::EINVAL)),
         Ok(Reads::Never(error)) | Err(error) => Some(Err(error)),
@@ -184,10 +190,9 @@ pub(super) fn get(a: &mut Access<'_, '_>, level: i32, name: i32, length: i32) ->
 }
 
 /// mptcp_put_int_option: "if (len < 0) return -EINVAL; if (len < sizeof(int) && len > 0 && val >= 0 && val <= 255)".
-fn int_or_byte(a: &mut Access<'_, '_>, level: i32, name: i32, length: i32) -> Result<Vec<u8>, Errno> {
+fn int_or_byte(a: &mut Access<'_, '_>, length: i32, row: Option<&OptionRow>) -> Result<Vec<u8>, Errno> {
     let length = usize::try_from(length).map_err(|_| Errno::EINVAL)?;
-    let row = super::rows().find(|row| (row.level, row.name) == (level, name)).ok_or(Errno::EOPNOTSUPP)?;
-    let value = match row.get {
+    let value = match row.ok_or(Errno::EOPNOTSUPP)?.get {
         Get::Int(get) | Get::IntOrByte(get) => get(a)?,
         Get::Bytes(get) => {
             let bytes = get(a, 4)?;
@@ -259,7 +264,7 @@ fn info(a: &mut Access<'_, '_>) -> Result<[u8; MPTCP_INFO_BYTES], Errno> {
     };
     let mut last = [u32::MAX; 3];
     for subflow in found.iter().flat_map(|info| &info.subflows) {
-        let info = told(subflow.flow, a.cx);
+        let info = told(FlowId(subflow.flow), a.cx);
         let of = info.map_or(last, |info| [info.last_data_sent_ms, info.last_data_recv_ms, info.last_ack_recv_ms]);
         last = [0, 1, 2].map(|at| last[at].min(of[at]));
     }
@@ -333,7 +338,7 @@ fn subflows(a: &Access<'_, '_>) -> Result<Vec<Told>, Errno> {
     if let Some(connection) = multipath(socket, a.cx) {
         let tell = |subflow: &SubflowInfo| Told {
             id: subflow.id,
-            info: tcp_info::to_bytes(&told(subflow.flow, a.cx).unwrap_or_default(), TCP_INFO_BYTES),
+            info: tcp_info::to_bytes(&told(FlowId(subflow.flow), a.cx).unwrap_or_default(), TCP_INFO_BYTES),
             addrs: addrs(subflow.local, subflow.remote, subflow.joined),
         };
         return Ok(connection.subflows.iter().map(tell).collect());

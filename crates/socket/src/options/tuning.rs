@@ -2,7 +2,6 @@
 //! busy polling, hashing, memory accounting, transmit times, repair. What is kept has no effect here that Linux's default set-up would show.
 
 use super::kept::{RECEIVE_BUFFER_LOCK, SEND_BUFFER_LOCK};
-use super::multipath::is_multipath;
 use super::row::{Access, Applies::Any, Applies::Stream, Get, OptionRow, Set, flag, row, within};
 use super::socket::{receive_buffer_shown, send_buffer_shown};
 use crate::abi::*;
@@ -196,7 +195,6 @@ pub(super) const TCP_ROWS: &[OptionRow] = &[
         }),
         Get::Int(|a| Ok(a.stream()?.transport.delayed_ack_max.map_or(200_000, |time| time.as_micros() as i32))),
     ),
-    row(SOL_TCP, TCP_IS_MPTCP, "TCP_IS_MPTCP", Stream, READ_ONLY, Get::Int(|a| flag(is_multipath(a)?))),
 ];
 
 /// Microseconds as whole ticks (usecs_to_jiffies): two at least, and 200 ms at most; else EINVAL.
