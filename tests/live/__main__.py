@@ -11,7 +11,7 @@ from harness import paths
 from harness.environment import run_main
 from load.rows import Rows
 
-from . import files, real_time, snapshots, tools, virtual_worlds, wrapped
+from . import files, multipath, real_time, snapshots, tools, virtual_worlds, wrapped
 
 NEEDS_ROOT = "it attaches to a veth pair beside the host's kernel, which a normal user's namespace does not keep quiet; runs as root"
 
@@ -26,7 +26,7 @@ def main() -> int:
 
     # A node has a /tmp of its own: what its programs are to find lies elsewhere.
     with tempfile.TemporaryDirectory(prefix="weft-live-", dir="/var/tmp") as directory:
-        for name, body in {**virtual_worlds.ROWS, **snapshots.ROWS, **wrapped.ROWS, **tools.ROWS}.items():
+        for name, body in {**virtual_worlds.ROWS, **snapshots.ROWS, **multipath.ROWS, **wrapped.ROWS, **tools.ROWS}.items():
             folder = Path(directory, name.replace("/", "-").replace(" ", "-"))
             folder.mkdir()
             run(name, lambda body=body, folder=folder: body(folder))
