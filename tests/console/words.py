@@ -87,6 +87,7 @@ OWN: list[tuple[str, Check]] = [
     ("show neighbours", rows()),
     ("show groups", rows()),
     ("show sockets", rows()),
+    ("show mptcp", rows()),
     ("show counters", rows("block", "frames", "counters")),
     ("show drops", rows()),
     ("show calls", rows()),

@@ -231,6 +231,8 @@ pub enum Show {
     Groups,
     /// Sockets.
     Sockets,
+    /// Connections over several paths, with their subflows.
+    Mptcp,
 }
 
 impl Show {
@@ -244,6 +246,7 @@ impl Show {
         ("neighbours", Show::Neighbours),
         ("groups", Show::Groups),
         ("sockets", Show::Sockets),
+        ("mptcp", Show::Mptcp),
         ("counters", Show::Counters),
         ("drops", Show::Drops),
         ("generations", Show::Generations),

@@ -428,7 +428,7 @@ impl MptcpBlock {
     }
 
     fn rows(&self) -> Vec<Value> {
-        self.connections.iter().map(|(_, connection)| connection.row()).collect()
+        self.connections.iter().map(|(_, connection)| connection.row(&self.settings)).collect()
     }
 }
 

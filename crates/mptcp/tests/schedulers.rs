@@ -133,6 +133,9 @@ fn data_that_holds_up_the_window_goes_by_the_faster_wire_too() {
         let took = sends(&mut pair);
         let [helped, penalised] = [Counter::OpportunisticTx, Counter::Penalised].map(|one| counter(&mut pair.nodes[0], one));
         assert!((helped > 0) == opportunistic && (penalised > 0) == opportunistic, "{helped} {penalised}");
+        let rows = connections(&mut pair.nodes[0]);
+        let again: u64 = rows[0]["paths"].as_array().unwrap().iter().map(|path| path["sent_again_bytes"].as_u64().unwrap()).sum();
+        assert_eq!(again > 0, opportunistic);
         took
     };
     let (with, without) = (of(true), of(false));

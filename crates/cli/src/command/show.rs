@@ -48,8 +48,33 @@ pub fn print(what: &str, value: &Value) {
     match what {
         "counters" => output::table(&flatten_counters(rows)),
         "generations" => output::table(&without_counters(rows)),
+        "mptcp" => output::table(&subflows(rows)),
         _ => output::table(rows),
     }
+}
+
+/// One row a subflow, each beside what its connection is; a connection without one has a row, too.
+fn subflows(connections: &[Value]) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for connection in connections {
+        let state = if connection["waits_for_subflow"] == true { &json!("waits for a subflow") } else { &connection["stage"] };
+        let common = json!({"connection": format!("{:08x}", connection["token"].as_u64().unwrap_or_default()), "state": state, "scheduler": connection["scheduler"]});
+        let paths = connection["paths"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for path in paths {
+            let mut row = common.clone();
+            for (name, shown) in [
+                ("local", "local"), ("remote", "remote"), ("use", "use"), ("sent_bytes", "sent"), ("sent_again_bytes", "again"),
+                ("received_bytes", "received"), ("rtt_us", "rtt_us"), ("cwnd_bytes", "cwnd"),
+            ] {
+                row[shown] = path[name].clone();
+            }
+            rows.push(row);
+        }
+        if paths.is_empty() {
+            rows.push(common);
+        }
+    }
+    rows
 }
 
 /// What a table has no room for, `--json` has.
@@ -76,4 +101,28 @@ fn flatten_counters(blocks: &[Value]) -> Vec<Value> {
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_subflow_has_a_row_and_so_has_a_connection_without_one() {
+        let path = |local: &str| json!({"local": local, "remote": "10.0.0.2:80", "use": "active", "sent_bytes": 7, "sent_again_bytes": 1, "rtt_us": null});
+        let connections = [
+            json!({"token": 255, "stage": "open", "scheduler": "ecf", "paths": [path("10.0.0.1:1"), path("10.1.0.1:2")], "waits_for_subflow": false}),
+            json!({"token": 1, "stage": "open", "scheduler": "ecf", "paths": [], "waits_for_subflow": true}),
+        ];
+        let rows = subflows(&connections);
+        let shown = |row: &Value| format!("{} {} {} {}", row["connection"].as_str().unwrap(), row["state"], row["local"], row["again"]);
+        assert_eq!(
+            rows.iter().map(shown).collect::<Vec<_>>(),
+            [
+                "000000ff \"open\" \"10.0.0.1:1\" 1",
+                "000000ff \"open\" \"10.1.0.1:2\" 1",
+                "00000001 \"waits for a subflow\" null null",
+            ]
+        );
+    }
 }

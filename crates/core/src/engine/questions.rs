@@ -102,6 +102,7 @@ impl Engine {
             Show::Neighbours => both(Table::Neighbours),
             Show::Groups => both(Table::Groups),
             Show::Sockets => self.list(Table::Sockets),
+            Show::Mptcp => self.list(Table::Multipath),
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct Path {
     pub(crate) credit: u64,
     /// Bytes handed down since the first.
     pub(crate) sent: u64,
+    /// Bytes of these that another had had, or it itself.
+    pub(crate) again: u64,
     /// The farthest data that was handed to it ends here: distance.
     pub(crate) next: u64,
     /// Bytes that have come up since the first.
@@ -53,7 +55,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, next, received, room, maps, suspect, told, halved_at, error, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, room, maps, suspect, told, halved_at, error, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -73,6 +75,7 @@ impl Path {
             stands_by: false,
             credit: 0,
             sent: 0,
+            again: 0,
             next: 0,
             received: 0,
             room: Room::default(),

@@ -162,6 +162,9 @@ impl Connection {
     /// Data from `from` on to a subflow.
     pub(super) fn hand_down(&mut self, index: usize, from: u64, bytes: u64, out: &mut Out<'_, '_>) {
         out.uses(self.paths[index].local.ip(), bytes);
+        if from < self.send.next {
+            self.paths[index].again += bytes.min(self.send.next - from);
+        }
         let (path, send) = (&mut self.paths[index], &mut self.send);
         let slices = send.slices(from, bytes);
         let last = slices.len().saturating_sub(1);

@@ -2,6 +2,8 @@
 
 use super::{Connection, Path, Stage};
 use crate::key::Key;
+use crate::kind::Settings;
+use crate::scheduler::SCHEDULERS;
 use serde_json::json;
 use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{CallId, Instant, StreamCall, Value};
@@ -17,12 +19,19 @@ impl Field for Key {
 
 impl Connection {
     /// It for people and tools: one object.
-    pub(crate) fn row(&self) -> Value {
+    pub(crate) fn row(&self, settings: &Settings) -> Value {
         let path = |path: &Path| {
+            let used = match path {
+                path if path.closed => "ends",
+                path if !path.may_send() => "opens",
+                path if path.suspect => "stale",
+                path if path.is_backup() => "backup",
+                _ => "active",
+            };
             json!({
                 "flow": path.flow.0, "local": path.local.to_string(), "remote": path.remote.to_string(), "local_id": path.local_id,
                 "remote_id": path.remote_id, "confirmed": path.confirmed, "ends": path.closed, "backup": path.is_backup(),
-                "sent_bytes": path.sent, "received_bytes": path.received, "cwnd_bytes": path.room.cwnd_bytes,
+                "use": used, "sent_bytes": path.sent, "sent_again_bytes": path.again, "received_bytes": path.received, "cwnd_bytes": path.room.cwnd_bytes,
                 "in_flight_bytes": path.room.in_flight_bytes, "rtt_us": path.room.rtt.map(|rtt| rtt.as_micros() as u64),
             })
         };
@@ -36,7 +45,7 @@ impl Connection {
             "flow": self.flow.0, "token": self.local.token(), "remote_token": self.remote.map(Key::token), "stage": stage,
             "confirmed": self.confirmed, "checksum": self.checksum, "fallen_back": self.fallen_back, "sent_bytes": self.send.next,
             "acknowledged_bytes": self.send.una, "received_bytes": self.receive.next, "out_of_order": self.receive.has_gap(),
-            "waits_for_subflow": self.bare.is_some(),
+            "waits_for_subflow": self.bare.is_some(), "scheduler": SCHEDULERS[settings.scheduler].0,
             "paths": self.paths.iter().filter(|path| !path.released).map(path).collect::<Vec<_>>(),
         })
     }
