@@ -511,14 +511,14 @@ SETTINGS_SAID = """cubic
 7200
 98304 131072 196608
 32768 60999
-reno cubic bbr
+reno cubic bbr lia olia balia wvegas
 reno
 5000 60000 700000
 1
 60
 98304 131072 196608
 40000 40010
-reno cubic bbr
+reno cubic bbr lia olia balia wvegas
 reno 2000
 cubic
 1
