@@ -88,6 +88,8 @@ impl Connection {
         self.gives_up_at = Some(out.now() + out.settings.close_timeout);
         for index in 0..self.paths.len() {
             if !self.paths[index].closed && !self.paths[index].released {
+                // Each of them says that all has come: a box may take it from one.
+                self.have(index, false, out);
                 self.end_path(index, out);
             }
         }
