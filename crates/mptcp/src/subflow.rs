@@ -7,7 +7,7 @@ mod read;
 mod sums;
 mod write;
 
-pub(crate) use sums::is_right;
+pub(crate) use sums::{DATA_OPTION_BYTES, is_right};
 
 use crate::counters::Counter;
 use crate::key::Key;
@@ -15,7 +15,7 @@ use crate::word::{self, Down, Have, Say, Up, Why};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::{Bytes, Instant, State};
-use weft_tcp::extension::{Extension, ExtensionRow, Incoming, Outgoing, Verdict};
+use weft_tcp::extension::{Extension, ExtensionRow, FrameRoom, Incoming, Outgoing, Verdict};
 use weft_wire::tcp::mptcp::reset_reason;
 use weft_wire::tcp::{Options, Segment};
 
@@ -106,6 +106,9 @@ pub struct Subflow {
     end: Option<u64>,
     /// Data has no mappings any more; and the one that says so has been sent.
     infinite: Option<bool>,
+    /// DATA_ACK and window that the peer was told of last, and how far new data has been sent.
+    said: (u64, u64),
+    sent_new: u64,
     /// The mapping of the data that was sent last.
     last_mapping: u64,
     says: VecDeque<Say>,
@@ -134,6 +137,8 @@ impl Subflow {
             arrived: BTreeMap::new(),
             end: None,
             infinite: None,
+            said: (0, 0),
+            sent_new: 0,
             last_mapping: 0,
             says: VecDeque::new(),
             reset: None,
@@ -191,14 +196,28 @@ impl Extension for Subflow {
     }
 
     fn option_bytes(&self) -> u32 {
-        sums::DATA_OPTION_BYTES
+        // A checksum is one of a frame, and so is its mapping.
+        if self.checksum { sums::DATA_OPTION_BYTES } else { 0 }
+    }
+
+    fn frame(&self, offset: u64) -> Option<FrameRoom> {
+        let rest = self.sent_extent(offset).map_or(u64::MAX, |extent| extent.end() - offset);
+        match self.infinite {
+            Some(true) => None,
+            _ if self.checksum => None,
+            // Its mapping has been said, and there is no news.
+            None if rest != u64::MAX && self.says_once() && !self.has_news() => Some(FrameRoom { option_bytes: 0, bytes: rest }),
+            _ => Some(FrameRoom { option_bytes: sums::DATA_OPTION_BYTES, bytes: rest }),
+        }
     }
 
     fn write_options(&mut self, segment: Outgoing, options: &mut Options) {
         match segment {
             Outgoing::Syn => self.write_syn(options),
             Outgoing::SynAck => self.write_syn_ack(options),
-            Outgoing::Data { mapping, offset, bytes, sum } => self.write_data(Extent { offset, bytes, mapping, sum }, options),
+            Outgoing::Data { mapping, offset, bytes, ahead, sum } => {
+                self.write_data(Extent { offset, bytes, mapping, sum }, ahead, options)
+            }
             Outgoing::Ack => self.write_ack(options),
             Outgoing::Reset => self.write_reset(options),
         }

@@ -37,6 +37,8 @@ pub enum Outgoing {
         offset: u64,
         /// Bytes.
         bytes: u32,
+        /// Bytes from there on whose mapping is the same: these, and of new data what is known to follow, in whole segments.
+        ahead: u32,
         /// Their Internet checksum without its complement (RFC 1071), where [`Extension::wants_sum`]; else 0.
         sum: u16,
     },
@@ -57,6 +59,15 @@ pub struct Incoming<'a> {
     pub bytes: u32,
     /// The window that it announces, bytes.
     pub window_bytes: u32,
+}
+
+/// What a frame of new data has room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameRoom {
+    /// Bytes of options in its only segment, beyond [`Extension::option_bytes`]; 0: it has none, and as many segments as there may be.
+    pub option_bytes: u32,
+    /// Bytes of data at most.
+    pub bytes: u64,
 }
 
 /// What an extension makes of a segment.
@@ -112,6 +123,12 @@ pub trait Extension: Send + Debug {
     /// Bytes of options that [`Extension::write_options`] may add to a data segment: they come off the segment size.
     fn option_bytes(&self) -> u32 {
         0
+    }
+    /// What the next frame of new data has room for, from `offset` of the stream on. None: as many segments as there may be, each with what
+    /// [`Extension::write_options`] adds.
+    fn frame(&self, offset: u64) -> Option<FrameRoom> {
+        let _ = offset;
+        None
     }
     /// Adds options to a segment.
     fn write_options(&mut self, segment: Outgoing, options: &mut Options) {

@@ -63,8 +63,14 @@ fn subflows(connections: &[Value]) -> Vec<Value> {
         for path in paths {
             let mut row = common.clone();
             for (name, shown) in [
-                ("local", "local"), ("remote", "remote"), ("use", "use"), ("sent_bytes", "sent"), ("sent_again_bytes", "again"),
-                ("received_bytes", "received"), ("rtt_us", "rtt_us"), ("cwnd_bytes", "cwnd"),
+                ("local", "local"),
+                ("remote", "remote"),
+                ("use", "use"),
+                ("sent_bytes", "sent"),
+                ("sent_again_bytes", "again"),
+                ("received_bytes", "received"),
+                ("rtt_us", "rtt_us"),
+                ("cwnd_bytes", "cwnd"),
             ] {
                 row[shown] = path[name].clone();
             }
@@ -118,11 +124,7 @@ mod tests {
         let shown = |row: &Value| format!("{} {} {} {}", row["connection"].as_str().unwrap(), row["state"], row["local"], row["again"]);
         assert_eq!(
             rows.iter().map(shown).collect::<Vec<_>>(),
-            [
-                "000000ff \"open\" \"10.0.0.1:1\" 1",
-                "000000ff \"open\" \"10.1.0.1:2\" 1",
-                "00000001 \"waits for a subflow\" null null",
-            ]
+            ["000000ff \"open\" \"10.0.0.1:1\" 1", "000000ff \"open\" \"10.1.0.1:2\" 1", "00000001 \"waits for a subflow\" null null",]
         );
     }
 }

@@ -77,11 +77,11 @@ impl Connection {
         let rtt_of = |path: &Path| path.room.rtt.unwrap_or(Duration::MAX);
         let slow_rtt = rtt_of(&self.paths[slow]);
         let faster = self.paths.iter().enumerate().filter(|(_, path)| {
-            let idle = path.view().room_bytes() > 0 && path.room.unsent_bytes == 0;
+            let idle = path.view(self.checksum).room_bytes() > 0 && path.room.unsent_bytes == 0;
             path.may_send() && !path.suspect && !path.is_backup() && idle && rtt_of(path) < slow_rtt && holds(path).is_none()
         });
         let Some((index, path)) = faster.min_by_key(|(_, path)| rtt_of(path)) else { return };
-        let bytes = (end - una).min(path.view().room_bytes()).min(u64::from(path.room.mss_bytes.max(1)));
+        let bytes = (end - una).min(path.view(self.checksum).room_bytes()).min(path.view(self.checksum).bytes_of(1));
         self.send.helped = una + bytes;
         out.count(Counter::OpportunisticTx);
         self.hand_down(index, una, bytes, out);

@@ -1,6 +1,7 @@
 //! A subflow, as its connection sees it.
 
 use crate::scheduler::View;
+use crate::subflow::DATA_OPTION_BYTES;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use weft_core::{Bytes, FlowId, Instant, Room, Sibling, StreamError};
@@ -125,7 +126,7 @@ impl Path {
     }
 
     /// As a scheduler sees it.
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn view(&self, checksum: bool) -> View {
         View {
             rtt: self.room.rtt,
             rtt_variation: self.room.rtt_variation,
@@ -134,6 +135,8 @@ impl Path {
             queued_bytes: self.sent.saturating_sub(self.room.acknowledged_bytes),
             credit_bytes: self.credit,
             mss_bytes: self.room.mss_bytes,
+            // With checksums every segment has one, and is as much smaller.
+            mapping_bytes: if checksum { 0 } else { DATA_OPTION_BYTES },
             backup: self.is_backup(),
             next: self.next,
         }

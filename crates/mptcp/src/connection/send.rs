@@ -156,7 +156,7 @@ impl Connection {
         let usable = |path: &Path| path.may_send() && Some(path.flow) != but;
         let any_good = self.paths.iter().any(|path| usable(path) && !path.suspect);
         let paths = self.paths.iter().enumerate().filter(|(_, path)| usable(path) && path.suspect != any_good);
-        paths.map(|(index, path)| (index, path.view())).collect()
+        paths.map(|(index, path)| (index, path.view(self.checksum))).collect()
     }
 
     /// Data from `from` on to a subflow.

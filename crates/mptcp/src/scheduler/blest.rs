@@ -48,7 +48,7 @@ impl Scheduler for Blest {
         // All of the window: in a round trip of the slow one the fast one's flight of now is through, and another in its place.
         let window = asked.edge.saturating_sub(asked.una) as f64;
         // A segment at a time: each of them makes the next less likely.
-        let segment = u64::from(path.mss_bytes.max(1));
+        let segment = path.bytes_of(1);
         let left = window - (path.queued_bytes + segment) as f64;
         let needed = needed_bytes(fast, path) * memory.0[0] as f64 / 1000.0;
         if needed > left { None } else { asked.give(*index, segment) }

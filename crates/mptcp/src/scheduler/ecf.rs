@@ -33,6 +33,6 @@ impl Scheduler for Ecf {
         } else {
             *waiting = 0;
         }
-        asked.give(*index, u64::from(slow.mss_bytes.max(1)))
+        asked.give(*index, slow.bytes_of(1))
     }
 }

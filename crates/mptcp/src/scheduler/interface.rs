@@ -20,6 +20,8 @@ pub struct View {
     pub credit_bytes: u64,
     /// Segment size, bytes.
     pub mss_bytes: u32,
+    /// What a mapping takes of the first segment of a piece.
+    pub mapping_bytes: u32,
     /// It is used only if no other is left.
     pub backup: bool,
     /// The farthest data that it was given ends here: distance.
@@ -43,8 +45,12 @@ impl View {
     pub fn room_bytes(&self) -> u64 {
         // What was lost is in no flight; what was given since tcp said how much is free is.
         let free = u64::from(self.free_bytes).max(u64::from(self.cwnd_bytes).saturating_sub(self.queued_bytes));
-        let mss = u64::from(self.mss_bytes.max(1));
-        free.div_ceil(mss).saturating_mul(mss).min(self.credit_bytes)
+        self.bytes_of(free.div_ceil(u64::from(self.mss_bytes.max(1)))).min(self.credit_bytes)
+    }
+
+    /// Data that fills so many segments.
+    pub fn bytes_of(&self, segments: u64) -> u64 {
+        segments.saturating_mul(self.mss_bytes.max(1).into()).saturating_sub(self.mapping_bytes.into())
     }
 }
 

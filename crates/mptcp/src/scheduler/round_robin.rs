@@ -12,6 +12,6 @@ impl Scheduler for RoundRobin {
         let later = free.clone().find(|(index, _)| *index as u64 >= *turn);
         let (index, path) = later.or_else(|| free.clone().next())?;
         *turn = *index as u64 + 1;
-        asked.give(*index, u64::from(path.mss_bytes.max(1)))
+        asked.give(*index, path.bytes_of(1))
     }
 }

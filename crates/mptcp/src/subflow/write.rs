@@ -40,7 +40,7 @@ impl Subflow {
     }
 
     /// Data, new or again.
-    pub(super) fn write_data(&mut self, given: Extent, options: &mut Options) {
+    pub(super) fn write_data(&mut self, given: Extent, ahead: u32, options: &mut Options) {
         let Some((remote, _)) = self.remote else { return };
         // FIN alone.
         if given.bytes == 0 {
@@ -50,13 +50,18 @@ impl Subflow {
             return self.write_infinite(said, &given, options);
         }
         self.last_mapping = given.mapping;
-        let at = self.sent.partition_point(|extent| extent.end() <= given.offset);
-        let extent = match self.sent.get(at).filter(|extent| extent.offset <= given.offset) {
+        let new = given.end() > self.sent_new;
+        self.sent_new = self.sent_new.max(given.end());
+        let extent = match self.sent_extent(given.offset) {
+            // RFC 8684 §3.3.1: a mapping may be for several segments. Data arrives in order, and so behind the first of them: that has it, as often as it
+            // is sent; another only where something is to be said.
+            Some(extent) if extent.offset != given.offset && self.says_once() && !(new && self.has_news()) => return,
             // Whatever of it goes again has the mapping that all of it had.
-            Some(extent) => *extent,
+            Some(extent) => extent,
             None => {
-                self.sent.push_back(given);
-                given
+                let extent = Extent { bytes: if self.says_once() { ahead.max(given.bytes) } else { given.bytes }, ..given };
+                self.sent.push_back(extent);
+                extent
             }
         };
         self.sent_to = self.sent_to.max(extent.end());
@@ -111,6 +116,22 @@ impl Subflow {
         self.write_dss(end, options);
     }
 
+    /// The mapping of what was sent, or will be, from `offset` on.
+    pub(super) fn sent_extent(&self, offset: u64) -> Option<Extent> {
+        let at = self.sent.partition_point(|extent| extent.end() <= offset);
+        self.sent.get(at).filter(|extent| extent.offset <= offset).copied()
+    }
+
+    /// A mapping goes with its first segment only. Not before the peer has heard all of the handshake: a segment without options would end it there.
+    pub(super) fn says_once(&self) -> bool {
+        self.confirmed && !self.checksum && self.infinite.is_none()
+    }
+
+    /// Is there anything of the other direction that the peer has not been told of?
+    pub(super) fn has_news(&self) -> bool {
+        self.said != (self.have.ack, self.have.edge)
+    }
+
     /// Is it the client's turn to say both keys, or its HMAC?
     fn says_handshake(&self) -> bool {
         self.opens && !self.confirmed
@@ -134,6 +155,7 @@ impl Subflow {
     /// DSS: DATA_ACK, and a mapping if there is one.
     fn write_dss(&mut self, mapping: Option<Mapping>, options: &mut Options) {
         let Some((_, first)) = self.remote else { return };
+        self.said = (self.have.ack, self.have.edge);
         let ack = first.wrapping_add(self.have.ack);
         let ack = Some(if self.long_acks { DataSeq::Long(ack) } else { DataSeq::Short(ack as u32) });
         let fin = mapping.is_some_and(|mapping| mapping.subflow_seq == 0);

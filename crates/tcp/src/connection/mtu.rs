@@ -110,7 +110,7 @@ impl Connection {
         }
         let start = self.send.next;
         let (mapped, mapping) = self.send.mapped(start, length);
-        if mapped < length {
+        if mapped < length || self.within_frame(length) < length {
             return None;
         }
         self.send_whole(env, length, mapping);

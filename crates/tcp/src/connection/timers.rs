@@ -70,6 +70,7 @@ impl Connection {
         if unsent > 0 && self.send.next_fits() {
             let length = unsent.min(u64::from(self.send.mss)) as u32;
             let (length, mapping) = self.send.mapped(self.send.next, length);
+            let length = self.within_frame(length);
             self.recovery.tlp_retransmitted = false;
             self.recovery.tlp_high = Some(self.send.next + u64::from(length));
             self.send_new(env, length, false, mapping);
@@ -214,6 +215,7 @@ impl Connection {
             // The override timeout of RFC 9293 §3.8.6.2.1: what fits goes.
             let length = unsent.min(u64::from(room.min(self.send.mss))) as u32;
             let (length, mapping) = self.send.queue.mapped(self.send.next, length);
+            let length = self.within_frame(length);
             self.send.probing_since = None;
             self.send_new(env, length, false, mapping);
             return;

@@ -10,7 +10,7 @@ use super::{Connection, Phase, State};
 use crate::congestion::CongestionEvent;
 use crate::congestion::usage::Flight;
 use crate::counters::Counter;
-use crate::extension::Outgoing;
+use crate::extension::{FrameRoom, Outgoing};
 use crate::outbox::Env;
 use crate::pacing;
 use crate::position::START;
@@ -19,6 +19,9 @@ use weft_wire::tcp::{Flags, SACK_BLOCKS_MAX, Segment, Timestamps};
 
 /// Largest payload of one frame, bytes: IP's total length less the largest headers.
 const FRAME_PAYLOAD_MAX: u32 = 65_535 - 60 - 60;
+
+/// Bytes that a mapping is told to be for at most: what 16 bits count.
+const AHEAD_MAX: u32 = 65_535;
 
 impl Connection {
     /// Ports, and nothing else.
@@ -294,6 +297,9 @@ impl Connection {
         let (mapped, mapping) = self.send.mapped(self.send.next, length);
         let bounded_by_mapping = mapped < length;
         length = mapped;
+        if let Some(frame) = self.extension.frame(self.send.next - (START + 1)) {
+            return Some(self.send_by_frame(env, frame, length, mapping)).filter(|sent| *sent > 0);
+        }
         if length > mss && !length.is_multiple_of(mss) {
             // tcp_mss_split_point: what is left of a segment goes along where the data or the peer's window ends, "if Nagle rules allow us to include
             // this last segment in this skb".
@@ -309,6 +315,35 @@ impl Connection {
         let fin = last && self.send.fin_due() && self.send.window_room() > length;
         self.send_new(env, length, fin, mapping);
         Some(length)
+    }
+
+    /// What of the next so many bytes of new data one frame has room for, if its extension cuts frames.
+    pub(super) fn within_frame(&self, length: u32) -> u32 {
+        let Some(frame) = self.extension.frame(self.send.next - (START + 1)) else { return length };
+        let segment = if frame.option_bytes > 0 { self.send.mss.saturating_sub(frame.option_bytes).max(1) } else { u32::MAX };
+        u64::from(length.min(segment)).min(frame.bytes) as u32
+    }
+
+    /// Sends the next piece of new data in a frame that its extension has cut. Nothing: the piece waits for more.
+    fn send_by_frame(&mut self, env: &mut Env<'_>, frame: FrameRoom, mapped: u32, mapping: u64) -> u32 {
+        let mss = self.send.mss;
+        let full = if frame.option_bytes > 0 { mss.saturating_sub(frame.option_bytes).max(1) } else { mss };
+        let mut length = self.within_frame(mapped);
+        let last = u64::from(length) == self.send.unsent();
+        if length > full && !length.is_multiple_of(full) && !last && u64::from(length) != frame.bytes {
+            length -= length % full;
+        }
+        if length < full && last && self.holds_back() {
+            return 0;
+        }
+        let fin = last && self.send.fin_due() && self.send.window_room() > length;
+        let small = self.send.small;
+        self.send_new(env, length, fin, mapping);
+        if length.is_multiple_of(full) {
+            // It was as large as it may be.
+            self.send.small = small;
+        }
+        length
     }
 
     /// Is it better to wait for the next acknowledgment and send a larger frame then (tcp_tso_should_defer)? Never for long: something is out
@@ -381,7 +416,7 @@ impl Connection {
 
     /// The frame of a data segment, new or (`again`: whether it carried PSH) once more.
     fn send_segment(&mut self, env: &mut Env<'_>, start: u64, length: u32, fin: bool, mapping: u64, again: Option<bool>) {
-        let kind = self.outgoing(start, length, mapping);
+        let kind = self.outgoing(start, length, mapping, again.is_none());
         let mut segment = self.full_header(env, start, kind);
         let (flags, ecn) = self.ecn_flags(again.is_none() && length > 0);
         segment.flags |= flags;
@@ -420,9 +455,21 @@ impl Connection {
     }
 
     /// Data as its extension sees it.
-    fn outgoing(&mut self, start: u64, length: u32, mapping: u64) -> Outgoing {
+    fn outgoing(&mut self, start: u64, length: u32, mapping: u64, new: bool) -> Outgoing {
         let sum = if self.extension.wants_sum() { self.send.queue.sum(start, length) } else { 0 };
-        Outgoing::Data { mapping, offset: start - (START + 1), bytes: length, sum }
+        let ahead = if new && length > 0 && !self.extension.is_plain() { self.mapped_ahead(start, length) } else { length };
+        Outgoing::Data { mapping, offset: start - (START + 1), bytes: length, ahead, sum }
+    }
+
+    /// Bytes from a piece on that have its mapping: it, and whole segments behind it, or all that there is.
+    fn mapped_ahead(&mut self, start: u64, length: u32) -> u32 {
+        let unsent = u32::try_from(self.send.unsent()).unwrap_or(u32::MAX).max(length).min(AHEAD_MAX);
+        if unsent <= length {
+            return length;
+        }
+        let (mapped, _) = self.send.mapped(start, unsent);
+        let all = u64::from(mapped) == self.send.unsent();
+        if all { mapped.max(length) } else { length + mapped.saturating_sub(length) / self.send.mss.max(1) * self.send.mss }
     }
 
     /// A large frame as the segments that it stands for (tcp_gso_segment): FIN and PSH are the last one's, CWR is the first one's.
