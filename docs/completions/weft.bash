@@ -826,7 +826,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__show)
-            opts="-h --control --node --json --help blocks edges interfaces addresses routes neighbours groups sockets counters drops generations calls published"
+            opts="-h --control --node --json --help blocks edges interfaces addresses routes neighbours groups sockets mptcp counters drops generations calls published"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -92,7 +92,7 @@ _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
-':what -- What to show:(blocks edges interfaces addresses routes neighbours groups sockets counters drops generations calls published)' \
+':what -- What to show:(blocks edges interfaces addresses routes neighbours groups sockets mptcp counters drops generations calls published)' \
 && ret=0
 ;;
 (get)
