@@ -160,6 +160,19 @@ fn a_later_version_is_answered_with_version_1() {
 }
 
 #[test]
+fn versions_that_it_does_not_speak_make_it_plain_tcp() {
+    for (side, version) in [(0, 0), (1, 0), (1, 2)] {
+        let mut pair = one();
+        alter(&mut pair, side, move |on_wire, message| match message {
+            Option30::Capable(capable) if is_syn(on_wire) => Some(Option30::Capable(Capable { version, ..capable })),
+            other => Some(other),
+        });
+        exchange(&mut pair);
+        is_plain(&mut pair);
+    }
+}
+
+#[test]
 fn flags_that_it_does_not_know_how_to_meet_make_it_plain_tcp() {
     for side in [0, 1] {
         for flags in [CapableFlags::empty(), CapableFlags::HMAC_SHA256 | CapableFlags::EXTENSION] {

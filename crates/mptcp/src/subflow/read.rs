@@ -6,7 +6,9 @@ use crate::key::{Key, address_hmac, join_hmac, leftmost_64, leftmost_160};
 use crate::word::Up;
 use weft_tcp::extension::{Incoming, Verdict};
 use weft_wire::checksum::Sum;
-use weft_wire::tcp::mptcp::{AddAddr, Capable, CapableFlags, DataSeq, Dss, Join, Keys, Mapping, Message, ResetFlags, reset_reason};
+use weft_wire::tcp::mptcp::{
+    AddAddr, Capable, CapableFlags, DataSeq, Dss, Join, Keys, Mapping, Message, ResetFlags, VERSION, reset_reason,
+};
 use weft_wire::tcp::{Flags, Options};
 
 impl Subflow {
@@ -85,7 +87,10 @@ impl Subflow {
         match (self.part, capable.keys) {
             (Part::First, Keys::Sender(key)) if self.opens && syn && self.remote.is_none() => {
                 // RFC 8684 §3.1: "if none of these flags are set, the MP_CAPABLE option MUST be treated as invalid and ignored".
-                if !capable.flags.contains(CapableFlags::HMAC_SHA256) || capable.flags.contains(CapableFlags::EXTENSION) {
+                let known = capable.flags.contains(CapableFlags::HMAC_SHA256) && !capable.flags.contains(CapableFlags::EXTENSION);
+                // The peer answers with a version that it speaks; of those only one is spoken here.
+                if !known || capable.version != VERSION {
+                    self.count(Counter::MPCapableFallbackSYNACK);
                     return self.fall_back_or_reset();
                 }
                 self.count(Counter::MPCapableSYNACKRX);
