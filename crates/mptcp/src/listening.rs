@@ -83,7 +83,7 @@ impl Listening {
         if offered.by_cookie {
             return Listening::refuse(reset_reason::RESOURCES, true);
         }
-        let Some(joinable) = self.joinable.get_mut(&token) else {
+        let Some(joinable) = self.joinable.get(&token) else {
             self.count(Counter::MPJoinNoTokenFound);
             return Listening::refuse(reset_reason::MPTCP, false);
         };
@@ -91,7 +91,7 @@ impl Listening {
             self.count(Counter::MPJoinRejected);
             return Listening::refuse(reset_reason::PROHIBITED, false);
         }
-        joinable.room -= 1;
+        // Whoever only begins a join takes no room: the connection counts those that end their handshake, and refuses what is too much.
         let local_id = joinable.ids.iter().find(|(address, _)| *address == offered.local.ip()).map_or(0, |(_, id)| *id);
         let joins = Joins { token, local_id, backup: false, local_nonce: offered.rng.u32(), remote_nonce: nonce };
         let mut subflow = Subflow::joins(false, joins, (joinable.local, joinable.remote), joinable.checksum);

@@ -382,6 +382,36 @@ fn a_subflow_that_joins_carries_no_data_before_the_fourth_segment_has_come() {
     }
 }
 
+#[test]
+fn joins_that_end_in_nothing_leave_room_for_those_that_come() {
+    let mut pair = joining();
+    // Somebody who has seen the token begins joins, and never ends them.
+    let forged = Rc::new(RefCell::new(None));
+    let seen = forged.clone();
+    pair.filter = Some(Box::new(move |from, on_wire| {
+        let join = from == 0 && is_second(on_wire) && is_syn(on_wire);
+        if join && seen.borrow().is_none() {
+            *seen.borrow_mut() = Some(on_wire.clone());
+            return false;
+        }
+        true
+    }));
+    let mut done = false;
+    exchange_and(&mut pair, |pair| {
+        if let Some(on_wire) = forged.borrow().as_ref().filter(|_| !done) {
+            for port in 0..20 {
+                let src = std::net::SocketAddr::new(on_wire.src.ip(), 5000 + port);
+                let segment = Segment { src_port: 5000 + port, ..on_wire.segment.clone() };
+                let bytes = support::common::encode(&segment, &[], src, on_wire.dst);
+                pair.nodes[1].inject(&OnWire { segment, src, bytes, ..on_wire.clone() });
+            }
+            done = true;
+        }
+    });
+    assert_eq!(counter(&mut pair.nodes[1], Counter::MPJoinSynRx), 21);
+    assert_eq!(counter(&mut pair.nodes[1], Counter::MPJoinAckRx), 1, "{:?}", counters(&mut pair.nodes[1]));
+}
+
 // §3.3 DSS
 
 #[test]
