@@ -794,6 +794,28 @@ fn a_reason_of_a_reset_on_anything_but_a_reset_is_ignored() {
 // §3.7 fall-back, §3.8 errors
 
 #[test]
+fn a_wrong_checksum_on_one_of_two_subflows_is_told_by_mp_fail_and_the_subflow_is_reset() {
+    let mut pair = joining();
+    pair.nodes[0].tell("mptcp", "checksum", true.into()).unwrap();
+    let mut number = 0;
+    pair.alter = Some(Box::new(move |from, on_wire| {
+        if from == 0 && is_second(on_wire) && on_wire.payload.len() > 100 {
+            number += 1;
+            if number == 10 {
+                on_wire.payload[50] ^= 1;
+            }
+        }
+    }));
+    exchange(&mut pair);
+    let failed =
+        |(from, on_wire, message): &(usize, OnWire, Option30)| *from == 1 && is_second(on_wire) && matches!(message, Option30::Fail { .. });
+    assert_eq!(said(&pair).iter().filter(|one| failed(one)).count(), 1);
+    assert!(resets(&pair, 1).contains(&reset_reason::MIDDLEBOX));
+    let server = &mut pair.nodes[1];
+    assert_eq!((counter(server, Counter::DataCsumErr), counter(server, Counter::DSSCorruptionReset)), (1, 1));
+}
+
+#[test]
 fn options_of_unknown_subtypes_and_of_wrong_lengths_are_ignored() {
     for side in 0..2 {
         let mut pair = joining();

@@ -278,6 +278,8 @@ impl Subflow {
                     let transient = flags.contains(ResetFlags::TRANSIENT);
                     self.tell(Counter::MPRstRx, Up::Reset { transient, reason });
                 }
+                // The subflow is gone, and its data goes by others.
+                Message::Fail { .. } => self.count(Counter::MPFailRx),
                 _ => {}
             }
         }

@@ -186,6 +186,12 @@ impl Subflow {
     }
 
     pub(super) fn write_reset(&mut self, options: &mut Options) {
+        // RFC 8684 §3.7: with several subflows the one that fails is closed by "a RST … with an MP_FAIL option".
+        let failed = self.says.iter().find_map(|say| if let Say::Fail(distance) = say { Some(*distance) } else { None });
+        if let Some(distance) = failed {
+            push(options, &Message::Fail { data_seq: self.remote_seq(distance) });
+            self.count(Counter::MPFailTx);
+        }
         let (message, counter) = match (self.reset, self.remote) {
             (Some(Why::FastClose), Some((remote, _))) => (Message::FastClose { receiver_key: remote.0 }, Counter::MPFastcloseTx),
             (Some(Why::Reason { transient, reason }), _) => {
