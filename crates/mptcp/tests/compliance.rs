@@ -794,6 +794,34 @@ fn a_reason_of_a_reset_on_anything_but_a_reset_is_ignored() {
 // §3.7 fall-back, §3.8 errors
 
 #[test]
+fn an_infinite_mapping_is_the_last_option_of_whoever_sends_it() {
+    let mut pair = one();
+    pair.nodes.iter_mut().for_each(|node| drop(node.tell("mptcp", "checksum", true.into()).unwrap()));
+    let mut number = 0;
+    pair.alter = Some(Box::new(move |from, on_wire| {
+        if from == 0 && on_wire.payload.len() > 100 {
+            number += 1;
+            if number == 30 {
+                on_wire.payload[50] ^= 1;
+            }
+        }
+    }));
+    exchange_with(&mut pair, |_| {}, 1);
+    let log: Vec<&OnWire> = pair.log.iter().flatten().filter(|(_, from, _)| *from == 0).map(|(_, _, on_wire)| on_wire).collect();
+    let infinite = |on_wire: &OnWire| {
+        options(on_wire).iter().any(|message| matches!(message, Option30::Dss(Dss { mapping: Some(Mapping { len: 0, .. }), .. })))
+    };
+    let at = log.iter().position(|on_wire| infinite(on_wire)).unwrap();
+    assert!(log[at + 1..].iter().any(|on_wire| !on_wire.payload.is_empty()));
+    let after = log[at].segment.seq + 1;
+    // The frame that says so may have become several segments.
+    let new = log[at + 1..].iter().filter(|on_wire| !infinite(on_wire) && on_wire.segment.seq - after >= 0);
+    let with: Vec<_> =
+        new.filter(|on_wire| !options(on_wire).is_empty()).map(|on_wire| (on_wire.segment.flags, options(on_wire))).collect();
+    assert!(with.is_empty(), "{with:?}");
+}
+
+#[test]
 fn a_wrong_checksum_on_one_of_two_subflows_is_told_by_mp_fail_and_the_subflow_is_reset() {
     let mut pair = joining();
     pair.nodes[0].tell("mptcp", "checksum", true.into()).unwrap();

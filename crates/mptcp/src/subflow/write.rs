@@ -44,7 +44,10 @@ impl Subflow {
         let Some((remote, _)) = self.remote else { return };
         // FIN alone.
         if given.bytes == 0 {
-            return self.write_dss(None, options);
+            if self.infinite != Some(true) {
+                self.write_dss(None, options);
+            }
+            return;
         }
         if let Some(said) = self.infinite {
             return self.write_infinite(said, &given, options);
