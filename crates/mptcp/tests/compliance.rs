@@ -725,6 +725,29 @@ fn an_address_that_is_told_twice_is_not_joined_twice() {
 }
 
 #[test]
+fn an_address_that_is_nobodys_is_echoed_and_not_joined() {
+    for (address, port) in [("255.255.255.255", None), ("224.0.0.9", None), ("127.0.0.1", None), ("0.0.0.0", None), ("10.0.1.2", Some(0))] {
+        let mut pair = announcing();
+        connect(&mut pair);
+        pair.run_for(Duration::from_secs(1));
+        pair.nodes[0].write(1, pattern(100));
+        pair.run_for(Duration::from_millis(5));
+        let (client, server) = keys(&pair);
+        let address: std::net::IpAddr = address.parse().unwrap();
+        let hmac = Some(address_hmac(server, client, 77, address, port));
+        let before = announcements(&pair, 0).len();
+        let add = Option30::AddAddr(AddAddr { address_id: 77, address, port, hmac });
+        let dropped = counter(&mut pair.nodes[0], Counter::AddAddrDrop);
+        add_once(&mut pair, 1, 1, add);
+        pair.run_for(Duration::from_secs(2));
+        assert_eq!(counter(&mut pair.nodes[0], Counter::AddAddrDrop), dropped + 1);
+        assert!(announcements(&pair, 0).len() > before);
+        // The one that is somebody's is.
+        assert!(counter(&mut pair.nodes[0], Counter::MPJoinSynTx) <= 1);
+    }
+}
+
+#[test]
 fn the_removal_of_an_address_that_nobody_knows_is_ignored() {
     let mut pair = joining();
     let ids = [77_u8, 200].into_iter().collect();

@@ -161,7 +161,8 @@ impl Connection {
         };
         let at = SocketAddr::new(address, port.unwrap_or(self.paths[0].remote.port()));
         self.tell_announced(id, at, out);
-        let usable = !address.is_unspecified() && !address.is_multicast() && !address.is_loopback();
+        let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+        let usable = !address.is_unspecified() && !address.is_multicast() && !address.is_loopback() && !broadcast && at.port() != 0;
         let most = out.settings.add_addr_accepted.min(ADDRESSES_MAX);
         if !usable || self.known.iter().any(|known| known.id == id || known.at == at) || self.known.len() >= most {
             return out.count(Counter::AddAddrDrop);
