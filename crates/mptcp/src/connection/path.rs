@@ -6,6 +6,9 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use weft_core::{Bytes, FlowId, Instant, Room, Sibling, StreamError};
 
+/// Mappings with checksums that wait for their data, at most: as many as the extension holds.
+const SUMMED_MAX: usize = 1 << 14;
+
 /// A subflow.
 #[derive(Debug)]
 pub struct Path {
@@ -105,10 +108,15 @@ impl Path {
         self.backup || self.backup_by_peer || self.stands_by
     }
 
-    /// A mapping with a checksum has come, whose data comes in its turn.
+    /// A mapping with a checksum has come, whose data comes in its turn. Of two that begin at the same byte the later counts, as in the extension.
     pub(crate) fn sum(&mut self, summed: (u64, u32, u16)) {
         let place = self.summed.partition_point(|known| known.0 < summed.0);
-        self.summed.insert(place, summed);
+        let known = self.summed.get(place).is_some_and(|known| known.0 == summed.0);
+        if known {
+            self.summed[place] = summed;
+        } else if self.summed.len() < SUMMED_MAX {
+            self.summed.insert(place, summed);
+        }
     }
 
     /// Data goes to it.
@@ -145,5 +153,25 @@ impl Path {
     /// Bytes that its tcp could hold in all.
     pub(crate) fn send_buffer(&self) -> u64 {
         self.credit + self.sent.saturating_sub(self.room.acknowledged_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_held_once_for_each_place_and_not_without_a_bound() {
+        let end = SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), 1);
+        let mut path = Path::new(FlowId(1), end, end);
+        for bytes in 1..100 {
+            path.sum((500, bytes, 7));
+        }
+        assert_eq!(path.summed, [(500, 99, 7)]);
+        for at in 0..2 * SUMMED_MAX as u64 {
+            path.sum((1000 + at, 1, 0));
+        }
+        assert_eq!(path.summed.len(), SUMMED_MAX);
+        assert!(path.summed.iter().is_sorted());
     }
 }
