@@ -189,6 +189,10 @@ impl MptcpBlock {
         }
         for path in &connection.paths {
             self.flows.swap_remove(&path.flow);
+            // A subflow that outlives it by its reset.
+            if path.flow != connection.flow && !path.released {
+                self.flows.insert(path.flow, Owner::Nobody);
+            }
         }
         let token = connection.local.token();
         if self.tokens.get(&token) == Some(&key) {

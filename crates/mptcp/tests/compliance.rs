@@ -867,6 +867,24 @@ fn a_wrong_checksum_on_one_of_two_subflows_is_told_by_mp_fail_and_the_subflow_is
 }
 
 #[test]
+fn a_connection_that_becomes_plain_tcp_ends_the_joins_that_it_has_begun() {
+    let mut pair = joining();
+    // Nobody answers the join; the first wire loses its options from some time on.
+    pair.filter = Some(Box::new(|from, on_wire| from == 0 || !is_second(on_wire)));
+    let mut number = 0;
+    pair.alter = Some(Box::new(move |_, on_wire| {
+        number += 1;
+        if number > 60 && !is_second(on_wire) {
+            rewrite(on_wire, |_| None);
+        }
+    }));
+    exchange(&mut pair);
+    let later = |(_, from, on_wire): &&(Instant, usize, OnWire)| *from == 0 && is_second(on_wire);
+    let joins = pair.log.iter().flatten().filter(later).count();
+    assert!((1..4).contains(&joins), "{joins}");
+}
+
+#[test]
 fn options_of_unknown_subtypes_and_of_wrong_lengths_are_ignored() {
     for side in 0..2 {
         let mut pair = joining();

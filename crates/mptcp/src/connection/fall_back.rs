@@ -3,7 +3,7 @@
 use super::{Connection, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
-use crate::word::Down;
+use crate::word::{Down, Why};
 use weft_core::{CallId, DataFlags, StreamCall, StreamEvent, StreamMessage};
 use weft_wire::tcp::mptcp::reset_reason;
 
@@ -17,6 +17,12 @@ impl Connection {
             out.counters.less(Counter::MPCurrEstab);
         }
         (self.send.again_at, self.gives_up_at) = (None, None);
+        // Those that were about to join have nothing to join any more.
+        for path in self.paths.iter_mut().skip(1).filter(|path| !path.closed && !path.released) {
+            path.closed = true;
+            out.word(path.flow, &Down::Reset(Why::Reason { transient: false, reason: reset_reason::MPTCP }));
+            out.call(path.flow, StreamCall::Abort);
+        }
         let flow = self.flow;
         if self.send.end_wanted {
             self.waiting.push((CallId(crate::out::OWN_CALL), StreamCall::ShutdownWrite));
@@ -72,7 +78,10 @@ impl Connection {
         if matches!(event, StreamEvent::Released) {
             self.paths[index].released = true;
         }
-        out.event(self.flow, event);
+        // Of the others sockets have never heard.
+        if self.paths[index].flow == self.flow {
+            out.event(self.flow, event);
+        }
     }
 
     pub(super) fn pass_call(&mut self, id: CallId, op: StreamCall, out: &mut Out<'_, '_>) {

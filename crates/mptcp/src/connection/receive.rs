@@ -13,7 +13,10 @@ impl Connection {
     /// Data of a subflow, in its order.
     pub(crate) fn data_up(&mut self, index: usize, bytes: Bytes, flags: DataFlags, mapping: u64, out: &mut Out<'_, '_>) {
         if self.fallen_back {
-            return out.up(StreamMessage::Data { flow: self.flow, bytes, flags, mapping: 0 });
+            if self.paths[index].flow == self.flow {
+                out.up(StreamMessage::Data { flow: self.flow, bytes, flags, mapping: 0 });
+            }
+            return;
         }
         let length = bytes.len() as u64;
         out.uses(self.paths[index].local.ip(), length);
