@@ -41,7 +41,7 @@ counters! {
     OFOQueueTail "data put at the end of the out-of-order queue",
     OFOQueue "data put into the out-of-order queue",
     OFOMerge "pieces of the out-of-order queue that were joined to others",
-    NoDSSInWindow "data beyond the connection's window, dropped",
+    NoDSSInWindow "data beyond the connection's window, or in more pieces than are held, dropped",
     DuplicateData "data that was here already",
     AddAddr "ADD_ADDRs received",
     AddAddrTx "ADD_ADDRs sent",

@@ -17,6 +17,10 @@ const BUFFER_MIN: u64 = 1 << 16;
 /// A subflow's window never shrinks, and is rounded up to its scale where it would (tcp_select_window): the peer may send so much more.
 const ROUNDING_BYTES: u64 = (1 << 14) - 1;
 
+/// What a piece that waits is taken to cost, however short it is; and pieces that may always wait.
+const PIECE_BYTES: u64 = 256;
+const PIECES_MIN: u64 = 64;
+
 /// Variables of the receiving side. Distances.
 #[derive(Debug, Default)]
 pub struct Receiver {
@@ -86,7 +90,10 @@ impl Receiver {
 
     /// Takes a piece; gives back what of it is next.
     pub(super) fn take(&mut self, mut at: u64, mut bytes: Bytes, out: &mut Out<'_, '_>) -> Option<Bytes> {
-        let end = at.checked_add(bytes.len() as u64)?;
+        let Some(end) = at.checked_add(bytes.len() as u64) else {
+            out.count(Counter::NoDSSInWindow);
+            return None;
+        };
         if self.ended || end <= self.next {
             out.count(Counter::DuplicateData);
             return None;
@@ -100,8 +107,9 @@ impl Receiver {
             self.next = end;
             return Some(bytes);
         }
-        // No two pieces that wait overlap: there is never more of them than this.
-        if end > (self.edge + ROUNDING_BYTES).max(self.next + BUFFER_MIN) {
+        // No two pieces that wait overlap: there is never more of them than this, and not so many that holding them costs far more.
+        let edge = (self.edge + ROUNDING_BYTES).max(self.next + BUFFER_MIN);
+        if end > edge || self.waiting.len() as u64 >= PIECES_MIN + (edge - self.next) / PIECE_BYTES {
             out.count(Counter::NoDSSInWindow);
             return None;
         }
