@@ -147,8 +147,8 @@ impl Attack {
     fn option(&mut self) -> Option30 {
         match self.rng.below(14) {
             2..=6 if self.mild && self.rng.chance(0.9) => {
-                let known = self.known.iter().rev().filter(|message| matches!(message, Option30::Dss(_)));
-                known.cloned().next().unwrap_or(Option30::Prio { backup: false })
+                let mut known = self.known.iter().rev().filter(|message| matches!(message, Option30::Dss(_)));
+                known.next().cloned().unwrap_or(Option30::Prio { backup: false })
             }
             10 | 11 if self.mild => Option30::Prio { backup: false },
             0 => {
@@ -227,7 +227,7 @@ impl Attack {
             2 => segment.flags |= Flags::FIN,
             3 if self.rng.chance(0.1) => segment.flags = Flags::RST | Flags::ACK,
             4 => segment.src_port = 1000 + self.rng.below(30) as u16,
-            5 => segment.seq = segment.seq + self.rng.below(5000) as u32,
+            5 => segment.seq += self.rng.below(5000) as u32,
             6 => segment.window = self.rng.u32() as u16,
             _ => {}
         }
