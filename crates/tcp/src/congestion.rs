@@ -136,6 +136,13 @@ pub enum CongestionEvent {
     RecoveryDone,
 }
 
+impl CongestionEvent {
+    /// It says that the path is congested.
+    pub fn is_congestion(self) -> bool {
+        matches!(self, CongestionEvent::Loss | CongestionEvent::Ecn | CongestionEvent::Timeout)
+    }
+}
+
 /// A congestion control algorithm, one instance per connection.
 pub trait CongestionControl: Send + Debug {
     /// Its name, as `TCP_CONGESTION` spells it.

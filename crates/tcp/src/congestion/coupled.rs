@@ -104,17 +104,13 @@ impl<P: Policy> Coupled<P> {
         w.set_cwnd(cwnd.max(i64::from(w.segment_bytes()) * 2) as u64);
     }
 
-    fn reduce(&mut self, w: &mut Window) {
+    /// What a loss leaves of its window.
+    fn kept_bytes(&self, w: &Window) -> u64 {
         let kept = match self.group(w) {
             Some(group) if group.len() > 1 => P::kept(&group).clamp(0.0, 1.0),
             _ => 0.5,
         };
-        self.grown = 0;
-        w.set_ssthresh((f64::from(w.cwnd_bytes) * kept) as u64);
-    }
-
-    fn lost(&mut self) {
-        self.between_losses_bytes = std::mem::take(&mut self.since_loss_bytes);
+        (f64::from(w.cwnd_bytes) * kept) as u64
     }
 }
 
@@ -130,51 +126,22 @@ impl<P: Policy> CongestionControl for Coupled<P> {
     }
 
     fn on_ack(&mut self, ack: &AckSample, w: &mut Window) {
-        self.episode.on_ack(ack);
         self.since_loss_bytes += u64::from(ack.newly_delivered_bytes());
         if !ack.srtt.is_zero() {
             self.srtt = ack.srtt;
         }
-        if ack.in_recovery || !ack.cwnd_limited || ack.newly_acked_bytes == 0 {
-            return;
-        }
-        let mut acked_bytes = ack.newly_delivered_bytes();
-        if w.in_slow_start() {
-            acked_bytes = w.slow_start(acked_bytes);
-        }
-        if acked_bytes > 0 && !w.in_slow_start() {
+        let acked_bytes = self.episode.grow(ack, w);
+        if acked_bytes > 0 {
             self.avoid_congestion(acked_bytes, w);
         }
     }
 
     fn on_event(&mut self, _now: Instant, event: CongestionEvent, _in_flight_bytes: u32, w: &mut Window) {
-        match event {
-            CongestionEvent::Loss => {
-                self.episode.loss(w);
-                self.reduce(w);
-                self.lost();
-                w.set_cwnd(u64::from(w.ssthresh_bytes));
-            }
-            CongestionEvent::Ecn => {
-                self.episode.ecn();
-                self.reduce(w);
-                self.lost();
-                w.set_cwnd(u64::from(w.ssthresh_bytes));
-            }
-            CongestionEvent::Timeout => {
-                if self.episode.timeout(w) {
-                    self.reduce(w);
-                    self.lost();
-                }
-                self.grown = 0;
-                w.set_cwnd(u64::from(w.segment_bytes()));
-            }
-            CongestionEvent::Idle(idle) => self.episode.idle(idle, w),
-            CongestionEvent::Undo => {
-                self.episode.undo(w);
-            }
-            CongestionEvent::RecoveryDone => self.episode.done(w),
-            CongestionEvent::Restart { .. } => {}
+        if event.is_congestion() {
+            self.grown = 0;
+        }
+        if self.episode.on_event(event, self.kept_bytes(w), w) {
+            self.between_losses_bytes = std::mem::take(&mut self.since_loss_bytes);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a loss-based control remembers from a reduction until it is known to have been right: the values before it, and whether another
 //! timeout may reduce again.
 
-use super::{AckSample, Window, initial_window_bytes};
+use super::{AckSample, CongestionEvent, Window, initial_window_bytes};
 use crate::rtt::{RTO_INITIAL, RTO_MIN};
 use weft_core::Duration;
 
@@ -46,6 +46,54 @@ impl Episode {
         if !ack.srtt.is_zero() {
             self.srtt = ack.srtt;
         }
+    }
+
+    /// Takes note of an ACK, by which slow start grows. Returns the bytes that are left for congestion avoidance.
+    pub(crate) fn grow(&mut self, ack: &AckSample, w: &mut Window) -> u32 {
+        self.on_ack(ack);
+        // RFC 7661 and Linux agree: a window that was not used up says nothing about the path, so it does not grow.
+        if ack.in_recovery || !ack.cwnd_limited || ack.newly_acked_bytes == 0 {
+            return 0;
+        }
+        let acked_bytes = ack.newly_delivered_bytes();
+        let left_bytes = if w.in_slow_start() { w.slow_start(acked_bytes) } else { acked_bytes };
+        if w.in_slow_start() { 0 } else { left_bytes }
+    }
+
+    /// What an event makes of the window, as Reno (RFC 5681, RFC 6582) but for the threshold: a reduction sets it to so many bytes. True where one has.
+    pub(crate) fn on_event(&mut self, event: CongestionEvent, threshold_bytes: u64, w: &mut Window) -> bool {
+        let reduces = match event {
+            CongestionEvent::Loss => {
+                self.loss(w);
+                true
+            }
+            // RFC 3168 §6.1.2: "the indication of congestion should be treated just as a congestion loss in non-ECN-Capable TCP."
+            CongestionEvent::Ecn => {
+                self.ecn();
+                true
+            }
+            CongestionEvent::Timeout => self.timeout(w),
+            CongestionEvent::Idle(idle) => {
+                self.idle(idle, w);
+                return false;
+            }
+            CongestionEvent::Undo => {
+                self.undo(w);
+                return false;
+            }
+            CongestionEvent::RecoveryDone => {
+                self.done(w);
+                return false;
+            }
+            CongestionEvent::Restart { .. } => return false,
+        };
+        if reduces {
+            w.set_ssthresh(threshold_bytes);
+        }
+        // RFC 5681 §3.1: "upon a timeout (as specified in [RFC2988]) cwnd MUST be set to no more than the loss window, LW, which equals 1 full-sized
+        // segment (regardless of the value of IW)."
+        w.set_cwnd(u64::from(if event == CongestionEvent::Timeout { w.segment_bytes() } else { w.ssthresh_bytes }));
+        reduces
     }
 
     /// A loss begins fast recovery: what was before may be restored.

@@ -32,14 +32,6 @@ impl Reno {
         self.acked_bytes %= cwnd_bytes;
         w.set_cwnd(u64::from(w.cwnd_bytes) + u64::from(steps) * u64::from(w.segment_bytes()));
     }
-
-    /// RFC 5681 §3.1 eq. 4: "ssthresh = max (FlightSize / 2, 2*SMSS)".
-    ///
-    /// Linux halves `cwnd` instead of FlightSize; since `cwnd` does not grow while it is not used up, both stay close.
-    fn halve(&mut self, w: &mut Window) {
-        self.acked_bytes = 0;
-        w.set_ssthresh(u64::from(w.cwnd_bytes / 2));
-    }
 }
 
 impl CongestionControl for Reno {
@@ -54,49 +46,20 @@ impl CongestionControl for Reno {
     }
 
     fn on_ack(&mut self, ack: &AckSample, w: &mut Window) {
-        self.episode.on_ack(ack);
-        // RFC 7661 and Linux agree: a window that was not used up says nothing about the path, so it does not grow.
-        if ack.in_recovery || !ack.cwnd_limited || ack.newly_acked_bytes == 0 {
-            return;
-        }
-        let mut acked_bytes = ack.newly_delivered_bytes();
-        if w.in_slow_start() {
-            acked_bytes = w.slow_start(acked_bytes);
-        }
-        if acked_bytes > 0 && !w.in_slow_start() {
+        let acked_bytes = self.episode.grow(ack, w);
+        if acked_bytes > 0 {
             self.avoid_congestion(acked_bytes, w);
         }
     }
 
+    /// RFC 5681 §3.1 eq. 4: "ssthresh = max (FlightSize / 2, 2*SMSS)".
+    ///
+    /// Linux halves `cwnd` instead of FlightSize; since `cwnd` does not grow while it is not used up, both stay close.
     fn on_event(&mut self, _now: Instant, event: CongestionEvent, _in_flight_bytes: u32, w: &mut Window) {
-        match event {
-            CongestionEvent::Loss => {
-                self.episode.loss(w);
-                self.halve(w);
-                w.set_cwnd(u64::from(w.ssthresh_bytes));
-            }
-            // RFC 3168 §6.1.2: "the indication of congestion should be treated just as a congestion loss in non-ECN-Capable TCP."
-            CongestionEvent::Ecn => {
-                self.episode.ecn();
-                self.halve(w);
-                w.set_cwnd(u64::from(w.ssthresh_bytes));
-            }
-            CongestionEvent::Timeout => {
-                if self.episode.timeout(w) {
-                    self.halve(w);
-                }
-                self.acked_bytes = 0;
-                // RFC 5681 §3.1: "upon a timeout (as specified in [RFC2988]) cwnd MUST be set to no more than the loss window, LW, which
-                // equals 1 full-sized segment (regardless of the value of IW)."
-                w.set_cwnd(u64::from(w.segment_bytes()));
-            }
-            CongestionEvent::Idle(idle) => self.episode.idle(idle, w),
-            CongestionEvent::Undo => {
-                self.episode.undo(w);
-            }
-            CongestionEvent::RecoveryDone => self.episode.done(w),
-            CongestionEvent::Restart { .. } => {}
+        if event.is_congestion() {
+            self.acked_bytes = 0;
         }
+        self.episode.on_event(event, u64::from(w.cwnd_bytes / 2), w);
     }
 
     fn pacing_rate_bytes_per_s(&self, _w: &Window, _srtt: Duration) -> Option<u64> {

@@ -76,11 +76,6 @@ impl WVegas {
             self.queue_delay = Duration::ZERO;
         }
     }
-
-    fn halve(&mut self, w: &mut Window) {
-        self.acked_bytes = 0;
-        w.set_ssthresh(u64::from(w.cwnd_bytes / 2));
-    }
 }
 
 impl CongestionControl for WVegas {
@@ -126,30 +121,10 @@ impl CongestionControl for WVegas {
     }
 
     fn on_event(&mut self, _now: Instant, event: CongestionEvent, _in_flight_bytes: u32, w: &mut Window) {
-        match event {
-            CongestionEvent::Loss => {
-                self.episode.loss(w);
-                self.halve(w);
-                w.set_cwnd(u64::from(w.ssthresh_bytes));
-            }
-            CongestionEvent::Ecn => {
-                self.episode.ecn();
-                self.halve(w);
-                w.set_cwnd(u64::from(w.ssthresh_bytes));
-            }
-            CongestionEvent::Timeout => {
-                if self.episode.timeout(w) {
-                    self.halve(w);
-                }
-                w.set_cwnd(u64::from(w.segment_bytes()));
-            }
-            CongestionEvent::Idle(idle) => self.episode.idle(idle, w),
-            CongestionEvent::Undo => {
-                self.episode.undo(w);
-            }
-            CongestionEvent::RecoveryDone => self.episode.done(w),
-            CongestionEvent::Restart { .. } => {}
+        if event.is_congestion() {
+            self.acked_bytes = 0;
         }
+        self.episode.on_event(event, u64::from(w.cwnd_bytes / 2), w);
     }
 
     fn pacing_rate_bytes_per_s(&self, _w: &Window, _srtt: Duration) -> Option<u64> {
