@@ -257,12 +257,6 @@ fn state_bytes(pair: &mut Pair, node: usize, block: &str) -> usize {
     node.engine.graph().block(id).unwrap().export(node.now).unwrap().to_bytes().len()
 }
 
-/// Data that goes down to a connection as that is released is answered by `Failed`, which comes after `Released`: tcp takes it for one of a block before
-/// it. The program of these tests refuses that. A world that ends so is not counted, and there are few of them.
-fn crossed(why: &(dyn std::any::Any + Send)) -> bool {
-    why.downcast_ref::<String>().is_some_and(|text| text == "Failed(Reset) after Released")
-}
-
 /// One world; returns how many segments were forged.
 fn attacked(seed: u64, cases: u64, totals: &mut [u64]) -> u64 {
     let mut draw = Rng::for_name(seed, "world");
@@ -364,16 +358,11 @@ fn attacked(seed: u64, cases: u64, totals: &mut [u64]) -> u64 {
 fn hostile_segments_do_no_harm_at_any_stage() {
     let wanted: u64 = if std::env::var_os("FULL").is_some() { 1_000_000 } else { 20_000 };
     let mut totals = vec![0; ROWS.len()];
-    let (mut seed, mut cases, mut left_out) = (0, 0, 0);
+    let (mut seed, mut cases) = (0, 0);
     while cases < wanted {
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| attacked(seed, 200, &mut totals))) {
-            Ok(done) => cases += done,
-            Err(why) if crossed(&*why) => left_out += 1,
-            Err(why) => std::panic::resume_unwind(why),
-        }
+        cases += attacked(seed, 200, &mut totals);
         seed += 1;
     }
-    assert!(left_out * 10 < seed, "{left_out} of {seed}");
     // It got everywhere that matters.
     let places = [
         Counter::BadOptions,

@@ -49,6 +49,8 @@ const ERROR: InPort = InPort(1);
 const IP4: OutPort = OutPort(0);
 const IP6: OutPort = OutPort(1);
 const UPPER: OutPort = OutPort(2);
+/// Flows of which it remembers that they were released.
+const RELEASED_MAX: usize = 64;
 
 /// The kind `tcp`.
 pub static KIND: Kind = Kind {
@@ -161,6 +163,8 @@ pub struct TcpBlock {
     flows: Map<FlowId, FlowOwner>,
     /// Bytes of released flows that sockets still hold for their programs.
     left_behind: Map<FlowId, u64>,
+    /// The last that were released: data for them has crossed with that on its way.
+    released: VecDeque<FlowId>,
     connections: Slab<Box<Slot>>,
     requests: Slab<listener::Request>,
     listeners: Slab<listener::Listener>,
@@ -201,6 +205,7 @@ impl TcpBlock {
             tuples: Map::with_hasher(hasher),
             flows: Map::with_hasher(hasher),
             left_behind: Map::with_hasher(hasher),
+            released: VecDeque::new(),
             connections: Slab::default(),
             requests: Slab::default(),
             listeners: Slab::default(),
@@ -368,7 +373,15 @@ impl TcpBlock {
         if slot.timer != Instant::FAR_FUTURE {
             cx.cancel_timer(token(Token::Connection, key));
         }
-        cx.send(UPPER, StreamMessage::Event { flow: slot.connection.flow(), event: Box::new(StreamEvent::Released) });
+        self.tell_released(slot.connection.flow(), cx);
+    }
+
+    fn tell_released(&mut self, flow: FlowId, cx: &mut Context<'_>) {
+        if self.released.len() == RELEASED_MAX {
+            self.released.pop_front();
+        }
+        self.released.push_back(flow);
+        cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::Released) });
     }
 
     fn on_connection_timer(&mut self, key: u64, cx: &mut Context<'_>) {

@@ -594,7 +594,7 @@ impl TcpBlock {
             self.remove_request(request, cx);
         }
         self.flows.swap_remove(&listener.flow);
-        cx.send(UPPER, StreamMessage::Event { flow: listener.flow, event: Box::new(StreamEvent::Released) });
+        self.tell_released(listener.flow, cx);
     }
 
     /// TCP_INFO of a listener: tcpi_unacked is the accept queue, tcpi_sacked the backlog (tcp_get_info).

@@ -12,6 +12,7 @@ use crate::connection::{STATE_WITHOUT_EXTENSIONS, read_extension, write_extensio
 use crate::counters::{self, Counters};
 use crate::extension::{self, Plain};
 use crate::outbox::{Env, Outbox};
+use std::collections::VecDeque;
 use weft_core::map::Map;
 use weft_core::state::{Damage, Field, Reader, State, StateError, Writer};
 use weft_core::{Context, FlowId, Instant};
@@ -124,6 +125,7 @@ impl TcpBlock {
             tuples: Map::with_hasher(hasher),
             flows: Map::with_hasher(hasher),
             left_behind,
+            released: VecDeque::new(),
             connections,
             requests,
             listeners,

@@ -57,7 +57,7 @@ impl TcpBlock {
         self.tuples.swap_remove(&record.tuple);
         self.flows.swap_remove(&record.flow);
         self.out.counters.subtract(Counter::TCPTimeWaitNow, 1);
-        cx.send(UPPER, StreamMessage::Event { flow: record.flow, event: Box::new(StreamEvent::Released) });
+        self.tell_released(record.flow, cx);
         Some(record)
     }
 

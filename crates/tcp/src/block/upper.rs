@@ -22,6 +22,7 @@ impl TcpBlock {
                     self.with_connection(key, cx, |connection, env| connection.send(env, bytes, flags, mapping));
                 }
                 Some(_) => {}
+                None if self.released.contains(&flow) => {}
                 // A connection of the block whose place this one has taken.
                 None => {
                     cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::Failed(StreamError::Reset)) });
@@ -122,7 +123,7 @@ impl TcpBlock {
     /// Refuses a flow that was to be opened: nothing of it remains.
     fn refuse(&mut self, id: CallId, flow: FlowId, error: StreamError, cx: &mut Context<'_>) {
         self.reply(id, flow, Err(error), cx);
-        cx.send(UPPER, StreamMessage::Event { flow, event: Box::new(StreamEvent::Released) });
+        self.tell_released(flow, cx);
     }
 
     #[allow(clippy::too_many_arguments)]
