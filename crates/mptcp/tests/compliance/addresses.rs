@@ -1,0 +1,110 @@
+//! ADD_ADDR and REMOVE_ADDR (§3.4).
+
+use super::*;
+
+fn announcing() -> Pair {
+    two(2, wires(), &[], &["10.0.1.2 signal id 9"])
+}
+
+fn announcements(pair: &Pair, side: usize) -> Vec<AddAddr> {
+    let of = |(from, _, message)| match message {
+        Option30::AddAddr(add) if from == side => Some(add),
+        _ => None,
+    };
+    said(pair).into_iter().filter_map(of).collect()
+}
+
+#[test]
+fn an_announcement_has_its_hmac_and_its_echo_says_the_same_without() {
+    let mut pair = announcing();
+    exchange(&mut pair);
+    let (client, server) = keys(&pair);
+    let [add] = announcements(&pair, 1)[..] else { panic!() };
+    assert_eq!((add.address_id, add.address.to_string().as_str()), (9, "10.0.1.2"));
+    assert_eq!(add.hmac, Some(address_hmac(server, client, 9, add.address, add.port)));
+    assert_eq!(announcements(&pair, 0), [AddAddr { hmac: None, ..add }]);
+}
+
+#[test]
+fn an_address_with_a_wrong_hmac_is_neither_used_nor_echoed() {
+    let mut pair = announcing();
+    alter(&mut pair, 1, |_, message| match message {
+        Option30::AddAddr(add) => Some(Option30::AddAddr(AddAddr { hmac: add.hmac.map(|hmac| hmac ^ 1), ..add })),
+        other => Some(other),
+    });
+    exchange(&mut pair);
+    assert!(counter(&mut pair.nodes[0], Counter::AddAddrDrop) > 0);
+    assert!(announcements(&pair, 0).is_empty() && joins(&pair).is_empty());
+}
+
+#[test]
+fn an_address_is_announced_again_until_it_is_echoed_and_not_for_ever() {
+    let mut pair = announcing();
+    alter(&mut pair, 0, |_, message| (!matches!(message, Option30::AddAddr(_))).then_some(message));
+    connect(&mut pair);
+    pair.run_for(Duration::from_millis(200));
+    pair.nodes[0].write(1, pattern(1000));
+    pair.run_for(Duration::from_secs(1000));
+    assert_eq!(announcements(&pair, 1).len(), 3);
+}
+
+#[test]
+fn an_address_that_is_told_twice_is_not_joined_twice() {
+    let mut pair = announcing();
+    let mut seen = None;
+    pair.alter = Some(Box::new(move |from, on_wire| {
+        let bare = from == 1 && on_wire.payload.is_empty() && !is_syn(on_wire) && !is_second(on_wire);
+        if let Some(add) = options(on_wire).into_iter().find(|message| matches!(message, Option30::AddAddr(_))).filter(|_| from == 1) {
+            seen = Some(add);
+        } else if let Some(add) = seen.as_ref().filter(|_| bare) {
+            on_wire.segment.options.others = Default::default();
+            on_wire.segment.options.push_mptcp(add).unwrap();
+        }
+    }));
+    exchange(&mut pair);
+    assert!(counter(&mut pair.nodes[0], Counter::AddAddr) > 3);
+    assert_eq!(counter(&mut pair.nodes[0], Counter::MPJoinSynTx), 1);
+}
+
+#[test]
+fn an_address_that_is_nobodys_is_echoed_and_not_joined() {
+    for (address, port) in [("255.255.255.255", None), ("224.0.0.9", None), ("127.0.0.1", None), ("0.0.0.0", None), ("10.0.1.2", Some(0))] {
+        let mut pair = announcing();
+        connect(&mut pair);
+        pair.run_for(Duration::from_secs(1));
+        pair.nodes[0].write(1, pattern(100));
+        pair.run_for(Duration::from_millis(5));
+        let (client, server) = keys(&pair);
+        let address: std::net::IpAddr = address.parse().unwrap();
+        let hmac = Some(address_hmac(server, client, 77, address, port));
+        let before = announcements(&pair, 0).len();
+        let add = Option30::AddAddr(AddAddr { address_id: 77, address, port, hmac });
+        let dropped = counter(&mut pair.nodes[0], Counter::AddAddrDrop);
+        add_once(&mut pair, 1, 1, add);
+        pair.run_for(Duration::from_secs(2));
+        assert_eq!(counter(&mut pair.nodes[0], Counter::AddAddrDrop), dropped + 1);
+        assert!(announcements(&pair, 0).len() > before);
+        // The one that is somebody's is.
+        assert!(counter(&mut pair.nodes[0], Counter::MPJoinSynTx) <= 1);
+    }
+}
+
+#[test]
+fn the_removal_of_an_address_that_nobody_knows_is_ignored() {
+    let mut pair = joining();
+    let ids = [77_u8, 200].into_iter().collect();
+    add_once(&mut pair, 1, 10, Option30::RemoveAddr { ids });
+    exchange(&mut pair);
+    let client = &mut pair.nodes[0];
+    assert_eq!((counter(client, Counter::RmAddr), counter(client, Counter::RmSubflow)), (1, 0));
+    assert!(share(&pair, 0) > 0.1);
+}
+
+#[test]
+fn the_removal_of_an_address_ends_the_subflows_that_go_there() {
+    let mut pair = announcing();
+    let ids = [9_u8].into_iter().collect();
+    add_once(&mut pair, 1, 40, Option30::RemoveAddr { ids });
+    exchange(&mut pair);
+    assert_eq!(counter(&mut pair.nodes[0], Counter::RmSubflow), 1);
+}
