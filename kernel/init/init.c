@@ -10,6 +10,7 @@
 //   mount FOLDER PLACE                         up NAME
 //   interface MAC NAME MTU                     address NAME ADDRESS BITS
 //   route DESTINATION BITS GATEWAY NAME        (either of the last two may be "-")
+//   second-route DESTINATION BITS GATEWAY NAME METRIC
 //   program ID DIRECTORY INPUT ENV_COUNT ENV… ARGUMENT…      (INPUT: 1 where there is a file input.ID)
 //   start NS ID                                signal NS ID NUMBER
 //   sample FIRST PERIOD                        (what TCP connections are like, at these times, goes to the file `samples`)
@@ -292,7 +293,7 @@ static void add_address(char **field) {
     ask(&request, what);
 }
 
-static void add_route(char **field) {
+static void add_route(char **field, unsigned metric) {
     unsigned char bytes[16];
     int length, family = address_of(field[1], bytes, &length), bits = atoi(field[2]);
     int gateway = strcmp(field[3], "-"), direct = strcmp(field[4], "-");
@@ -307,6 +308,7 @@ static void add_route(char **field) {
     }
     unsigned index = direct ? if_nametoindex(field[4]) : 0;
     if (direct) add(&request, RTA_OIF, &index, sizeof index);
+    if (metric) add(&request, RTA_PRIORITY, &metric, sizeof metric);
     char what[160];
     snprintf(what, sizeof what, "route %s/%s%s%s%s%s", field[1], field[2], gateway ? " via " : "", gateway ? field[3] : "", direct ? " dev " : "", direct ? field[4] : "");
     ask(&request, what);
@@ -464,7 +466,8 @@ static void prepare(void) {
         else if (!strcmp(kind, "interface")) make_interface(field);
         else if (!strcmp(kind, "up")) set_link(if_nametoindex(field[1]), NULL, NULL, 1);
         else if (!strcmp(kind, "address")) add_address(field);
-        else if (!strcmp(kind, "route")) add_route(field);
+        else if (!strcmp(kind, "route")) add_route(field, 0);
+        else if (!strcmp(kind, "second-route")) add_route(field, strtoul(field[5], NULL, 10));
         else if (!strcmp(kind, "program")) programs[program_count++] = (struct program){.id = field[1], .what = &records[i]};
         else if (!strcmp(kind, "start")) actions[action_count++] = (struct action){.at = strtoull(field[1], NULL, 10), .program = find(field[2])};
         else if (!strcmp(kind, "sample")) {

@@ -42,7 +42,11 @@ impl Words {
         for route in &guest.routes {
             let gateway = route.gateway.map_or_else(|| "-".to_owned(), |gateway| gateway.to_string());
             let (network, bits) = (route.destination.0.to_string(), route.destination.1.to_string());
-            self.record(["route", &network, &bits, &gateway, route.interface.as_deref().unwrap_or("-")]);
+            let interface = route.interface.as_deref().unwrap_or("-");
+            match route.metric {
+                0 => self.record(["route", &network, &bits, &gateway, interface]),
+                metric => self.record(["second-route", &network, &bits, &gateway, interface, &metric.to_string()]),
+            }
         }
     }
 

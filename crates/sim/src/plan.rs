@@ -233,6 +233,8 @@ pub struct GuestRoute {
     pub gateway: Option<IpAddr>,
     /// Through which interface; none: where the gateway is.
     pub interface: Option<String>,
+    /// Lower wins; 0: the kernel's own.
+    pub metric: u32,
 }
 
 /// A learning switch, or a segment that everybody hears.

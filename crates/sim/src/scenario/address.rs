@@ -3,6 +3,9 @@
 //! What switches join is one network, and a wire between two hosts is one. Each gets the next free /24 (or a larger one for more than 254
 //! interfaces) of `network`, in the order of the wires; hosts count up from 1 in the order in which they are joined. With `ipv6 = true` network number n
 //! has `fd77:0:0:n::/64`, too. Paths count wires; the first found wins, in the order of names.
+//!
+//! A host with several ways out (`forward = false`, or `mptcp = true`) has a second route by each of its interfaces, as the machines of people have: what
+//! is bound to an interface goes out there, and Multipath TCP has its paths.
 
 use super::draft::{NodeDraft, WireDraft};
 use super::raw::Raw;
@@ -215,8 +218,18 @@ fn find_subnets(nodes: &[NodeDraft], wires: &[WireDraft]) -> Vec<Subnet> {
     subnets.into_values().collect()
 }
 
-/// A route: prefix, and next hop.
-pub(super) type Hop = ((IpAddr, u8), IpAddr);
+/// Of second routes: this, and the place of the interface more. Above 1024, which is what IPv6 gives to routes without one.
+const SECOND_METRIC: u32 = 2000;
+
+/// A route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Hop {
+    /// Network and its bits.
+    pub destination: (IpAddr, u8),
+    pub gateway: IpAddr,
+    /// Lower wins.
+    pub metric: u32,
+}
 
 /// The routes of every node along the shortest paths, joined to larger prefixes where they can be.
 pub(super) fn routes(nodes: &[NodeDraft], wires: &[WireDraft], subnets: &[Subnet]) -> Vec<Vec<Hop>> {
@@ -231,11 +244,25 @@ pub(super) fn routes(nodes: &[NodeDraft], wires: &[WireDraft], subnets: &[Subnet
 }
 
 fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
+    let own = &of_node[start];
+    let mut hops = by_these(start, own, nodes, subnets, of_node);
+    if own.len() > 1 && nodes[start].has_ways_out() {
+        for one in own {
+            let second = by_these(start, &[*one], nodes, subnets, of_node);
+            let metric = SECOND_METRIC + one.1 as u32;
+            hops.extend(second.into_iter().map(|hop| Hop { metric, ..hop }));
+        }
+    }
+    hops
+}
+
+/// The shortest paths that begin with one of these networks.
+fn by_these(start: usize, first: &[(usize, usize)], nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
     // Breadth first over networks; `via` is the neighbour that the path begins with.
     let mut via: Vec<Option<(usize, usize)>> = vec![None; subnets.len()];
     let mut seen = vec![false; subnets.len()];
     let mut queue: VecDeque<usize> = VecDeque::new();
-    for (subnet, _) in &of_node[start] {
+    for (subnet, _) in first {
         seen[*subnet] = true;
         queue.push_back(*subnet);
     }
@@ -259,7 +286,7 @@ fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[V
         for (network, bits) in &subnet.prefixes {
             let mut addresses = nodes[*router].interfaces[*interface].addresses.iter();
             if let Some((gateway, _)) = addresses.find(|(address, _)| address.is_ipv4() == network.is_ipv4()) {
-                hops.push(((*network, *bits), *gateway));
+                hops.push(Hop { destination: (*network, *bits), gateway: *gateway, metric: 0 });
             }
         }
     }
@@ -270,12 +297,12 @@ fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[V
 fn shorten(hops: Vec<Hop>) -> Vec<Hop> {
     let mut out = Vec::new();
     for v4 in [true, false] {
-        let family: Vec<Hop> = hops.iter().filter(|((network, _), _)| network.is_ipv4() == v4).copied().collect();
-        let gateways: BTreeSet<IpAddr> = family.iter().map(|(_, gateway)| *gateway).collect();
+        let family: Vec<Hop> = hops.iter().filter(|hop| hop.destination.0.is_ipv4() == v4).copied().collect();
+        let gateways: BTreeSet<IpAddr> = family.iter().map(|hop| hop.gateway).collect();
         match gateways.first() {
             Some(only) if gateways.len() == 1 => {
                 let any: IpAddr = if v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-                out.push(((any, 0), *only));
+                out.push(Hop { destination: (any, 0), gateway: *only, metric: 0 });
             }
             _ => out.extend(join_siblings(family)),
         }
@@ -289,8 +316,9 @@ fn join_siblings(hops: Vec<Hop>) -> Vec<Hop> {
         IpAddr::V4(address) => u128::from(u32::from(address)),
         IpAddr::V6(address) => u128::from(address),
     };
-    let mut all: BTreeSet<(u8, u128, IpAddr)> = hops.iter().map(|((network, bits), gateway)| (*bits, number(*network), *gateway)).collect();
-    let total = hops.first().map_or(32, |((network, _), _)| width(*network));
+    let mut all: BTreeSet<(u8, u128, IpAddr)> =
+        hops.iter().map(|hop| (hop.destination.1, number(hop.destination.0), hop.gateway)).collect();
+    let total = hops.first().map_or(32, |hop| width(hop.destination.0));
     for bits in (1..=total).rev() {
         let size = 1u128.checked_shl(u32::from(total - bits)).unwrap_or(0);
         let level: Vec<_> = all.iter().filter(|(of, _, _)| *of == bits).copied().collect();
@@ -305,7 +333,7 @@ fn join_siblings(hops: Vec<Hop>) -> Vec<Hop> {
     }
     let address =
         |number: u128| -> IpAddr { if total == 32 { Ipv4Addr::from(number as u32).into() } else { Ipv6Addr::from(number).into() } };
-    all.into_iter().map(|(bits, network, gateway)| ((address(network), bits), gateway)).collect()
+    all.into_iter().map(|(bits, network, gateway)| Hop { destination: (address(network), bits), gateway, metric: 0 }).collect()
 }
 
 #[cfg(test)]
@@ -332,8 +360,39 @@ mod tests {
     }
 
     #[test]
+    fn a_host_with_several_ways_out_has_a_second_route_by_each() {
+        let routes = |keys: &str| {
+            let text = format!(
+                "ipv6 = true\n[nodes.a]\n{keys}\n[nodes.r]\n[nodes.s]\n[nodes.z]\n[wires.1]\nbetween = [\"a\", \"r\"]\n[wires.2]\nbetween = [\"a\", \"s\"]\n\
+                 [wires.3]\nbetween = [\"r\", \"z\"]\n[wires.4]\nbetween = [\"s\", \"z\"]\n"
+            );
+            let scenario = super::super::Scenario::parse("w.toml", &text, &[], &|_| Err(String::new())).unwrap();
+            let crate::plan::NodeKind::Host(stack) = &scenario.plan.nodes[0].kind else { panic!("a host") };
+            let seen = |route: &weft_node::RouteSection| {
+                format!("{} {} {}", route.destination, route.gateway.as_deref().unwrap_or_default(), route.metric)
+            };
+            stack.routes().map(seen).collect::<Vec<_>>()
+        };
+        let shortest = ["10.0.2.0/24 10.0.0.2 0", "10.0.3.0/24 10.0.1.2 0"];
+        for keys in ["mptcp = true", "forward = false"] {
+            let found = routes(keys);
+            assert!(shortest.iter().all(|route| found.contains(&(*route).to_owned())), "{found:?}");
+            for route in ["default 10.0.0.2 2000", "default 10.0.1.2 2001", "default fd77:0:0:1::2 2000", "default fd77:0:0:2::2 2001"] {
+                assert!(found.contains(&route.to_owned()), "{found:?}");
+            }
+        }
+        for keys in ["", "forward = true", "mptcp = false"] {
+            assert!(routes(keys).iter().all(|route| route.ends_with(" 0")), "{keys}");
+        }
+    }
+
+    #[test]
     fn neighbouring_networks_over_one_gateway_become_one_route() {
-        let hop = |network: &str, bits: u8, gateway: &str| ((network.parse().unwrap(), bits), gateway.parse().unwrap());
+        let hop = |network: &str, bits: u8, gateway: &str| Hop {
+            destination: (network.parse().unwrap(), bits),
+            gateway: gateway.parse().unwrap(),
+            metric: 0,
+        };
         let hops = vec![
             hop("10.0.0.0", 24, "1.1.1.1"),
             hop("10.0.1.0", 24, "1.1.1.1"),

@@ -38,4 +38,9 @@ impl NodeDraft {
     pub fn forwards(&self) -> bool {
         self.section.forward.unwrap_or(self.interfaces.len() > 1 && !self.is_switch())
     }
+
+    /// Does it use each of its interfaces for itself?
+    pub fn has_ways_out(&self) -> bool {
+        self.section.forward == Some(false) || self.section.mptcp.as_ref().is_some_and(|mptcp| *mptcp.get_ref())
+    }
 }

@@ -136,6 +136,9 @@ fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[H
                 let _ = writeln!(text, "{field} = {}", quoted(value.get_ref()));
             }
         }
+        if route.metric > 0 {
+            let _ = writeln!(text, "metric = {}", route.metric);
+        }
         if !route.nexthops.is_empty() {
             let hops: Vec<String> = route.nexthops.iter().map(hop_text).collect();
             let _ = writeln!(text, "nexthops = [{}]", hops.join(", "));
@@ -145,12 +148,15 @@ fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[H
         }
     }
     let own: Vec<&str> = draft.section.routes.iter().map(|route| route.get_ref().destination.get_ref().as_str()).collect();
-    for ((network, bits), gateway) in routes {
+    for Hop { destination: (network, bits), gateway, metric } in routes {
         let destination = if *bits == 0 { "default".to_owned() } else { format!("{network}/{bits}") };
-        let _ = match own.contains(&destination.as_str()) {
-            true => Ok(()),
-            false => write!(text, "[[route]]\ndestination = \"{destination}\"\ngateway = \"{gateway}\"\n"),
-        };
+        if own.contains(&destination.as_str()) {
+            continue;
+        }
+        let _ = write!(text, "[[route]]\ndestination = \"{destination}\"\ngateway = \"{gateway}\"\n");
+        if *metric > 0 {
+            let _ = writeln!(text, "metric = {metric}");
+        }
     }
     if draft.forwards() {
         text += "[block.ip4]\nforward = true\n[block.ip6]\nforward = true\n";

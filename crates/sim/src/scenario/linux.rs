@@ -33,11 +33,6 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
             "it has sysctls: sysctls = { \"net.ipv4.tcp_congestion_control\" = \"bbr\" }",
         ),
         (
-            "mptcp",
-            section.mptcp.as_ref().map(toml::Spanned::span),
-            "Linux has its own: sysctls = { \"net.mptcp.enabled\" = \"1\" }, and `mptcpize run` for programs that do not ask for it",
-        ),
-        (
             "descriptors",
             section.descriptors.as_ref().map(toml::Spanned::span),
             "let the program set its own limit: [\"sh\", \"-c\", \"ulimit -n 100; …\"]",
@@ -56,6 +51,9 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
         None => MEMORY_DEFAULT,
     };
     let mut sysctls = Vec::new();
+    if let Some(mptcp) = &section.mptcp {
+        sysctls.push(("net/mptcp/enabled".to_owned(), u8::from(*mptcp.get_ref()).to_string()));
+    }
     if draft.forwards() {
         sysctls.push(("net/ipv4/ip_forward".to_owned(), "1".to_owned()));
         sysctls.push(("net/ipv6/conf/all/forwarding".to_owned(), "1".to_owned()));
@@ -144,10 +142,15 @@ fn all_routes(source: &Source<'_>, draft: &NodeDraft, found: &[Hop]) -> Result<V
         if gateway.is_none() && interface.is_none() {
             return Err(source.error(route.destination.span(), "the route leads nowhere", "give it a gateway or an interface"));
         }
-        routes.push(GuestRoute { destination, gateway, interface });
+        routes.push(GuestRoute { destination, gateway, interface, metric: route.metric });
     }
     let own: Vec<(IpAddr, u8)> = routes.iter().map(|route| route.destination).collect();
-    let found = found.iter().filter(|(destination, _)| !own.contains(destination));
-    routes.extend(found.map(|(destination, gateway)| GuestRoute { destination: *destination, gateway: Some(*gateway), interface: None }));
+    let found = found.iter().filter(|hop| !own.contains(&hop.destination));
+    routes.extend(found.map(|hop| GuestRoute {
+        destination: hop.destination,
+        gateway: Some(hop.gateway),
+        interface: None,
+        metric: hop.metric,
+    }));
     Ok(routes)
 }

@@ -132,6 +132,8 @@ pub(crate) struct Route {
     pub gateway: Option<Text>,
     pub interface: Option<Text>,
     #[serde(default)]
+    pub metric: u32,
+    #[serde(default)]
     pub nexthops: Vec<NextHop>,
 }
 
