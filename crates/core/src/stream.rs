@@ -135,6 +135,8 @@ pub struct Room {
     pub receive_bytes_max: u32,
     /// Round-trip time as a receiver sees it; none: not measured.
     pub receive_rtt: Option<Duration>,
+    /// The largest that its send buffer may become, bytes.
+    pub send_bytes_max: u32,
     /// Segment size, bytes.
     pub mss_bytes: u32,
     /// Smoothed round-trip time; none: not measured.
@@ -150,7 +152,7 @@ pub struct Room {
     /// Bytes acknowledged since the last loss, or between the last two, whichever is more: what some coupled controls ask for of all; 0 of others.
     pub interval_bytes: u64,
 }
-crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, receive_bytes_max, receive_rtt, mss_bytes, rtt, rtt_variation, timeouts, may_send, coupled, interval_bytes });
+crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, receive_bytes_max, receive_rtt, send_bytes_max, mss_bytes, rtt, rtt_variation, timeouts, may_send, coupled, interval_bytes });
 
 /// A connection of the same group, as a coupled congestion control sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -20,6 +20,7 @@ mod scheduled;
 mod send;
 mod sender;
 mod state;
+mod tail;
 
 pub(crate) use path::Path;
 
@@ -236,7 +237,7 @@ impl Connection {
         }
         self.watch(index, out);
         self.tell_siblings(out);
-        self.measure_buffer();
+        self.measure_buffer(out);
         self.grant(out);
         self.push(out);
     }

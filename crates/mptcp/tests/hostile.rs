@@ -412,10 +412,11 @@ fn single_bytes_out_of_order_are_not_held_without_a_bound() {
         _ => None,
     });
     let DataSeq::Long(seq) = mapping.seq else { panic!("{mapping:?}") };
-    let (mut segment, bytes) = (on_wire.segment.clone(), on_wire.payload.len() as u32);
-    // The frame may have become several segments, of which this is the last.
+    let mut segment = on_wire.segment.clone();
+    let is_syn = |(_, _, other): &&(Instant, usize, OnWire)| other.src == on_wire.src && other.segment.flags.contains(Flags::SYN);
+    let syn = pair.log.iter().flatten().find(is_syn).unwrap().2.segment.seq;
     let after = mapping.subflow_seq + u32::from(mapping.len);
-    let next = segment.seq + bytes;
+    let next = syn + after;
     for at in 0..20_000_u32 {
         segment.seq = next + at;
         segment.options.others = Default::default();

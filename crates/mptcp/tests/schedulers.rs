@@ -141,3 +141,43 @@ fn data_that_holds_up_the_window_goes_by_the_faster_wire_too() {
     let (with, without) = (of(true), of(false));
     assert!(with * 2 < without, "{with:?} {without:?}");
 }
+
+#[test]
+fn the_last_data_goes_by_a_faster_wire_too_if_that_is_sooner() {
+    let of = |opportunistic: bool, wires: [Wire; 2]| {
+        let mut pair = pair_with(7, "round-robin", wires);
+        connect(&mut pair);
+        pair.nodes[0].tell("mptcp", "opportunistic", opportunistic.into()).unwrap();
+        pair.run_for(Duration::from_secs(1));
+        pair.nodes[0].write(1, pattern(40_000));
+        pair.run_for(Duration::from_secs(4));
+        let (began, child) = (pair.now, pair.accepted().unwrap());
+        // It fits into the send buffer: the program waits for nothing.
+        pair.nodes[0].write(1, pattern(60_000));
+        let all = |pair: &mut Pair| pair.app(1, |app, _| app.flow(child).received.len() == 100_000);
+        assert!(pair.run(began + Duration::from_secs(100), all));
+        assert_eq!(counter(&mut pair.nodes[0], Counter::Penalised), 0);
+        (pair.now - began, counter(&mut pair.nodes[0], Counter::OpportunisticTx))
+    };
+    let unlike = || [slow(10_000_000, 5), slow(500_000, 200)];
+    let ((with, copies), (without, none)) = (of(true, unlike()), of(false, unlike()));
+    assert!(with * 2 < without && copies > 0 && none == 0, "{with:?} {without:?} {copies} {none}");
+    // Nobody is later for it.
+    let equal = || [slow(2_000_000, 20), slow(2_000_000, 20)];
+    let ((with, _), (without, _)) = (of(true, equal()), of(false, equal()));
+    assert!(with <= without, "{with:?} {without:?}");
+}
+
+#[test]
+fn the_send_buffer_follows_the_longest_path_but_for_linuxs_scheduler() {
+    let of = |scheduler: &str| {
+        let mut pair = pair_with(8, scheduler, [slow(20_000_000, 5), slow(20_000_000, 300)]);
+        connect(&mut pair);
+        pair.run_for(Duration::from_secs(1));
+        pair.nodes[0].write(1, pattern(3_000_000));
+        pair.run_for(Duration::from_secs(3));
+        pair.app(0, |app, _| app.flow(FlowId(1)).peak_credit)
+    };
+    let (wide, linux) = (of("lowest-rtt"), of("default"));
+    assert!(wide > 2 * linux, "{wide} {linux}");
+}

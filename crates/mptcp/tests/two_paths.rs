@@ -167,10 +167,10 @@ fn an_address_that_goes_and_comes_back_carries_again() {
         let mut step = 0;
         exchange_and(&mut pair, |pair| {
             let at = pair.now - start;
-            if step == 0 && at > Duration::from_millis(300) {
+            if step == 0 && at > Duration::from_millis(200) {
                 addresses(pair, &left);
                 step = 1;
-            } else if step == 1 && at > Duration::from_millis(500) {
+            } else if step == 1 && at > Duration::from_millis(300) {
                 addresses(pair, &["10.0.0.1", "10.0.1.1"]);
                 step = 2;
             }

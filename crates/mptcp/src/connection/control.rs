@@ -64,11 +64,15 @@ impl Connection {
     /// round trip of it.
     pub(super) fn help_the_slow(&mut self, out: &mut Out<'_, '_>) {
         let send = &self.send;
-        let used_up = if send.unsent() > 0 { send.edge <= send.next } else { send.end >= send.granted };
-        if !out.settings.opportunistic || self.stage != Stage::Open || !used_up || send.una >= send.next || send.una < send.helped {
+        let lends = SCHEDULERS[out.settings.scheduler].1.lends();
+        if !out.settings.opportunistic || !lends || self.stage != Stage::Open || send.una >= send.next {
             return;
         }
-        if !SCHEDULERS[out.settings.scheduler].1.lends() {
+        if send.unsent() == 0 && (send.end < send.granted || send.end_wanted) {
+            return self.help_at_the_end(out);
+        }
+        let used_up = if send.unsent() > 0 { send.edge <= send.next } else { send.end >= send.granted };
+        if !used_up || send.una < send.helped {
             return;
         }
         let una = send.una;

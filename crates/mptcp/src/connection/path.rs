@@ -41,6 +41,8 @@ pub struct Path {
     pub(crate) room: Room,
     /// Data that was handed to it and the peer has not acknowledged: distances.
     pub(crate) maps: VecDeque<(u64, u64)>,
+    /// From here on a faster one has sent what is at its end, too.
+    pub(crate) lent: u64,
     /// Its tcp has heard nothing for a retransmission timeout, and others are there.
     pub(crate) suspect: bool,
     /// What its congestion control was told of the others.
@@ -59,7 +61,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, room, maps, suspect, told, halved_at, error, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, room, maps, lent, suspect, told, halved_at, error, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -84,6 +86,7 @@ impl Path {
             received: 0,
             room: Room::default(),
             maps: VecDeque::new(),
+            lent: u64::MAX,
             suspect: false,
             told: Vec::new(),
             halved_at: None,
@@ -122,6 +125,7 @@ impl Path {
     /// Data goes to it.
     pub(crate) fn map(&mut self, start: u64, end: u64) {
         self.next = self.next.max(end);
+        self.lent = u64::MAX;
         match self.maps.back_mut() {
             Some(last) if last.1 == start => last.1 = end,
             _ => self.maps.push_back((start, end)),

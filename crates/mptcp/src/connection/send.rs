@@ -39,10 +39,19 @@ impl Connection {
         self.push(out);
     }
 
-    /// The send buffer is as large as those of the subflows together, and never becomes smaller.
-    pub(super) fn measure_buffer(&mut self) {
-        let all = self.paths.iter().filter(|path| path.may_send()).map(|path| path.send_buffer()).sum();
-        self.send.buffer = self.send.buffer.max(all);
+    /// The send buffer is as large as those of the subflows together, and never becomes smaller. Data that is on the longest path holds up what the others
+    /// carry meanwhile, so it becomes "2 * sum(BW_i) * RTT_max" (RFC 6182 §5.3) if the subflows' may become as large; not for Linux's scheduler, as in Linux.
+    pub(super) fn measure_buffer(&mut self, out: &Out<'_, '_>) {
+        let paths = || self.paths.iter().filter(|path| path.may_send());
+        let all: u64 = paths().map(Path::send_buffer).sum();
+        let mut wanted = 0;
+        if SCHEDULERS[out.settings.scheduler].1.lends() {
+            let views = || paths().filter(|path| !path.suspect && path.room.rtt.is_some()).map(|path| path.view(self.checksum));
+            let (rate, longest_s) = (views().map(|view| view.rate()).sum::<f64>(), views().map(|view| view.rtt_s()).fold(0.0, f64::max));
+            let most: u64 = paths().map(|path| u64::from(path.room.send_bytes_max)).sum();
+            wanted = ((2.0 * rate * longest_s) as u64).min(most);
+        }
+        self.send.buffer = self.send.buffer.max(all).max(wanted);
     }
 
     /// Sockets get as much credit as there is room for.
@@ -64,7 +73,7 @@ impl Connection {
         if self.fallen_back {
             return self.push_plain(out);
         }
-        self.measure_buffer();
+        self.measure_buffer(out);
         self.grant(out);
         self.push(out);
     }

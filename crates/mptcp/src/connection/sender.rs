@@ -35,12 +35,14 @@ pub struct Sender {
     pub lost: VecDeque<(u64, u64, Option<FlowId>)>,
     /// What held up the window went by a faster subflow, too, up to here.
     pub helped: u64,
+    /// Since when nothing is left to be handed down, though the program may write more.
+    pub quiet_since: Option<Instant>,
     /// When nothing will have been acknowledged for long, and how often that was so.
     pub stalled_at: Option<Instant>,
     pub stalls: u32,
 }
 weft_core::fields!(struct Sender {
-    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again, lost, helped, stalled_at, stalls,
+    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again, lost, helped, quiet_since, stalled_at, stalls,
 });
 
 impl Sender {
@@ -49,6 +51,7 @@ impl Sender {
         self.end += bytes.len() as u64;
         self.flags = (flags.more, flags.record_end);
         if !bytes.is_empty() {
+            self.quiet_since = None;
             self.queue.push_back(bytes);
         }
     }

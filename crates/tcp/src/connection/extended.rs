@@ -27,6 +27,7 @@ impl Connection {
             receive_bytes: self.receive.clamp,
             receive_bytes_max: self.receive.most(config, &self.options),
             receive_rtt: self.receive.rtt,
+            send_bytes_max: self.options.send_buffer.unwrap_or(config.send_buffer[2]).max(self.send.buffer),
             mss_bytes: self.send.mss,
             rtt: self.recovery.rtt.srtt(),
             rtt_variation: self.recovery.rtt.mean_deviation(),
