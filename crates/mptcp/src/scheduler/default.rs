@@ -17,4 +17,9 @@ impl Scheduler for Default {
         // "sk_stream_memory_free(ssk)": the best one is waited for.
         if path.credit_bytes == 0 { None } else { asked.give(*index, BURST_BYTES) }
     }
+
+    /// Linux has neither opportunistic retransmission nor penalisation.
+    fn lends(&self) -> bool {
+        false
+    }
 }
