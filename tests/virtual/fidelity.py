@@ -6,7 +6,6 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import json
-import math
 import os
 import statistics
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Callable
 from .kernels import kernel
 from .shared import keys, program, run_rows, section, weft_command
 
+from harness import paired
 from harness.processes import Failure
 
 FULL = bool(os.environ.get("FULL"))
@@ -78,35 +78,32 @@ def goodput(folder: Path, seed: int) -> dict[str, float]:
     return rates
 
 
-def measured(folder: Path, text: str) -> tuple[float, float, int, dict[str, float]]:
-    """Ratio, half of its 95 % interval, seeds, and the mean goodput of each: the geometric mean of the ratios of one seed each, which is that of the other way round
-    turned over."""
-    (folder / "w.toml").write_text(text)
+def measured(of_seed: Callable[[int], dict[str, float]]) -> tuple[paired.Ratio, dict[str, float]]:
+    """weft's to Linux's, and the mean goodput of each."""
     found: list[dict[str, float]] = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         while True:
             first = len(found) + 1
-            found += pool.map(lambda seed: goodput(folder, seed), range(first, first + SEEDS_AT_A_TIME))
-            logarithms = [math.log(rates["weft"] / rates["linux"]) for rates in found]
-            ratio = math.exp(statistics.mean(logarithms))
-            margin = ratio * 1.96 * statistics.stdev(logarithms) / math.sqrt(len(found))
-            if margin <= MARGIN or len(found) >= SEEDS_MAX:
-                means = {variant: statistics.mean(rates[variant] for rates in found) for variant in ("weft", "linux")}
-                return ratio, margin, len(found), means
+            found += pool.map(of_seed, range(first, first + SEEDS_AT_A_TIME))
+            rates = {variant: [of[variant] for of in found] for variant in ("weft", "linux")}
+            ratio = paired.ratio(rates["weft"], rates["linux"])
+            if ratio.margin <= MARGIN or len(found) >= SEEDS_MAX:
+                return ratio, {variant: statistics.mean(of) for variant, of in rates.items()}
 
 
-def is_alike(ratio: float, margin: float, full: bool) -> bool:
+def is_alike(ratio: paired.Ratio, full: bool) -> bool:
     """In full the interval is narrow and lies inside; of a few seeds it may not lie outside."""
-    least, most = ratio - margin, ratio + margin
-    return margin <= MARGIN and LEAST <= least and most <= MOST if full else most >= LEAST and least <= MOST
+    least, most = ratio.least, ratio.most
+    return ratio.margin <= MARGIN and LEAST <= least and most <= MOST if full else most >= LEAST and least <= MOST
 
 
 def row(transfer: Transfer, control: str) -> Callable[[Path], str]:
     def body(folder: Path) -> str:
         kernel(folder)
-        ratio, margin, seeds, rates = measured(folder, scenario(transfer, control))
-        said = f"{rates['weft']:.4g} and {rates['linux']:.4g} Mbit/s, {ratio:.3f} ± {margin:.3f} of {seeds} seeds"
-        if not is_alike(ratio, margin, FULL):
+        (folder / "w.toml").write_text(scenario(transfer, control))
+        ratio, rates = measured(lambda seed: goodput(folder, seed))
+        said = f"{rates['weft']:.4g} and {rates['linux']:.4g} Mbit/s, {ratio} of {ratio.count} seeds"
+        if not is_alike(ratio, FULL):
             raise Failure(f"{said}: not between {LEAST} and {MOST}, or not known to {MARGIN}")
         return said
 
