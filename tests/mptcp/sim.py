@@ -22,7 +22,7 @@ from harness import paths
 from harness.processes import PATIENCE, Failure
 from virtual.shared import events, expect, keys, program, run_rows, section, weft_command
 
-from . import counters, ends, judge
+from . import counters, ends, judge, own_scheduler
 from .cases import (
     BOXES, CHECKSUMS, CLEAN, EVERYTHING, FALLBACKS, GAIN_MIN, LINUX_LINUX, LINUX_WEFT, LOSSY, PLAIN, SCHEDULERS, SPREADING, WEFT_LINUX,
     WEFT_WEFT, Box, Case, Fallback, end_words, linux_endpoints, matrix, protocol, weft_endpoints,
@@ -359,7 +359,7 @@ def rows() -> dict[str, Callable[[Path], str]]:
     sending = itertools.product((WEFT_LINUX, WEFT_WEFT), HAPPENS) if EVERYTHING else ((WEFT_WEFT, NOTHING),)
     for (pair, happens), scheduler in itertools.product(sending, SCHEDULERS[1:]):
         found[f"two paths/{pair}/{scheduler}/{happens}"] = paths_row(Case("long", pair), happens, scheduler)
-    return found
+    return found | own_scheduler.rows()
 
 
 def main() -> int:

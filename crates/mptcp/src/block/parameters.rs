@@ -3,7 +3,7 @@
 use crate::endpoint::{Endpoint, parse_all};
 use crate::kind::Settings;
 use crate::policy::{ENTRIES_MAX, Preference, Quota, Standby};
-use crate::scheduler::{self, SCHEDULERS};
+use crate::scheduler::Chosen;
 use weft_core::{Duration, Value};
 
 impl Default for Settings {
@@ -17,7 +17,7 @@ impl Default for Settings {
             endpoints: Vec::new(),
             subflows: 0,
             add_addr_accepted: 0,
-            scheduler: 0,
+            scheduler: Chosen::BuiltIn(0),
             congestion: None,
             opportunistic: true,
             prefer: Preference::default(),
@@ -79,7 +79,7 @@ impl Settings {
             "endpoints" => self.endpoints = endpoints(value).unwrap_or_default(),
             "subflows" => self.subflows = number as usize,
             "add_addr_accepted" => self.add_addr_accepted = number as usize,
-            "scheduler" => self.scheduler = scheduler::by_name(value.as_str().unwrap_or_default()),
+            "scheduler" => self.scheduler = Chosen::of(value.as_str().unwrap_or_default()),
             "prefer" => {
                 self.prefer = preference(value).unwrap_or_default();
                 self.preferred = texts(value, "").unwrap_or_default().into_iter().map(str::to_owned).collect();
@@ -103,7 +103,7 @@ impl Settings {
             "endpoints" => self.endpoints.iter().map(Endpoint::text).collect::<Vec<_>>().into(),
             "subflows" => (self.subflows as u64).into(),
             "add_addr_accepted" => (self.add_addr_accepted as u64).into(),
-            "scheduler" => SCHEDULERS[self.scheduler].0.into(),
+            "scheduler" => self.scheduler.text().into(),
             "prefer" => self.preferred.clone().into(),
             "standby" => self.standby.name().into(),
             "idle_after" => (self.idle_after.as_nanos() as u64).into(),

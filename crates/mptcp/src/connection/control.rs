@@ -3,7 +3,6 @@
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
-use crate::scheduler::SCHEDULERS;
 use weft_core::{Advice, Duration, FlowId, Sibling, StreamCall, StreamMessage, StreamOption};
 
 /// A sibling is told of anew when something of it has changed by this part.
@@ -68,7 +67,7 @@ impl Connection {
         if !out.settings.opportunistic || self.stage != Stage::Open || !used_up || send.una >= send.next || send.una < send.helped {
             return;
         }
-        if !SCHEDULERS[out.settings.scheduler].1.lends() {
+        if !out.scheduler().lends() {
             return;
         }
         let una = send.una;

@@ -2,8 +2,6 @@
 
 use super::{Connection, Path, Stage};
 use crate::key::Key;
-use crate::kind::Settings;
-use crate::scheduler::SCHEDULERS;
 use serde_json::json;
 use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{CallId, Instant, StreamCall, Value};
@@ -18,8 +16,8 @@ impl Field for Key {
 }
 
 impl Connection {
-    /// It for people and tools: one object.
-    pub(crate) fn row(&self, settings: &Settings) -> Value {
+    /// It for people and tools: one object, with the scheduler that is in use.
+    pub(crate) fn row(&self, scheduler: &Value) -> Value {
         let path = |path: &Path| {
             let used = match path {
                 path if path.closed => "ends",
@@ -45,7 +43,7 @@ impl Connection {
             "flow": self.flow.0, "token": self.local.token(), "remote_token": self.remote.map(Key::token), "stage": stage,
             "confirmed": self.confirmed, "checksum": self.checksum, "fallen_back": self.fallen_back, "sent_bytes": self.send.next,
             "acknowledged_bytes": self.send.una, "received_bytes": self.receive.next, "out_of_order": self.receive.has_gap(),
-            "waits_for_subflow": self.bare.is_some(), "scheduler": SCHEDULERS[settings.scheduler].0,
+            "waits_for_subflow": self.bare.is_some(), "scheduler": scheduler,
             "paths": self.paths.iter().filter(|path| !path.released).map(path).collect::<Vec<_>>(),
         })
     }
