@@ -101,6 +101,8 @@ pub struct Connection {
     pub(crate) known: Vec<Known>,
     /// Pairs of addresses between which there was a subflow, or an attempt.
     pub(crate) tried: BTreeSet<(IpAddr, SocketAddr)>,
+    /// Subflows that were begun from other ports of the first one's address (ndiffports).
+    pub(crate) ports_tried: u32,
     /// What the listener was told last: subflows that may come, endpoints.
     pub(crate) offered: Option<(u8, usize)>,
     /// When data went last.
@@ -147,6 +149,7 @@ impl Connection {
             said: Vec::new(),
             known: Vec::new(),
             tried: BTreeSet::new(),
+            ports_tried: 0,
             offered: None,
             told_failed: false,
             told_time_wait: false,

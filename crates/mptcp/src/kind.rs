@@ -52,9 +52,16 @@ pub static KIND: Kind = Kind {
         parameter("checksum", ParameterType::Bool, "false", "ask for checksums of data (net.mptcp.checksum_enabled)"),
         parameter(
             "path_manager",
-            ParameterType::Choice(&["all", "kernel"]),
+            ParameterType::Choice(&["all", "kernel", "ndiffports"]),
             "\"all\"",
-            "all: without endpoints every address of the node is used; kernel: endpoints only, as Linux does",
+            "all: without endpoints every address of the node is used; kernel: endpoints only, as Linux does; ndiffports: no \
+             endpoints, more subflows between the two addresses of the first, from other ports",
+        ),
+        parameter(
+            "ndiffports",
+            ParameterType::Unsigned { min: 1, max: 9 },
+            "2",
+            "subflows of a connection that this node opens, with the first (path_manager = ndiffports)",
         ),
         parameter(
             "endpoints",
@@ -173,6 +180,10 @@ pub(crate) struct Settings {
     pub close_timeout: Duration,
     /// Every address is an endpoint, if nobody names one.
     pub every: bool,
+    /// No endpoint is used: further subflows are between the addresses of the first.
+    pub same_addresses: bool,
+    /// So many of them, with the first.
+    pub ndiffports: usize,
     pub endpoints: Vec<Endpoint>,
     pub subflows: usize,
     pub add_addr_accepted: usize,

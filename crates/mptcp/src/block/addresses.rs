@@ -39,6 +39,7 @@ pub(super) fn look(settings: &Settings, used: &[u64], ids: &mut BTreeMap<IpAddr,
     let every = settings.every && settings.endpoints.is_empty();
     let endpoints = match every {
         true => every_address(&usable, ids),
+        false if settings.same_addresses => Vec::new(),
         false => {
             let resolved = |endpoint: &Endpoint| Endpoint {
                 interface: endpoint.dev.as_deref().map_or(InterfaceIndex::NONE, |dev| named(dev).unwrap_or(InterfaceIndex(u32::MAX))),

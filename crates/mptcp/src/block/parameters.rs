@@ -14,6 +14,8 @@ impl Default for Settings {
             connections_max: 0,
             close_timeout: Duration::ZERO,
             every: true,
+            same_addresses: false,
+            ndiffports: 1,
             endpoints: Vec::new(),
             subflows: 0,
             add_addr_accepted: 0,
@@ -74,7 +76,11 @@ impl Settings {
             "checksum" => self.checksum = value.as_bool().unwrap_or(self.checksum),
             "connections_max" => self.connections_max = number as usize,
             "close_timeout" => self.close_timeout = Duration::from_nanos(number),
-            "path_manager" => self.every = value.as_str() != Some("kernel"),
+            "path_manager" => {
+                self.every = value.as_str() == Some("all");
+                self.same_addresses = value.as_str() == Some("ndiffports");
+            }
+            "ndiffports" => self.ndiffports = number as usize,
             // It was checked.
             "endpoints" => self.endpoints = endpoints(value).unwrap_or_default(),
             "subflows" => self.subflows = number as usize,
@@ -99,7 +105,13 @@ impl Settings {
             "checksum" => self.checksum.into(),
             "connections_max" => (self.connections_max as u64).into(),
             "close_timeout" => (self.close_timeout.as_nanos() as u64).into(),
-            "path_manager" => if self.every { "all" } else { "kernel" }.into(),
+            "path_manager" => match (self.every, self.same_addresses) {
+                (true, _) => "all",
+                (_, true) => "ndiffports",
+                _ => "kernel",
+            }
+            .into(),
+            "ndiffports" => (self.ndiffports as u64).into(),
             "endpoints" => self.endpoints.iter().map(Endpoint::text).collect::<Vec<_>>().into(),
             "subflows" => (self.subflows as u64).into(),
             "add_addr_accepted" => (self.add_addr_accepted as u64).into(),

@@ -74,6 +74,7 @@ impl Field for Connection {
             said,
             known,
             tried,
+            ports_tried,
             offered: _,
             told_failed,
             told_time_wait,
@@ -105,6 +106,7 @@ impl Field for Connection {
         out.put(said);
         out.put(known);
         out.put(tried);
+        out.put(ports_tried);
         out.put(told_failed);
         out.put(told_time_wait);
         out.put(active_at);
@@ -135,6 +137,7 @@ impl Field for Connection {
             said: Vec::new(),
             known: Vec::new(),
             tried: Default::default(),
+            ports_tried: 0,
             offered: None,
             told_failed: false,
             told_time_wait: false,
@@ -152,6 +155,7 @@ impl Field for Connection {
         connection.said = from.take()?;
         connection.known = from.take()?;
         connection.tried = from.take()?;
+        connection.ports_tried = from.take()?;
         connection.told_failed = from.take()?;
         connection.told_time_wait = from.take()?;
         connection.active_at = from.take()?;
