@@ -22,7 +22,7 @@ from harness import paths
 from harness.processes import PATIENCE, Failure
 from virtual.shared import events, expect, keys, program, run_rows, section, weft_command
 
-from . import counters, ends, judge
+from . import counters, ends, judge, own_scheduler
 from .cases import (
     BOXES, CHECKSUMS, CLEAN, EVERYTHING, FALLBACKS, GAIN_MIN, LINUX_LINUX, LINUX_WEFT, LOSSY, PLAIN, SCHEDULERS, SPREADING, WEFT_LINUX,
     WEFT_WEFT, Box, Case, Fallback, end_words, linux_endpoints, matrix, protocol, weft_endpoints,
@@ -292,6 +292,26 @@ PATHS_SHORT = (
 )
 
 
+def ports_row(pair: str) -> Callable[[Path], str]:
+    """Three subflows between the same two addresses, over the one wire: the client opens two more from other ports."""
+    def body(folder: Path) -> str:
+        case, seconds = Case("long", pair), SECONDS[CLEAN]
+        text = keys(duration=f"{seconds}s")
+        for name, host in zip(NODES, case.hosts, strict=True):
+            text += section(f"nodes.{name}", **node(host, parameters={"mptcp.path_manager": "ndiffports", "mptcp.ndiffports": 3}))
+        text += section("wires.ab", between=["a", "b"], **WIRES[CLEAN])
+        client, server = case.hosts
+        text += programs(case.kind, (protocol(client), protocol(server)), case.family, "b") + looks(case.hosts, seconds)
+        result = run(folder, text, case.hosts)
+        said = judge.expect_ends(case.kind, *result.reports(case.kind))
+        for name in NODES:
+            counters.expect_sound(name, result.counters[name])
+        expect("joins", [result.counters["a"]["MPJoinSynTx"], result.counters["b"]["MPJoinAckRx"]], [2, 2])
+        return f"{said}, {time_of(result.summary):.1f} s"
+
+    return body
+
+
 # A client and a server that ask for Multipath TCP by name, and say whether they have got it.
 GO = """package main
 import ("context"; "fmt"; "io"; "net"; "os")
@@ -359,7 +379,8 @@ def rows() -> dict[str, Callable[[Path], str]]:
     sending = itertools.product((WEFT_LINUX, WEFT_WEFT), HAPPENS) if EVERYTHING else ((WEFT_WEFT, NOTHING),)
     for (pair, happens), scheduler in itertools.product(sending, SCHEDULERS[1:]):
         found[f"two paths/{pair}/{scheduler}/{happens}"] = paths_row(Case("long", pair), happens, scheduler)
-    return found
+    found |= {f"ndiffports/{pair}": ports_row(pair) for pair in (WEFT_LINUX, WEFT_WEFT)}
+    return found | own_scheduler.rows()
 
 
 def main() -> int:

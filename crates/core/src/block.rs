@@ -77,6 +77,9 @@ impl Port {
     }
 }
 
+/// What a value of [`ParameterType::Scheduler`] begins with that names a block.
+pub const SCHEDULER_BLOCK: &str = "block:";
+
 /// Type and bounds of a parameter's value. In JSON and TOML, durations are strings with a unit (`"20ms"`) or numbers of nanoseconds,
 /// rates are strings (`"100mbit"`) or numbers of bits per second.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
@@ -106,6 +109,8 @@ pub enum ParameterType {
     Text,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// One of these words, or [`SCHEDULER_BLOCK`] and the name of the block that owns [`Table::Schedulers`].
+    Scheduler(&'static [&'static str]),
     /// A list of whatever the block's doc says; the block checks it.
     List,
 }
@@ -122,6 +127,7 @@ impl std::fmt::Display for ParameterType {
             ParameterType::Rate => f.write_str("rate such as \"100mbit\""),
             ParameterType::Text => f.write_str("text"),
             ParameterType::Choice(words) => write!(f, "one of {}", words.join(", ")),
+            ParameterType::Scheduler(words) => write!(f, "one of {}, or {SCHEDULER_BLOCK}NAME", words.join(", ")),
             ParameterType::List => f.write_str("list"),
         }
     }
@@ -140,6 +146,14 @@ pub struct Parameter {
     pub live: bool,
     /// What it does.
     pub doc: &'static str,
+}
+
+impl Parameter {
+    /// The block that a value of [`ParameterType::Scheduler`] names.
+    pub fn scheduler<'a>(&self, value: &'a Value) -> Option<&'a str> {
+        let is_one = matches!(self.value, ParameterType::Scheduler(_));
+        value.as_str().and_then(|text| text.strip_prefix(SCHEDULER_BLOCK)).filter(|_| is_one)
+    }
 }
 
 /// A counter as a block declares it; its value is at the same index of [`Block::counters`].

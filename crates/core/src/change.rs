@@ -92,6 +92,8 @@ pub enum Change {
         /// Which neighbour.
         neighbour: IpAddr,
     },
+    /// It failed while it was asked, which has no way out for what it has to say of that: it may say so now (owner of `Schedulers`).
+    TellFailure,
 }
 
 /// Which sources of a group are wanted (RFC 3376 §2).

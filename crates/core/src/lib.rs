@@ -28,6 +28,7 @@ pub mod parameter;
 pub mod reason;
 pub mod refused;
 pub mod rng;
+pub mod schedule;
 pub mod scope;
 pub mod selector;
 pub mod slab;
@@ -44,7 +45,9 @@ pub mod transaction;
 pub mod vector;
 
 pub use attached::Attached;
-pub use block::{Block, BlockId, BlockRow, Carries, Config, Counter, InPort, Kind, Named, OutPort, Parameter, ParameterType, Port};
+pub use block::{
+    Block, BlockId, BlockRow, Carries, Config, Counter, InPort, Kind, Named, OutPort, Parameter, ParameterType, Port, SCHEDULER_BLOCK,
+};
 pub use bytes::Bytes;
 pub use change::{Change, HOLDER_NODE, SourceFilter};
 pub use context::Context;

@@ -2,7 +2,7 @@
 //!
 //! In one form means: durations are numbers of nanoseconds, rates numbers of bits per second.
 
-use crate::block::{Config, Kind, Parameter, ParameterType};
+use crate::block::{Config, Kind, Parameter, ParameterType, SCHEDULER_BLOCK};
 use crate::control::{ControlError, Value};
 use crate::rng::Rng;
 use indexmap::IndexMap;
@@ -112,6 +112,12 @@ pub fn normalise(block: &str, row: &Parameter, value: &Value) -> Result<Value, C
         ParameterType::Choice(words) => match value.as_str() {
             Some(word) if words.contains(&word) => Ok(value.clone()),
             _ => Err(bad(format!("{value} is none of: {}", words.join(", ")))),
+        },
+        ParameterType::Scheduler(words) => match value.as_str() {
+            Some(word) if words.contains(&word) || word.strip_prefix(SCHEDULER_BLOCK).is_some_and(|name| !name.is_empty()) => {
+                Ok(value.clone())
+            }
+            _ => Err(bad(format!("{value} is none of: {}, {SCHEDULER_BLOCK}NAME (a block of the graph)", words.join(", ")))),
         },
         ParameterType::List => match value {
             Value::Array(_) => Ok(value.clone()),

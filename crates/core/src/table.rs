@@ -4,6 +4,7 @@
 
 use crate::frame::InterfaceIndex;
 use crate::multipath::{MultipathInfo, MultipathNode};
+use crate::schedule::{Question, Scheduled, Scheduler};
 use crate::stream::{FlowId, StreamInfo};
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,8 @@ pub enum Table {
     Flows,
     /// Connections over several of those (Multipath TCP).
     Multipath,
+    /// The scheduler of those that a loadable block is.
+    Schedulers,
 }
 
 impl Table {
@@ -65,6 +68,7 @@ impl Table {
         Table::Sockets,
         Table::Flows,
         Table::Multipath,
+        Table::Schedulers,
     ];
 }
 
@@ -662,6 +666,10 @@ pub enum Query {
     Multipath,
     /// The connection, or the listener, that sockets know by this flow, if it is one over several flows (owner of `Multipath`).
     Connection(FlowId),
+    /// Which block schedules, and how it is to be asked (owner of `Schedulers`).
+    Scheduler,
+    /// Which subflow gets the next data (owner of `Schedulers`).
+    Schedule(Box<Question>),
     /// The rows of [`Query::List`] with what only sock_diag(7) shows: buffers, type of service, what is shut down (owner of `Sockets`).
     SocketDetails,
     /// How many bytes could go with a SYN (RFC 7413; owner of `Flows`)?
@@ -712,6 +720,10 @@ pub enum Answer {
     Multipath(Box<MultipathNode>),
     /// To [`Query::Connection`].
     Connection(Box<MultipathInfo>),
+    /// To [`Query::Scheduler`]; an error: it has failed, why.
+    Scheduler(Box<Result<Scheduler, String>>),
+    /// To [`Query::Schedule`]; an error: it has failed, why. It is not asked again.
+    Schedule(Box<Result<Scheduled, String>>),
     /// To [`Query::FastOpen`]: bytes; 0 when there is no cookie yet, so that the SYN can only ask for one; `None`: clients may not.
     FastOpen(Option<u32>),
     /// To [`Query::CongestionControls`]: name of each, the node's default first.

@@ -4,6 +4,7 @@
 //! are made, states exported and imported, values checked there. The engine commits between two vectors: all or nothing.
 
 mod between;
+mod schedulers;
 
 use crate::block::{Block, BlockId, Carries, InPort, Kind, OutPort};
 use crate::control::{ControlError, End, Op, Value};
@@ -37,6 +38,8 @@ pub struct Plan {
     /// New blocks, and blocks that take an old one's place.
     made: BTreeMap<BlockId, Box<dyn Block>>,
     sets: Vec<(BlockId, String, Value)>,
+    /// Parameters that name a block which schedules.
+    scheduled: schedulers::Schedulers,
     owners: BTreeMap<Table, BlockId>,
     edges_changed: bool,
     /// The kinds that there are from then on, if others.
@@ -103,6 +106,7 @@ pub fn prepare(
     }
     plan.plan.check_types()?;
     plan.plan.assign_owners()?;
+    plan.plan.check_schedulers()?;
     Ok(plan.plan)
 }
 
@@ -234,6 +238,7 @@ impl Plan {
             shape,
             made,
             sets: Vec::new(),
+            scheduled: schedulers::Schedulers::default(),
             owners,
             edges_changed: false,
             kinds: None,
@@ -294,6 +299,20 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    fn note_schedulers(&mut self, name: &str, kind: &'static Kind, given: &IndexMap<String, Value>) {
+        for (parameter, value) in given {
+            self.scheduled.note(name, parameter, kind.parameter(parameter).and_then(|row| row.scheduler(value)));
+        }
+    }
+
+    fn check_schedulers(&self) -> Result<(), ControlError> {
+        let owner = self.owners.get(&Table::Schedulers).and_then(|id| self.shape.blocks.get(id)).map(|(name, _)| name.as_str());
+        let wrong = self.scheduled.wrong(|name| self.shape.names.contains_key(name), owner);
+        wrong.map_or(Ok(()), |(wanted, why)| {
+            Err(ControlError::BadValue { block: wanted.block.clone(), parameter: wanted.parameter.clone(), why })
+        })
     }
 }
 
@@ -381,6 +400,7 @@ impl Planner<'_> {
         }
         let rng = self.rng.fork(name);
         let block = self.make(name, kind, given, rng)?;
+        self.plan.note_schedulers(name, block.kind(), given);
         let id = BlockId(self.plan.shape.next);
         self.plan.shape.next += 1;
         self.plan.shape.names.insert(name.to_owned(), id);
@@ -595,6 +615,7 @@ impl Planner<'_> {
     fn replace(&mut self, name: &str, kind: &str, given: &IndexMap<String, Value>, drop_state: bool) -> Result<(), ControlError> {
         let (id, old_kind) = self.find(name)?;
         let new_kind = self.row(kind)?.kind;
+        self.plan.note_schedulers(name, new_kind, given);
         let refused = |why: String| ControlError::StateRefused { block: name.to_owned(), why };
         let Some(old) = self.slots.block(id) else {
             return Err(refused("it was made in the same transaction".to_owned()));
@@ -697,6 +718,7 @@ impl Planner<'_> {
                 return Err(ControlError::NotLive { block: name, parameter: parameter.to_owned() });
             }
             let value = parameter::normalise(&name, row, value)?;
+            self.plan.scheduled.note(&name, parameter, row.scheduler(&value));
             let made = self.plan.made.get(&id).map(|block| &**block);
             if let Some(block) = made.or_else(|| self.slots.block(id)) {
                 block.check(parameter, &value)?;

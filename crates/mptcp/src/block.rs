@@ -13,7 +13,8 @@ use crate::key::Key;
 use crate::kind::{ALERT, DOWN, FROM_ABOVE, KIND, Settings, UP};
 use crate::listening::Listening;
 use crate::out::{OWN_CALL, Out};
-use crate::scheduler;
+use crate::own::{Own, Scheduled};
+use crate::scheduler::{self, Chosen};
 use crate::subflow::Subflow;
 use crate::word::{self, Down, Up, Why};
 use std::any::Any;
@@ -65,6 +66,8 @@ pub struct MptcpBlock {
     locals: Locals,
     /// What has gone over the interfaces of each quota, bytes.
     used: Vec<u64>,
+    /// The loadable scheduler.
+    own: Own,
     /// Identifiers of addresses that nobody has given one.
     ids: BTreeMap<IpAddr, u8>,
     /// It is to be extracted, when its last connection has ended.
@@ -91,6 +94,7 @@ impl MptcpBlock {
             listeners: BTreeMap::new(),
             locals: Locals::default(),
             used: Vec::new(),
+            own: Own::default(),
             ids: BTreeMap::new(),
             retired: false,
             leaves: false,
@@ -129,6 +133,7 @@ impl MptcpBlock {
             rng: &mut self.rng,
             locals: &self.locals,
             used: &mut self.used,
+            own: &mut self.own,
             spent: false,
             opened: Vec::new(),
         };
@@ -432,7 +437,8 @@ impl MptcpBlock {
     }
 
     fn rows(&self) -> Vec<Value> {
-        self.connections.iter().map(|(_, connection)| connection.row(&self.settings)).collect()
+        let scheduler = self.own.name(&self.settings);
+        self.connections.iter().map(|(_, connection)| connection.row(&scheduler)).collect()
     }
 }
 
@@ -470,6 +476,9 @@ impl Block for MptcpBlock {
 
     fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
         self.settings.set(name, &value);
+        if name == "scheduler" {
+            self.own = Own::default();
+        }
         if name == "quota" {
             self.used = vec![0; self.settings.quotas.len()];
         }
@@ -493,6 +502,17 @@ impl Block for MptcpBlock {
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
         if matches!(table, Table::Addresses(_) | Table::Interfaces) {
             self.look_at_addresses(cx);
+        }
+    }
+
+    fn owner_lost(&mut self, table: Table, cx: &mut Context<'_>) {
+        if table == Table::Schedulers && matches!(self.settings.scheduler, Chosen::Block(_)) {
+            // Another one, or none: it knows nothing of what the one before it had connections remember.
+            self.own = Own::default();
+            for key in self.keys() {
+                self.connections.get_mut(key).into_iter().for_each(|connection| connection.scheduled = Scheduled::default());
+            }
+            self.own.in_use(&self.settings, &mut self.counters, cx);
         }
     }
 

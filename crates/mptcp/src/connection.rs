@@ -16,7 +16,6 @@ mod policy;
 mod receive;
 mod receiver;
 mod reinject;
-mod scheduled;
 mod send;
 mod sender;
 mod state;
@@ -28,11 +27,11 @@ use crate::counters::Counter;
 use crate::key::Key;
 use crate::kind::Settings;
 use crate::out::Out;
+use crate::own::Scheduled;
 use crate::word::{Down, Have, Up};
 use bare::Bare;
 use known::{Announcement, Known};
 use receiver::Receiver;
-use scheduled::Scheduled;
 use sender::Sender;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -103,6 +102,8 @@ pub struct Connection {
     pub(crate) known: Vec<Known>,
     /// Pairs of addresses between which there was a subflow, or an attempt.
     pub(crate) tried: BTreeSet<(IpAddr, SocketAddr)>,
+    /// Subflows that were begun from other ports of the first one's address (ndiffports).
+    pub(crate) ports_tried: u32,
     /// What the listener was told last: subflows that may come, endpoints.
     pub(crate) offered: Option<(u8, usize)>,
     /// When data went last.
@@ -149,6 +150,7 @@ impl Connection {
             said: Vec::new(),
             known: Vec::new(),
             tried: BTreeSet::new(),
+            ports_tried: 0,
             offered: None,
             told_failed: false,
             told_time_wait: false,

@@ -69,6 +69,7 @@ counters! {
     SubflowAgain "those of them that got one",
     StandbyClosed "subflows that stood by, closed by the policy",
     QuotasUsedUp "quotas of interfaces that were used up",
+    SchedulersFailed "loadable schedulers that could not be used any more: the default was",
     BadOptions "MPTCP options that cannot be read, or make no sense where they came",
     TablesFull "connections that are plain TCP because the table was full",
     WordsUnread "words that were none",

@@ -35,6 +35,8 @@ pub struct Locals {
     pub endpoints: Vec<Endpoint>,
     /// Addresses that can be used.
     pub addresses: Vec<IpAddr>,
+    /// The interfaces of those.
+    pub interfaces: Vec<(IpAddr, InterfaceIndex)>,
     /// Those that could be and no longer can.
     pub lost: Vec<IpAddr>,
     /// How far behind the preferred interfaces an address's is ([`crate::policy::Preference::rank`]).
@@ -48,6 +50,10 @@ pub struct Locals {
 }
 
 impl Locals {
+    /// Of an address.
+    pub fn interface(&self, address: IpAddr) -> InterfaceIndex {
+        self.interfaces.iter().find(|(known, _)| *known == address).map_or(InterfaceIndex::NONE, |(_, index)| *index)
+    }
     /// Of an address; 0: nobody prefers anything.
     pub fn rank(&self, address: IpAddr) -> u32 {
         self.ranks.iter().find(|(known, _)| *known == address).map_or(0, |(_, rank)| *rank)

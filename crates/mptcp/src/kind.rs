@@ -3,7 +3,7 @@
 use crate::counters;
 use crate::endpoint::Endpoint;
 use crate::policy::{self, Preference, Quota, Standby};
-use crate::scheduler;
+use crate::scheduler::{self, Chosen};
 use weft_core::table::Family;
 use weft_core::{Carries, Duration, InPort, Kind, Named, OutPort, Parameter, ParameterType, Port, Table};
 
@@ -29,6 +29,8 @@ const fn parameter(name: &'static str, value: ParameterType, default: &'static s
 
 /// The alert of what happens to connections.
 pub(crate) const ALERT: &str = "multipath";
+/// The alert of a scheduler that cannot be used.
+pub(crate) const SCHEDULER_ALERT: &str = "scheduler";
 
 /// What the block declares.
 pub static KIND: Kind = Kind {
@@ -50,9 +52,16 @@ pub static KIND: Kind = Kind {
         parameter("checksum", ParameterType::Bool, "false", "ask for checksums of data (net.mptcp.checksum_enabled)"),
         parameter(
             "path_manager",
-            ParameterType::Choice(&["all", "kernel"]),
+            ParameterType::Choice(&["all", "kernel", "ndiffports"]),
             "\"all\"",
-            "all: without endpoints every address of the node is used; kernel: endpoints only, as Linux does",
+            "all: without endpoints every address of the node is used; kernel: endpoints only, as Linux does; ndiffports: no \
+             endpoints, more subflows between the two addresses of the first, from other ports",
+        ),
+        parameter(
+            "ndiffports",
+            ParameterType::Unsigned { min: 1, max: 9 },
+            "2",
+            "subflows of a connection that this node opens, with the first (path_manager = ndiffports)",
         ),
         parameter(
             "endpoints",
@@ -74,9 +83,9 @@ pub static KIND: Kind = Kind {
         ),
         parameter(
             "scheduler",
-            ParameterType::Choice(scheduler::NAMES),
+            ParameterType::Scheduler(scheduler::NAMES),
             "\"default\"",
-            "which subflow gets the next data (net.mptcp.scheduler)",
+            "which subflow gets the next data (net.mptcp.scheduler); block:NAME: a loadable block with [scheduler] in its manifest",
         ),
         parameter(
             "congestion",
@@ -137,11 +146,17 @@ pub static KIND: Kind = Kind {
         Named { name: "endpoints_flush", doc: "all of them go" },
         Named { name: "limits_set", doc: "`subflows`, `add_addr_accepted`: the parameters of these names" },
     ],
-    alerts: &[Named {
-        name: ALERT,
-        doc: "`event` (created, established, closed, announced, removed, subflow-established, subflow-closed, subflow-priority, listener-created, \
+    alerts: &[
+        Named {
+            name: ALERT,
+            doc: "`event` (created, established, closed, announced, removed, subflow-established, subflow-closed, subflow-priority, listener-created, \
               listener-closed), `token`, `local`, `remote`, `local_id`, `remote_id`, `backup`, `error`, `server`: as `ip mptcp monitor` shows it",
-    }],
+        },
+        Named {
+            name: SCHEDULER_ALERT,
+            doc: "`scheduler`, `instead`, `why`: a block that schedules cannot be used any more, and who is used instead",
+        },
+    ],
     counters: counters::ROWS,
     owns: &[Table::Multipath],
     asks: &[
@@ -150,8 +165,9 @@ pub static KIND: Kind = Kind {
         Table::Routes(Family::V4),
         Table::Routes(Family::V6),
         Table::Interfaces,
+        Table::Schedulers,
     ],
-    state_version: 1,
+    state_version: 2,
     ..Kind::EMPTY
 };
 
@@ -164,11 +180,14 @@ pub(crate) struct Settings {
     pub close_timeout: Duration,
     /// Every address is an endpoint, if nobody names one.
     pub every: bool,
+    /// No endpoint is used: further subflows are between the addresses of the first.
+    pub same_addresses: bool,
+    /// So many of them, with the first.
+    pub ndiffports: usize,
     pub endpoints: Vec<Endpoint>,
     pub subflows: usize,
     pub add_addr_accepted: usize,
-    /// Index in [`scheduler::SCHEDULERS`].
-    pub scheduler: usize,
+    pub scheduler: Chosen,
     /// None: tcp's own choice.
     pub congestion: Option<String>,
     pub opportunistic: bool,

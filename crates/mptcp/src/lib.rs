@@ -24,6 +24,7 @@ pub mod key;
 mod kind;
 pub mod listening;
 mod out;
+mod own;
 pub mod policy;
 pub mod scheduler;
 pub mod subflow;

@@ -3,6 +3,8 @@
 use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::kind::{DOWN, Settings, UP};
+use crate::own::{InUse, Own, Scheduled};
+use crate::scheduler::{Asked, Choice};
 use crate::word::{self, Down};
 use std::net::IpAddr;
 use weft_core::{CallId, Context, FlowId, Instant, Rng, StreamCall, StreamError, StreamEvent, StreamMessage};
@@ -22,6 +24,7 @@ pub(crate) struct Out<'a, 'b> {
     pub next_flow: &'a mut u64,
     pub rng: &'a mut Rng,
     pub locals: &'a Locals,
+    pub own: &'a mut Own,
     /// What has gone over the interfaces of each quota, bytes.
     pub used: &'a mut Vec<u64>,
     /// A quota is used up now.
@@ -46,6 +49,14 @@ impl Out<'_, '_> {
             let most = self.settings.quotas.get(*quota).map_or(u64::MAX, |quota| quota.bytes);
             self.spent |= before < most && *used >= most;
         }
+    }
+    /// Who schedules now.
+    pub(crate) fn scheduler(&mut self) -> InUse {
+        self.own.in_use(self.settings, self.counters, self.cx)
+    }
+    /// The choice of whoever schedules.
+    pub(crate) fn choose(&mut self, asked: &Asked<'_>, memory: &mut Scheduled) -> Option<Choice> {
+        self.own.choose(asked, memory, (self.settings, self.counters, self.cx))
     }
     pub(crate) fn up(&mut self, message: StreamMessage) {
         self.cx.send(UP, message);

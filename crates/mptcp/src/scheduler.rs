@@ -1,10 +1,11 @@
 //! Schedulers: which subflow gets the next data, and how much of it.
 //!
-//! To add one: a file beside the others with an `impl Scheduler`, and a row in [`SCHEDULERS`]. It is a function of what it is asked and of four words
+//! To add one to the crate: a file beside the others with an `impl Scheduler`, and a row in [`SCHEDULERS`]. It is a function of what it is asked and of four words
 //! of memory for each connection; the block does the rest. docs/mptcp.md compares them.
 
 mod backup;
 mod blest;
+mod chosen;
 mod default;
 mod ecf;
 mod interface;
@@ -14,6 +15,7 @@ mod round_robin;
 #[cfg(test)]
 mod tests;
 
+pub use chosen::Chosen;
 pub use interface::{Asked, Choice, Memory, Scheduler, View};
 
 /// The schedulers, by name; the first is the default.

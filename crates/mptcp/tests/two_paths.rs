@@ -47,6 +47,30 @@ fn an_address_that_is_announced_is_joined() {
 }
 
 #[test]
+fn more_subflows_from_other_ports_of_the_same_address() {
+    for (wanted, limit, joins) in [(1, 8, 0), (2, 8, 1), (4, 8, 3), (9, 5, 5)] {
+        let mut pair = two(wanted, [slow(2_000_000, 10), slow(1_000_000, 30)], &["10.0.1.1 subflow"], &["10.0.1.2 signal"]);
+        for node in &mut pair.nodes {
+            node.tell("mptcp", "path_manager", "ndiffports".into()).unwrap();
+            node.tell("mptcp", "ndiffports", wanted.into()).unwrap();
+            node.tell("mptcp", "subflows", limit.into()).unwrap();
+        }
+        exchange(&mut pair);
+        no_errors(&mut pair);
+        let [client, server] = &mut pair.nodes;
+        assert_eq!((counter(client, Counter::MPJoinSynTx), counter(server, Counter::MPJoinAckRx)), (joins, joins), "{wanted}");
+        // Nothing goes by the endpoints, and the server, which has not opened the connection, opens nothing.
+        assert_eq!((counter(server, Counter::MPJoinSynTx), counter(server, Counter::AddAddrTx)), (0, 0));
+        let log = pair.log.as_ref().unwrap();
+        let ports: std::collections::BTreeSet<u16> =
+            log.iter().filter(|(_, side, _)| *side == 0).map(|(_, _, on_wire)| on_wire.src.port()).collect();
+        let all =
+            |address: &str| log.iter().filter(|(_, side, _)| *side == 0).all(|(_, _, on_wire)| on_wire.src.ip().to_string() == address);
+        assert!(ports.len() as u64 == joins + 1 && all("10.0.0.1"), "{ports:?}");
+    }
+}
+
+#[test]
 fn limits_hold() {
     let mut pair = two(3, [slow(2_000_000, 10), slow(1_000_000, 30)], &["10.0.1.1 subflow"], &[]);
     pair.nodes[1].tell("mptcp", "subflows", 0.into()).unwrap();

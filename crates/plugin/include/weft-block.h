@@ -71,6 +71,38 @@ typedef struct weft_value {
     uint8_t address[16];     /* of type address */
 } weft_value;
 
+/* A subflow of a connection over several paths, as a scheduler sees it. Distances are bytes since the connection's first one. */
+typedef struct weft_subflow {
+    uint64_t rtt_ns;           /* smoothed round trip; 0: not measured yet */
+    uint64_t rtt_variation_ns; /* its mean deviation, smoothed */
+    uint64_t queued_bytes;     /* in its tcp, sent or not, and not acknowledged */
+    uint64_t credit_bytes;     /* that its tcp takes now: more than would leave at once; 0: whoever chooses it waits for it */
+    uint64_t room_bytes;       /* that would leave at once, in whole segments; 0: its congestion window is full */
+    uint64_t next;             /* the farthest data that it was given ends here: distance */
+    uint64_t sent_bytes;       /* given to it since it began */
+    uint32_t index;            /* its place in the connection, counting those that may not send now, too */
+    uint32_t cwnd_bytes;       /* congestion window */
+    uint32_t free_bytes;       /* of it, as its tcp last said: bytes that would leave at once */
+    uint32_t mss_bytes;        /* segment size; 0: not known yet */
+    uint32_t mapping_bytes;    /* so many fewer bytes of data fill the first segment of a piece */
+    uint32_t interface;        /* number of the interface that has its address; 0: not known */
+    uint32_t backup;           /* 1: to be used only if no other is left */
+    uint32_t reserved;
+} weft_subflow;
+
+/* What is to be decided, and the answer. */
+typedef struct weft_question {
+    uint64_t una;              /* the peer has everything before this distance */
+    uint64_t next;             /* no subflow has had anything from this distance on: new data begins here */
+    uint64_t end;              /* what the program has written ends here */
+    uint64_t edge;             /* the peer takes data up to here */
+    uint64_t memory[4];        /* the scheduler's own of this connection, 0 at first: as the last call left it; may be changed */
+    uint64_t from;             /* answer: the data begins here, una to next (weft has put next here); before next it is a copy */
+    uint64_t bytes;            /* answer: so many at most, 1 or more; what window and credit do not let go, or is not there, is left out */
+    uint32_t more;             /* 1: the program waits to write more */
+    uint32_t again;            /* 1: data from next to end, lost with a subflow, looks for another: only the place counts of the answer */
+} weft_question;
+
 #ifdef __wasm__
 #define WEFT_EXPORT(name) __attribute__((export_name(#name), visibility("default")))
 #define WEFT_IMPORT(name) __attribute__((import_module("weft"), import_name(#name)))
@@ -86,7 +118,8 @@ WEFT_EXPORT(weft_block_interface) uint32_t weft_block_interface(void);
 WEFT_EXPORT(weft_block_manifest) const char *weft_block_manifest(void);
 /* makes a block; what it returns is `self` of all other calls */
 WEFT_EXPORT(weft_block_new) void *weft_block_new(void);
-/* takes up to 64 frames that came in through an input, edits them in place, and sets each one's verdict */
+/* takes up to 64 frames that came in through an input, edits them in place, and sets each one's verdict; may be left out by a block
+ * that has no inputs */
 WEFT_EXPORT(weft_block_process) void weft_block_process(void *self, uint32_t input, weft_frame *frames, uint32_t count);
 
 /* the block is gone (native only); may be left out */
@@ -105,6 +138,13 @@ WEFT_EXPORT(weft_block_set) void weft_block_set(void *self, uint32_t parameter, 
 WEFT_EXPORT(weft_block_export) uint32_t weft_block_export(void *self, uint8_t *bytes, uint32_t room);
 /* takes over state that was exported by a block of this state_version; 0: done, else nothing has changed */
 WEFT_EXPORT(weft_block_import) int32_t weft_block_import(void *self, uint32_t version, const uint8_t *bytes, uint32_t length);
+
+/* which of these subflows, from 0, gets the next data (set question->from and question->bytes); negative: none now. Needed if the manifest
+ * has [scheduler]. The same question has the same answer: only question->memory is to change from call to call. Is called again until it
+ * says "none", or nothing is left to give; it may not say so while data waits, nothing is in flight on any of the subflows, and one has
+ * room. What it calls of weft_... has no effect, and weft_random() has the same numbers each time */
+WEFT_EXPORT(weft_block_schedule) int32_t weft_block_schedule(void *self, weft_question *question, const weft_subflow *subflows,
+                                                             uint32_t count);
 
 /* ---- what a block may call ---- */
 

@@ -88,6 +88,28 @@ def _address(text):
     return ipaddress.ip_address(text) if text else None
 
 
+class Subflow:
+    """A subflow of a connection over several paths, as weft_subflow in weft-block.h; `rtt_ns` is None where it is not measured yet."""
+
+    def __init__(self, place, fields):
+        self.place = place
+        self.__dict__.update(fields)
+
+
+class Question:
+    """What a scheduler is to decide, as weft_question in weft-block.h: `subflows`, the distances `una`, `next`, `end` and `edge`, `more`, `again`, and
+    `memory`, a list of four numbers of this connection that may be changed."""
+
+    def __init__(self, fields):
+        self.__dict__.update(fields)
+        self.subflows = [Subflow(place, each) for place, each in enumerate(self.subflows)]
+
+    def _answer(self, choice):
+        subflow, bytes_, start = (-1, 0, self.next) if choice is None else (*choice, self.next)[:3]
+        place = int(getattr(subflow, "place", subflow))
+        return {"place": place, "from": int(start), "bytes": int(bytes_), "memory": [int(word) for word in self.memory]}
+
+
 class Value:
     """A parameter's value: `text`, and where they make sense `number`, `real`, `address`. See weft_value in weft-block.h."""
 
@@ -108,6 +130,11 @@ class Block:
     def process(self, port, frames):
         """Takes frames that came in through an input, by its place; each needs a verdict: forward, consume or drop."""
         raise NotImplementedError("process(self, port, frames) is missing")
+
+    def schedule(self, question):
+        """Which subflow gets the next data: (one of question.subflows, bytes), or (…, bytes, the distance from which on); None: none now. For a manifest
+        with [scheduler]; weft_block_schedule in weft-block.h says more."""
+        raise NotImplementedError("schedule(self, question) is missing")
 
     def started(self):
         """It stands in the graph, or edges around it have changed."""
@@ -156,6 +183,12 @@ def _answer(block, names, call):
         frames = [Frame(fields) for fields in call["frames"]]
         block.process(call["port"], frames)
         return [frame._fields() for frame in frames]
+    if what == "schedule":
+        question = Question(call)
+        kept, block.random = block.random, random.Random(0)
+        choice = block.schedule(question)
+        block.random = kept
+        return question._answer(choice)
     if what == "timer":
         return block.timer(call["token"])
     if what == "started":

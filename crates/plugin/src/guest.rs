@@ -3,16 +3,18 @@
 
 use crate::exchange::Said;
 use crate::manifest::{Manifest, Meaning, ON_FAILURE};
+use crate::question::Raw;
 use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use weft_core::schedule::{Question, Scheduled, Scheduler};
 use weft_core::vector::VECTOR_FRAMES_MAX;
 use weft_core::{
-    Answer, Block, Config, Context, ControlError, Duration, Frame, InPort, Instant, Kind, OutPort, Query, Reason, Rng, State, StateError,
-    Table, Value, Vector, Verdict,
+    Answer, Block, Change, Config, Context, ControlError, Duration, Frame, InPort, Instant, Kind, OutPort, Query, Reason, Rng, State,
+    StateError, Table, Value, Vector, Verdict,
 };
 
 /// Most frames that a block makes in one call.
@@ -138,6 +140,8 @@ pub trait Guest: Send {
     fn export(&mut self, fx: &mut Effects) -> Result<Vec<u8>, String>;
     /// Takes over state of this version. Inner error: why it does not.
     fn import(&mut self, version: u32, bytes: &[u8], fx: &mut Effects) -> Result<Result<(), String>, String>;
+    /// Which subflow gets the next data: an answer that nobody has looked at yet.
+    fn schedule(&mut self, question: &Question, fx: &mut Effects) -> Result<Raw, String>;
     /// A parameter that weft has added for this way of running code.
     fn limit(&mut self, name: &str, value: u64) {
         let _ = (name, value);
@@ -334,6 +338,24 @@ impl GuestBlock {
         }
     }
 
+    /// Which subflow gets the next data. The code sees the question, and what it was told by parameters: it has no way to anything else, and the same
+    /// random numbers in each call, so that the same question has the same answer.
+    fn schedule(&self, question: &Question, now: Instant) -> Result<Scheduled, String> {
+        let answer = self.run(Some(now), |guest, fx| {
+            let mut alone = Effects { now: fx.now, ..Effects::none() };
+            let raw = guest.schedule(question, &mut alone)?;
+            let choice = question.choice(raw.place, raw.from, raw.bytes).map_err(|why| format!("it {why}"))?;
+            Ok((choice, raw.memory))
+        });
+        answer.ok_or_else(|| self.failure.get().cloned().unwrap_or_default())
+    }
+
+    fn scheduler(&self) -> Option<Result<Scheduler, String>> {
+        let how = self.manifest.scheduler?;
+        let scheduler = Scheduler { block: self.name.clone(), repeats: how.repeats, lends: how.lends };
+        Some(self.failure.get().cloned().map_or(Ok(scheduler), Err))
+    }
+
     /// What becomes of frames that the code has not decided about.
     fn unattended(&self, port: InPort) -> Verdict {
         if !self.bypass {
@@ -395,6 +417,20 @@ impl Block for GuestBlock {
         if table == Table::Interfaces && self.manifest.kind.asks.contains(&table) {
             self.find_interfaces(cx);
             self.settle(cx);
+        }
+    }
+
+    fn change(&mut self, _table: Table, change: Change, cx: &mut Context<'_>) {
+        if change == Change::TellFailure {
+            self.settle(cx);
+        }
+    }
+
+    fn query(&self, query: &Query, now: Instant) -> Answer {
+        match query {
+            Query::Scheduler => self.scheduler().map_or(Answer::None, |scheduler| Answer::Scheduler(Box::new(scheduler))),
+            Query::Schedule(question) => Answer::Schedule(Box::new(self.schedule(question, now))),
+            _ => Answer::None,
         }
     }
 

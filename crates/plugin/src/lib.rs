@@ -15,10 +15,12 @@ pub mod guest;
 pub mod manifest;
 pub mod native;
 pub mod python;
+mod question;
 pub mod template;
 pub mod wasm;
 
 pub use files::Files;
+pub use question::Raw;
 
 /// Version of the interface between weft and a block's code. It is another when code that was built for this one would not run right.
 pub const INTERFACE_VERSION: u32 = 1;

@@ -32,6 +32,10 @@
 //! [[drop]]                           # reasons for its own drops; each is a counter, too
 //! name = "TooShort"
 //! text = "no room for a header"
+//!
+//! [scheduler]                        # it schedules connections over several paths
+//! repeats = false                    # it may give a subflow what others have
+//! lends = true                       # a subflow that it leaves idle may carry what holds up the others
 //! ```
 
 use serde::Deserialize;
@@ -74,6 +78,7 @@ struct Raw {
     counter: Vec<RawCounter>,
     #[serde(default)]
     drop: Vec<RawCounter>,
+    scheduler: Option<Schedules>,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +114,22 @@ struct RawCounter {
     text: String,
 }
 
+/// How a block that schedules is to be asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedules {
+    /// It may give a subflow what others have: it is asked even if nothing is new.
+    #[serde(default)]
+    pub repeats: bool,
+    /// A subflow that it leaves idle may carry what holds up the others.
+    #[serde(default = "yes")]
+    pub lends: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
 /// What a parameter's text stands for beyond its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
@@ -133,6 +154,8 @@ pub struct Manifest {
     pub drops: usize,
     /// How much of each frame it sees, bytes.
     pub bytes_max: usize,
+    /// It schedules.
+    pub scheduler: Option<Schedules>,
 }
 
 /// Who runs the block: it decides which parameters are added.
@@ -215,6 +238,7 @@ pub fn read(text: &str, build: &str, runs: Runs) -> Result<Manifest, String> {
             Named { name: "said", doc: "text: what it has to say" },
         ],
         counters: leak_all(counters),
+        owns: if raw.scheduler.is_some() { &[Table::Schedulers] } else { &[] },
         asks: if has_interfaces { &[Table::Interfaces] } else { &[] },
         state_version: raw.state_version,
         version: leak(format!("{}+{build}", raw.version)),
@@ -226,6 +250,7 @@ pub fn read(text: &str, build: &str, runs: Runs) -> Result<Manifest, String> {
         counters: raw.counter.len(),
         drops: raw.drop.len(),
         bytes_max: raw.bytes_max.unwrap_or(BYTES_MAX).min(BYTES_MAX) as usize,
+        scheduler: raw.scheduler,
     })
 }
 

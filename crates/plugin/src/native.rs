@@ -10,6 +10,7 @@ use crate::INTERFACE_VERSION;
 use crate::exchange::{self, Record, Said};
 use crate::guest::{Effects, Frames, Given, Guest, GuestBlock, STATE_BYTES_MAX};
 use crate::manifest::{self, BYTES_MAX, MANIFEST_BYTES_MAX, Manifest, Runs};
+use crate::question::{Asked, Raw, Subflow};
 use libloading::Library;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::cell::Cell;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use weft_core::schedule::Question;
 use weft_core::{Duration, InPort, Loaded};
 
 /// `weft_frame`
@@ -65,12 +67,13 @@ type Check = unsafe extern "C" fn(*mut c_void, u32, *const NativeValue) -> i32;
 type Set = unsafe extern "C" fn(*mut c_void, u32, *const NativeValue);
 type Export = unsafe extern "C" fn(*mut c_void, *mut u8, u32) -> u32;
 type Import = unsafe extern "C" fn(*mut c_void, u32, *const u8, u32) -> i32;
+type Schedule = unsafe extern "C" fn(*mut c_void, *mut Asked, *const Subflow, u32) -> i32;
 
 /// The functions of an object.
 #[derive(Clone, Copy)]
 struct Functions {
     new: New,
-    process: Process,
+    process: Option<Process>,
     free: Option<Plain>,
     started: Option<Plain>,
     timer: Option<Timer>,
@@ -78,6 +81,7 @@ struct Functions {
     set: Option<Set>,
     export: Option<Export>,
     import: Option<Import>,
+    schedule: Option<Schedule>,
 }
 
 /// What the functions that an object may call work on, while it is called.
@@ -188,7 +192,10 @@ fn open(content: &[u8]) -> Result<&'static Library, String> {
 /// The data that tells an object's version of the interface.
 const INTERFACE_NUMBER: &str = "weft_block_interface_number";
 /// Functions that every block has.
-const NEEDED: [&str; 5] = ["weft_block_interface", "weft_block_host", "weft_block_manifest", "weft_block_new", "weft_block_process"];
+const NEEDED: [&str; 4] = ["weft_block_interface", "weft_block_host", "weft_block_manifest", "weft_block_new"];
+/// Functions of which every block has one: the first, if it has inputs.
+const PROCESS: &str = "weft_block_process";
+const SCHEDULE: &str = "weft_block_schedule";
 
 fn missing(name: &str) -> String {
     format!("it has no {name}: is it a block, and does its source say WEFT_BLOCK(…)?")
@@ -202,7 +209,9 @@ fn look(content: &[u8]) -> Result<(), String> {
     let none = |error: object::Error| format!("it is no object that runs here: {error}");
     let file = object::File::parse(content).map_err(none)?;
     let find = |name: &str| file.dynamic_symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(name));
-    let functions = NEEDED.iter().filter(|name| find(name).is_none()).collect::<Vec<_>>();
+    let does_nothing = find(PROCESS).is_none() && find(SCHEDULE).is_none();
+    let absent = NEEDED.into_iter().filter(|name| find(name).is_none());
+    let functions = absent.chain(does_nothing.then_some(PROCESS)).collect::<Vec<_>>();
     // Who has the function and not the number was built before there was one.
     let number = match (find(INTERFACE_NUMBER), functions.as_slice()) {
         (Some(number), _) => number,
@@ -246,7 +255,7 @@ pub fn load(content: &[u8], build: &str) -> Result<Loaded, String> {
     let text: Text = function(library, "weft_block_manifest").ok_or_else(|| missing("weft_block_manifest"))?;
     let functions = Functions {
         new: function(library, "weft_block_new").ok_or_else(|| missing("weft_block_new"))?,
-        process: function(library, "weft_block_process").ok_or_else(|| missing("weft_block_process"))?,
+        process: function(library, PROCESS),
         free: function(library, "weft_block_free"),
         started: function(library, "weft_block_started"),
         timer: function(library, "weft_block_timer"),
@@ -254,12 +263,20 @@ pub fn load(content: &[u8], build: &str) -> Result<Loaded, String> {
         set: function(library, "weft_block_set"),
         export: function(library, "weft_block_export"),
         import: function(library, "weft_block_import"),
+        schedule: function(library, SCHEDULE),
     };
     // SAFETY: the object keeps the pointer for as long as it is there; what it points to is static.
     unsafe { host(&raw const HOST) };
     let manifest = manifest::read(&manifest_text(text)?, build, Runs::Native)?;
     if manifest.kind.state_version > 0 && (functions.export.is_none() || functions.import.is_none()) {
         return Err("its manifest has a state_version, and it has no weft_block_export or weft_block_import".to_owned());
+    }
+    if manifest.scheduler.is_some() && functions.schedule.is_none() {
+        return Err(format!("its manifest has [scheduler], and it has no {SCHEDULE}"));
+    }
+    // One that only schedules has nothing to do with frames.
+    if functions.process.is_none() && (!manifest.kind.inputs.is_empty() || manifest.scheduler.is_none()) {
+        return Err(missing(PROCESS));
     }
     let make = move |config: &mut weft_core::Config| {
         let failed = |why: &str| weft_core::ControlError::World {
@@ -317,6 +334,7 @@ fn value(given: &Given) -> NativeValue {
 
 impl Guest for Native {
     fn process(&mut self, port: InPort, frames: &mut Frames<'_>, said: &mut Vec<Said>, fx: &mut Effects) -> Result<(), String> {
+        let Some(process) = self.functions.process else { return Err("it has no inputs".to_owned()) };
         let bytes_max = self.manifest.bytes_max;
         self.frames.clear();
         for frame in frames.iter_mut() {
@@ -328,9 +346,9 @@ impl Guest for Native {
         }
         let count = self.frames.len() as u32;
         self.call(fx, |native| {
-            let Native { this, functions, frames, .. } = native;
+            let Native { this, frames, .. } = native;
             // SAFETY: `count` frames with `length` bytes at `data` each, which nobody else looks at until it returns.
-            unsafe { (functions.process)(*this, u32::from(port.0), frames.as_mut_ptr(), count) };
+            unsafe { process(*this, u32::from(port.0), frames.as_mut_ptr(), count) };
         })?;
         for (index, (native, frame)) in self.frames.iter().zip(frames.iter()).enumerate() {
             let visible = exchange::visible(frame, bytes_max);
@@ -398,6 +416,16 @@ impl Guest for Native {
         // SAFETY: the bytes live until it returns.
         let refused = self.call(fx, |native| unsafe { import(native.this, version, bytes.as_ptr(), bytes.len() as u32) })?;
         Ok(if refused == 0 { Ok(()) } else { Err(format!("the block does not take it ({refused})")) })
+    }
+
+    fn schedule(&mut self, question: &Question, fx: &mut Effects) -> Result<Raw, String> {
+        let Some(schedule) = self.functions.schedule else { return Err("it is no scheduler".to_owned()) };
+        let subflows: Vec<Subflow> = question.subflows.iter().map(Subflow::of).collect();
+        let mut asked = Asked::of(question);
+        let count = subflows.len() as u32;
+        // SAFETY: as above; the question and `count` subflows live until it returns, and nobody else looks at them.
+        let place = self.call(fx, |native| unsafe { schedule(native.this, &raw mut asked, subflows.as_ptr(), count) })?;
+        Ok(asked.raw(place))
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::exchange::{self, EDITED_BYTES, EDITED_META, Record, Said};
 use crate::guest::{Effects, Frames, Given, Guest, GuestBlock};
 use crate::manifest::{self, BYTES_MAX, Manifest, Runs};
+use crate::question::Raw;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weft_core::schedule::{Memory, Question, View};
 use weft_core::{Frame, InPort, Loaded};
 
 /// How long a call may take on the wall clock.
@@ -50,6 +52,15 @@ struct Answer {
     #[serde(default)]
     effects: Vec<Value>,
     error: Option<String>,
+}
+
+/// A choice in an answer.
+#[derive(Deserialize)]
+struct Chosen {
+    place: i64,
+    from: u64,
+    bytes: u64,
+    memory: [u64; 4],
 }
 
 /// A frame in an answer.
@@ -370,6 +381,28 @@ impl Guest for Python {
         let answer = self.call(json!({"call": "import", "version": version, "bytes": hex(bytes)}), fx)?;
         Ok(refusal(&answer))
     }
+
+    fn schedule(&mut self, question: &Question, fx: &mut Effects) -> Result<Raw, String> {
+        let Question { subflows, una, next, end, edge, more, again, memory } = question;
+        let subflows: Vec<Value> = subflows.iter().map(subflow).collect();
+        let message = json!({
+            "call": "schedule", "subflows": subflows, "una": una, "next": next, "end": end, "edge": edge, "more": more, "again": again,
+            "memory": memory.0,
+        });
+        let answer = self.call(message, fx)?;
+        let Chosen { place, from, bytes, memory } =
+            serde_json::from_value(answer).map_err(|error| format!("it answered a choice that is none: {error}"))?;
+        Ok(Raw { place, from, bytes, memory: Memory(memory) })
+    }
+}
+
+fn subflow((index, view): &(usize, View)) -> Value {
+    json!({
+        "index": index, "rtt_ns": view.rtt.map(|rtt| rtt.as_nanos()), "rtt_variation_ns": view.rtt_variation.as_nanos(),
+        "queued_bytes": view.queued_bytes, "credit_bytes": view.credit_bytes, "room_bytes": view.room_bytes(), "next": view.next,
+        "sent_bytes": view.sent_bytes, "cwnd_bytes": view.cwnd_bytes, "free_bytes": view.free_bytes, "mss_bytes": view.mss_bytes,
+        "mapping_bytes": view.mapping_bytes, "interface": view.interface, "backup": view.backup,
+    })
 }
 
 /// An answer that is something says why not.

@@ -7,12 +7,14 @@ use crate::INTERFACE_VERSION;
 use crate::exchange::{self, RECORD_BYTES, Record, Said};
 use crate::guest::{Effects, Frames, Given, Guest, GuestBlock, STATE_BYTES_MAX};
 use crate::manifest::{self, FUEL_MAX, MANIFEST_BYTES_MAX, MEMORY_MAX_BYTES, Manifest, Runs};
+use crate::question::{Asked, QUESTION_BYTES, Raw, Subflow};
 use std::sync::{Arc, OnceLock};
 use wasmi::errors::ErrorKind;
 use wasmi::{
     Caller, CompilationMode, Config, EnforcedLimits, Engine, Error, Instance, Linker, Memory, Module, Store, StoreLimits,
     StoreLimitsBuilder, TrapCode, TypedFunc, WasmParams, WasmResults,
 };
+use weft_core::schedule::Question;
 use weft_core::{Duration, InPort, Loaded, Rng};
 
 /// Largest module, bytes.
@@ -52,13 +54,14 @@ struct Wasm {
     this: i32,
     fuel: u64,
     manifest: Manifest,
-    process: TypedFunc<(i32, i32, i32, i32), ()>,
+    process: Option<TypedFunc<(i32, i32, i32, i32), ()>>,
     timer: Option<TypedFunc<(i32, i64), ()>>,
     started: Option<TypedFunc<i32, ()>>,
     check: Option<TypedFunc<(i32, i32, i32), i32>>,
     set: Option<TypedFunc<(i32, i32, i32), ()>>,
     export: Option<TypedFunc<(i32, i32, i32), i32>>,
     import: Option<TypedFunc<(i32, i32, i32, i32), i32>>,
+    schedule: Option<TypedFunc<(i32, i32, i32, i32), i32>>,
     bytes: Vec<u8>,
 }
 
@@ -241,14 +244,17 @@ impl Begun {
             as usize
             * PAGE_BYTES;
         let new = self.needed::<(), i32>("weft_block_new")?;
+        // One that only schedules has nothing to do with frames.
+        let has_inputs = !manifest.kind.inputs.is_empty() || manifest.scheduler.is_none();
         let mut wasm = Wasm {
-            process: self.needed("weft_block_process")?,
+            process: if has_inputs { Some(self.needed("weft_block_process")?) } else { None },
             timer: self.export("weft_block_timer")?,
             started: self.export("weft_block_started")?,
             check: self.export("weft_block_check")?,
             set: self.export("weft_block_set")?,
             export: self.export("weft_block_export")?,
             import: self.export("weft_block_import")?,
+            schedule: self.export("weft_block_schedule")?,
             store: self.store,
             memory: self.memory,
             memory_max: self.memory_max,
@@ -260,6 +266,9 @@ impl Begun {
         };
         if manifest.kind.state_version > 0 && (wasm.export.is_none() || wasm.import.is_none()) {
             return Err("its manifest has a state_version, and it exports no weft_block_export or weft_block_import".to_owned());
+        }
+        if manifest.scheduler.is_some() && wasm.schedule.is_none() {
+            return Err("its manifest has [scheduler], and it exports no weft_block_schedule".to_owned());
         }
         wasm.store.data_mut().manifest = Some(manifest);
         wasm.this = wasm.call(&new, (), &mut Effects::of(rng))?;
@@ -364,7 +373,7 @@ impl Wasm {
 
 impl Guest for Wasm {
     fn process(&mut self, port: InPort, frames: &mut Frames<'_>, said: &mut Vec<Said>, fx: &mut Effects) -> Result<(), String> {
-        let process = self.process;
+        let Some(process) = self.process else { return Err("it has no inputs".to_owned()) };
         let mut done = 0;
         while done < frames.len() {
             let count = self.write_frames(&frames[done..])?;
@@ -412,6 +421,21 @@ impl Guest for Wasm {
         place.copy_from_slice(bytes);
         let refused = self.call(&import, (self.this, version as i32, self.area as i32, bytes.len() as i32), fx)?;
         Ok(if refused == 0 { Ok(()) } else { Err(format!("the block does not take it ({refused})")) })
+    }
+
+    fn schedule(&mut self, question: &Question, fx: &mut Effects) -> Result<Raw, String> {
+        let Some(schedule) = self.schedule else { return Err("it is no scheduler".to_owned()) };
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        Asked::of(question).write(&mut bytes);
+        question.subflows.iter().for_each(|subflow| Subflow::of(subflow).write(&mut bytes));
+        let at = self.area as i32;
+        self.area()?.get_mut(..bytes.len()).ok_or("the question is too large")?.copy_from_slice(&bytes);
+        self.bytes = bytes;
+        let params = (self.this, at, at + QUESTION_BYTES as i32, question.subflows.len() as i32);
+        let place = self.call(&schedule, params, fx)?;
+        let asked = self.area()?.first_chunk().map(Asked::read).ok_or("its memory is gone")?;
+        Ok(asked.raw(place))
     }
 
     fn limit(&mut self, name: &str, value: u64) {

@@ -34,10 +34,12 @@ pub(super) fn look(settings: &Settings, used: &[u64], ids: &mut BTreeMap<IpAddr,
     }
     let spent = usable.extract_if(.., |address| !has_quota(address)).map(|address| address.address).collect();
     let addresses: Vec<IpAddr> = usable.iter().map(|address| address.address).collect();
+    let of_interfaces = usable.iter().map(|address| (address.address, address.interface)).collect();
     let lost = before.addresses.iter().copied().filter(|address| !addresses.contains(address)).collect();
     let every = settings.every && settings.endpoints.is_empty();
     let endpoints = match every {
         true => every_address(&usable, ids),
+        false if settings.same_addresses => Vec::new(),
         false => {
             let resolved = |endpoint: &Endpoint| Endpoint {
                 interface: endpoint.dev.as_deref().map_or(InterfaceIndex::NONE, |dev| named(dev).unwrap_or(InterfaceIndex(u32::MAX))),
@@ -54,7 +56,7 @@ pub(super) fn look(settings: &Settings, used: &[u64], ids: &mut BTreeMap<IpAddr,
     let is_named = |address: &IpAddr| settings.endpoints.iter().any(|endpoint| endpoint.address == *address);
     let before = before.endpoints.iter().filter(|_| !before.every).map(|endpoint| endpoint.address);
     let removed = before.filter(|address| !is_named(address)).collect();
-    Locals { removed, endpoints, addresses, lost, ranks, metered, spent, every }
+    Locals { removed, endpoints, addresses, interfaces: of_interfaces, lost, ranks, metered, spent, every }
 }
 
 /// Every address that others can reach.

@@ -3,7 +3,7 @@
 use crate::endpoint::{Endpoint, parse_all};
 use crate::kind::Settings;
 use crate::policy::{ENTRIES_MAX, Preference, Quota, Standby};
-use crate::scheduler::{self, SCHEDULERS};
+use crate::scheduler::Chosen;
 use weft_core::{Duration, Value};
 
 impl Default for Settings {
@@ -14,10 +14,12 @@ impl Default for Settings {
             connections_max: 0,
             close_timeout: Duration::ZERO,
             every: true,
+            same_addresses: false,
+            ndiffports: 1,
             endpoints: Vec::new(),
             subflows: 0,
             add_addr_accepted: 0,
-            scheduler: 0,
+            scheduler: Chosen::BuiltIn(0),
             congestion: None,
             opportunistic: true,
             prefer: Preference::default(),
@@ -74,12 +76,16 @@ impl Settings {
             "checksum" => self.checksum = value.as_bool().unwrap_or(self.checksum),
             "connections_max" => self.connections_max = number as usize,
             "close_timeout" => self.close_timeout = Duration::from_nanos(number),
-            "path_manager" => self.every = value.as_str() != Some("kernel"),
+            "path_manager" => {
+                self.every = value.as_str() == Some("all");
+                self.same_addresses = value.as_str() == Some("ndiffports");
+            }
+            "ndiffports" => self.ndiffports = number as usize,
             // It was checked.
             "endpoints" => self.endpoints = endpoints(value).unwrap_or_default(),
             "subflows" => self.subflows = number as usize,
             "add_addr_accepted" => self.add_addr_accepted = number as usize,
-            "scheduler" => self.scheduler = scheduler::by_name(value.as_str().unwrap_or_default()),
+            "scheduler" => self.scheduler = Chosen::of(value.as_str().unwrap_or_default()),
             "prefer" => {
                 self.prefer = preference(value).unwrap_or_default();
                 self.preferred = texts(value, "").unwrap_or_default().into_iter().map(str::to_owned).collect();
@@ -99,11 +105,17 @@ impl Settings {
             "checksum" => self.checksum.into(),
             "connections_max" => (self.connections_max as u64).into(),
             "close_timeout" => (self.close_timeout.as_nanos() as u64).into(),
-            "path_manager" => if self.every { "all" } else { "kernel" }.into(),
+            "path_manager" => match (self.every, self.same_addresses) {
+                (true, _) => "all",
+                (_, true) => "ndiffports",
+                _ => "kernel",
+            }
+            .into(),
+            "ndiffports" => (self.ndiffports as u64).into(),
             "endpoints" => self.endpoints.iter().map(Endpoint::text).collect::<Vec<_>>().into(),
             "subflows" => (self.subflows as u64).into(),
             "add_addr_accepted" => (self.add_addr_accepted as u64).into(),
-            "scheduler" => SCHEDULERS[self.scheduler].0.into(),
+            "scheduler" => self.scheduler.text().into(),
             "prefer" => self.preferred.clone().into(),
             "standby" => self.standby.name().into(),
             "idle_after" => (self.idle_after.as_nanos() as u64).into(),

@@ -4,6 +4,7 @@ use super::{MptcpBlock, Owner};
 use crate::counters::{Counters, ROWS};
 use crate::endpoint::Locals;
 use crate::kind::KIND;
+use crate::own::Own;
 use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{FlowId, Instant, Map, State, StateError};
 
@@ -53,6 +54,7 @@ impl MptcpBlock {
             out.put(&self.ids);
             out.put(&self.locals.addresses);
             out.put(&self.used);
+            out.put(&self.own.failed);
             out.put(&self.retired);
             out.put(&self.next_call);
             out.put(&self.next_flow);
@@ -84,6 +86,7 @@ impl MptcpBlock {
                 ids: from.take()?,
                 locals: Locals { addresses: from.take()?, ..Locals::default() },
                 used: from.take()?,
+                own: Own { failed: from.take()? },
                 retired: from.take()?,
                 leaves: false,
                 next_call: from.take()?,

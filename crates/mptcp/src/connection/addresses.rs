@@ -22,6 +22,8 @@ const TRIED_MAX: usize = 1024;
 /// Linux's ip_local_port_range.
 const PORT_FIRST: u16 = 32_768;
 const PORTS: u64 = 28_232;
+/// Ports that are drawn until one is no other subflow's.
+const PORTS_TRIED: usize = 16;
 
 /// One end of a subflow that is to be.
 #[derive(Clone, Debug)]
@@ -234,6 +236,27 @@ impl Connection {
                 }
             }
         }
+        self.open_from_other_ports(&from[0], first_remote, out);
+    }
+
+    /// Between the addresses of the first subflow, as mptcp_ndiffports.c of the implementation outside of Linux's tree: by whoever opened the connection,
+    /// "if (num_subflows > iter && num_subflows > mptcp_subflow_count(mpcb))", each once.
+    fn open_from_other_ports(&mut self, from: &From, to: (u8, SocketAddr), out: &mut Out<'_, '_>) {
+        if !out.settings.same_addresses || !self.opens || self.deny_join_id0 || out.locals.lost.contains(&from.address) {
+            return;
+        }
+        while (self.ports_tried as usize) + 1 < out.settings.ndiffports && self.subflows_from(from.address) < out.settings.ndiffports {
+            if self.further() >= out.settings.subflows || !self.may_leave(from, to.1, out) {
+                return;
+            }
+            self.ports_tried += 1;
+            self.begin_subflow(from, to, out);
+        }
+    }
+
+    /// Is there a way, and does the policy let it be taken?
+    fn may_leave(&self, from: &From, to: SocketAddr, out: &Out<'_, '_>) -> bool {
+        !out.locals.spent.contains(&from.address) && self.may_open_from(from.address, out.locals, out) && has_route(from, to, out)
     }
 
     /// How many subflows an address has.
@@ -250,17 +273,19 @@ impl Connection {
     }
 
     fn open_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), out: &mut Out<'_, '_>) {
-        let pair = (from.address, to);
-        if out.locals.spent.contains(&from.address) || !self.may_open_from(from.address, out.locals, out) {
-            return;
-        }
         let fits = from.address.is_ipv4() == to.is_ipv4() && self.further() < out.settings.subflows;
-        if !fits || self.tried.contains(&pair) || self.tried.len() >= TRIED_MAX || !has_route(from, to, out) {
-            return;
+        if fits && !self.tried.contains(&(from.address, to)) && self.tried.len() < TRIED_MAX && self.may_leave(from, to, out) {
+            self.begin_subflow(from, (remote_id, to), out);
         }
+    }
+
+    fn begin_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), out: &mut Out<'_, '_>) {
         let Some(remote) = self.remote else { return };
-        self.tried.insert(pair);
-        let local = SocketAddr::new(from.address, PORT_FIRST + out.rng.below(PORTS) as u16);
+        self.tried.insert((from.address, to));
+        let mut ports = std::iter::repeat_with(|| PORT_FIRST + out.rng.below(PORTS) as u16).take(PORTS_TRIED);
+        let taken = |port: &u16| self.paths.iter().any(|path| path.local.port() == *port);
+        let Some(port) = ports.find(|port| !taken(port)) else { return };
+        let local = SocketAddr::new(from.address, port);
         let flow = out.new_flow();
         let joins = Joins { token: remote.token(), local_id: from.id, backup: from.backup, local_nonce: out.rng.u32(), remote_nonce: 0 };
         let extension = Subflow::joins(true, joins, (self.local, remote), self.checksum).state();

@@ -198,6 +198,7 @@ impl Connection {
         bare.again_at = Some(out.now() + BARE_AGAIN.saturating_mul(1 << bare.tries.min(BARE_DOUBLINGS)));
         bare.tries += 1;
         self.tried.clear();
+        self.ports_tried = 0;
         self.open_others(out);
     }
 

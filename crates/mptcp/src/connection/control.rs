@@ -3,7 +3,6 @@
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
-use crate::scheduler::SCHEDULERS;
 use weft_core::{Advice, Duration, FlowId, Sibling, StreamCall, StreamMessage, StreamOption};
 
 /// A sibling is told of anew when something of it has changed by this part.
@@ -64,8 +63,7 @@ impl Connection {
     /// round trip of it.
     pub(super) fn help_the_slow(&mut self, out: &mut Out<'_, '_>) {
         let send = &self.send;
-        let lends = SCHEDULERS[out.settings.scheduler].1.lends();
-        if !out.settings.opportunistic || !lends || self.stage != Stage::Open || send.una >= send.next {
+        if !out.settings.opportunistic || !out.scheduler().lends() || self.stage != Stage::Open || send.una >= send.next {
             return;
         }
         if send.unsent() == 0 && (send.end < send.granted || send.end_wanted) {

@@ -151,6 +151,8 @@ impl Path {
             mapping_bytes: if checksum { 0 } else { DATA_OPTION_BYTES },
             backup: self.is_backup(),
             next: self.next,
+            sent_bytes: self.sent,
+            interface: 0,
         }
     }
 

@@ -3,14 +3,17 @@
 use super::sender::Sender;
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
+use crate::endpoint::Locals;
 use crate::out::Out;
-use crate::scheduler::{Asked, Choice, SCHEDULERS, View};
+use crate::scheduler::{Asked, Choice, View};
 use crate::word::Down;
 use weft_core::{DataFlags, Duration, FlowId, StreamEvent, StreamMessage};
 
 /// The first wait before the end is said again, and the longest (Linux's TCP_RTO_MIN and TCP_RTO_MAX).
 const AGAIN_MIN: Duration = Duration::from_millis(200);
 const AGAIN_MAX: Duration = Duration::from_secs(120);
+/// Most choices upon one event: what a scheduler divides more finely goes on with the next acknowledgment.
+const CHOICES_MAX: usize = 4096;
 
 impl Connection {
     /// DATA_ACK and window of the peer.
@@ -41,11 +44,11 @@ impl Connection {
 
     /// The send buffer is as large as those of the subflows together, and never becomes smaller. Data that is on the longest path holds up what the others
     /// carry meanwhile, so it becomes "2 * sum(BW_i) * RTT_max" (RFC 6182 §5.3) if the subflows' may become as large; not for Linux's scheduler, as in Linux.
-    pub(super) fn measure_buffer(&mut self, out: &Out<'_, '_>) {
+    pub(super) fn measure_buffer(&mut self, out: &mut Out<'_, '_>) {
         let paths = || self.paths.iter().filter(|path| path.may_send());
         let all: u64 = paths().map(Path::send_buffer).sum();
         let mut wanted = 0;
-        if SCHEDULERS[out.settings.scheduler].1.lends() {
+        if out.scheduler().lends() {
             let views = || paths().filter(|path| !path.suspect && path.room.rtt.is_some()).map(|path| path.view(self.checksum));
             let (rate, longest_s) = (views().map(|view| view.rate()).sum::<f64>(), views().map(|view| view.rtt_s()).fold(0.0, f64::max));
             let most: u64 = paths().map(|path| u64::from(path.room.send_bytes_max)).sum();
@@ -87,7 +90,8 @@ impl Connection {
             return;
         }
         self.push_lost(out);
-        while let Some(Choice { index, from, bytes }) = self.choose_for_new(out) {
+        for _ in 0..CHOICES_MAX {
+            let Some(Choice { index, from, bytes }) = self.choose_for_new(out) else { break };
             let most = self.edge_for_new().min(self.send.end);
             let from = from.clamp(self.send.una, self.send.next);
             let bytes = most.saturating_sub(from).min(bytes).min(self.paths[index].credit);
@@ -128,12 +132,11 @@ impl Connection {
     }
 
     /// The subflow that gets the next data, and which and how much of it.
-    fn choose_for_new(&mut self, out: &Out<'_, '_>) -> Option<Choice> {
-        let (_, scheduler) = SCHEDULERS[out.settings.scheduler];
-        if self.send.unsent() == 0 && !scheduler.repeats() || self.send.una == self.send.end {
+    fn choose_for_new(&mut self, out: &mut Out<'_, '_>) -> Option<Choice> {
+        if self.send.unsent() == 0 && !out.scheduler().repeats() || self.send.una == self.send.end {
             return None;
         }
-        let paths = self.views(None);
+        let paths = self.views(None, out.locals);
         let edge = self.edge_for_new();
         match paths[..] {
             [] => None,
@@ -142,30 +145,31 @@ impl Connection {
             _ => {
                 let Sender { una, next, end, granted, .. } = self.send;
                 let asked = Asked { paths: &paths, una, next, end, more: end >= granted, edge, again: false };
-                scheduler.choose(&asked, self.scheduled.memory_of(out.settings.scheduler))
+                out.choose(&asked, &mut self.scheduled)
             }
         }
     }
 
     /// The subflow that gets what is to go again. Not its holder.
-    fn choose_again(&mut self, holder: Option<FlowId>, (next, end): (u64, u64), out: &Out<'_, '_>) -> Option<Choice> {
-        let paths = self.views(holder);
+    fn choose_again(&mut self, holder: Option<FlowId>, (next, end): (u64, u64), out: &mut Out<'_, '_>) -> Option<Choice> {
+        let paths = self.views(holder, out.locals);
         match paths[..] {
             [] => None,
             [(index, _)] => Some(Choice { index, from: next, bytes: u64::MAX }),
             _ => {
                 let asked = Asked { paths: &paths, una: self.send.una, next, end, more: false, edge: end, again: true };
-                SCHEDULERS[out.settings.scheduler].1.choose(&asked, self.scheduled.memory_of(out.settings.scheduler))
+                out.choose(&asked, &mut self.scheduled)
             }
         }
     }
 
     /// The subflows that may send, as a scheduler sees them: those whose tcp does not wait in vain, if there are any. Not `but`.
-    fn views(&self, but: Option<FlowId>) -> Vec<(usize, View)> {
+    fn views(&self, but: Option<FlowId>, locals: &Locals) -> Vec<(usize, View)> {
         let usable = |path: &Path| path.may_send() && Some(path.flow) != but;
         let any_good = self.paths.iter().any(|path| usable(path) && !path.suspect);
         let paths = self.paths.iter().enumerate().filter(|(_, path)| usable(path) && path.suspect != any_good);
-        paths.map(|(index, path)| (index, path.view(self.checksum))).collect()
+        let view = |path: &Path| View { interface: locals.interface(path.local.ip()).0, ..path.view(self.checksum) };
+        paths.map(|(index, path)| (index, view(path))).collect()
     }
 
     /// Data from `from` on to a subflow.

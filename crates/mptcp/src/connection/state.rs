@@ -2,8 +2,6 @@
 
 use super::{Connection, Path, Stage};
 use crate::key::Key;
-use crate::kind::Settings;
-use crate::scheduler::SCHEDULERS;
 use serde_json::json;
 use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{CallId, Instant, StreamCall, Value};
@@ -18,8 +16,8 @@ impl Field for Key {
 }
 
 impl Connection {
-    /// It for people and tools: one object.
-    pub(crate) fn row(&self, settings: &Settings) -> Value {
+    /// It for people and tools: one object, with the scheduler that is in use.
+    pub(crate) fn row(&self, scheduler: &Value) -> Value {
         let path = |path: &Path| {
             let used = match path {
                 path if path.closed => "ends",
@@ -45,7 +43,7 @@ impl Connection {
             "flow": self.flow.0, "token": self.local.token(), "remote_token": self.remote.map(Key::token), "stage": stage,
             "confirmed": self.confirmed, "checksum": self.checksum, "fallen_back": self.fallen_back, "sent_bytes": self.send.next,
             "acknowledged_bytes": self.send.una, "received_bytes": self.receive.next, "out_of_order": self.receive.has_gap(),
-            "waits_for_subflow": self.bare.is_some(), "scheduler": SCHEDULERS[settings.scheduler].0,
+            "waits_for_subflow": self.bare.is_some(), "scheduler": scheduler,
             "paths": self.paths.iter().filter(|path| !path.released).map(path).collect::<Vec<_>>(),
         })
     }
@@ -76,6 +74,7 @@ impl Field for Connection {
             said,
             known,
             tried,
+            ports_tried,
             offered: _,
             told_failed,
             told_time_wait,
@@ -107,6 +106,7 @@ impl Field for Connection {
         out.put(said);
         out.put(known);
         out.put(tried);
+        out.put(ports_tried);
         out.put(told_failed);
         out.put(told_time_wait);
         out.put(active_at);
@@ -137,6 +137,7 @@ impl Field for Connection {
             said: Vec::new(),
             known: Vec::new(),
             tried: Default::default(),
+            ports_tried: 0,
             offered: None,
             told_failed: false,
             told_time_wait: false,
@@ -154,6 +155,7 @@ impl Field for Connection {
         connection.said = from.take()?;
         connection.known = from.take()?;
         connection.tried = from.take()?;
+        connection.ports_tried = from.take()?;
         connection.told_failed = from.take()?;
         connection.told_time_wait = from.take()?;
         connection.active_at = from.take()?;

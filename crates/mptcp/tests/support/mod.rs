@@ -15,16 +15,27 @@ pub const BYTES: usize = 200_000;
 pub const FLOW: FlowId = FlowId(1);
 
 pub fn node(name: &str) -> Node {
+    node_with(name, &[])
+}
+
+/// With more kinds of block.
+pub fn node_with(name: &str, more: &[BlockRow]) -> Node {
     let tcp = BlockRow {
         kind: weft_tcp::ROW.kind,
         make: |config| Ok(Box::new(weft_tcp::TcpBlock::with_extensions(config, weft_mptcp::EXTENSIONS)?)),
     };
-    Node::with_rows(name, &[], &[tcp, weft_mptcp::ROW])
+    let rows: Vec<BlockRow> = [tcp, weft_mptcp::ROW].into_iter().chain(more.iter().copied()).collect();
+    Node::with_rows(name, &[], &rows)
 }
 
 /// A pair with the block in both nodes, or in some.
 pub fn pair(seed: u64, wire: Wire, inserted: [bool; 2]) -> Pair {
-    let mut pair = Pair::of([node("client"), node("server")], seed, wire);
+    pair_of([node("client"), node("server")], seed, wire, inserted)
+}
+
+/// The same, of these nodes.
+pub fn pair_of(nodes: [Node; 2], seed: u64, wire: Wire, inserted: [bool; 2]) -> Pair {
+    let mut pair = Pair::of(nodes, seed, wire);
     for (node, _) in inserted.into_iter().enumerate().filter(|(_, inserted)| *inserted) {
         pair.nodes[node].insert("mptcp");
         pair.nodes[node].tell("mptcp", "path_manager", "kernel".into()).unwrap();
@@ -144,8 +155,13 @@ pub fn slow(rate: u64, delay_ms: u64) -> Wire {
 
 /// A pair with two wires. The client has 10.0.0.1 and 10.0.1.1; the server 10.0.0.2, and 10.0.1.2 in `server`'s words.
 pub fn two(seed: u64, wires: [Wire; 2], client: &[&str], server: &[&str]) -> Pair {
+    two_of([node("client"), node("server")], seed, wires, client, server)
+}
+
+/// The same, of these nodes.
+pub fn two_of(nodes: [Node; 2], seed: u64, wires: [Wire; 2], client: &[&str], server: &[&str]) -> Pair {
     let [first, second] = wires;
-    let mut pair = pair(seed, first, [true, true]);
+    let mut pair = pair_of(nodes, seed, first, [true, true]);
     pair.more.push([second.clone(), second]);
     pair.nodes[0].tell("mptcp", "endpoints", client.into()).unwrap();
     pair.nodes[1].tell("mptcp", "endpoints", server.into()).unwrap();

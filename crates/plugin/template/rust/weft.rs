@@ -97,6 +97,45 @@ impl Frame {
     }
 }
 
+/// A subflow of a connection over several paths, as a scheduler sees it: `weft_subflow` of weft-block.h, which says what each field is.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Subflow {
+    pub rtt_ns: u64,
+    pub rtt_variation_ns: u64,
+    pub queued_bytes: u64,
+    pub credit_bytes: u64,
+    pub room_bytes: u64,
+    pub next: u64,
+    pub sent_bytes: u64,
+    pub index: u32,
+    pub cwnd_bytes: u32,
+    pub free_bytes: u32,
+    pub mss_bytes: u32,
+    pub mapping_bytes: u32,
+    pub interface: u32,
+    pub backup: u32,
+    reserved: u32,
+}
+
+/// What a scheduler is to decide, and its answer: `weft_question` of weft-block.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Question {
+    pub una: u64,
+    pub next: u64,
+    pub end: u64,
+    pub edge: u64,
+    /// The scheduler's own of this connection; may be changed.
+    pub memory: [u64; 4],
+    /// To be set, where it is not new data.
+    pub from: u64,
+    /// To be set.
+    pub bytes: u64,
+    pub more: u32,
+    pub again: u32,
+}
+
 /// A parameter's value in all its forms.
 #[repr(C)]
 pub struct Value {
@@ -129,10 +168,17 @@ impl Value {
     }
 }
 
-/// What a block does. Only [`Block::process`] is needed.
+/// What a block does. Only [`Block::process`] is needed, or [`Block::schedule`] if its manifest has [scheduler].
 pub trait Block: Default {
     /// Takes up to 64 frames that came in through an input, and gives each a verdict.
-    fn process(&mut self, input: u32, frames: &mut [Frame]);
+    fn process(&mut self, input: u32, frames: &mut [Frame]) {
+        let _ = (input, frames);
+    }
+    /// Which of the subflows gets the next data, by its place, and in `question.bytes` how much; none: none now.
+    fn schedule(&self, question: &mut Question, subflows: &[Subflow]) -> Option<usize> {
+        let _ = (question, subflows);
+        None
+    }
     /// It stands in the graph, or edges around it have changed.
     fn started(&mut self) {}
     /// A timer is due.
@@ -241,7 +287,7 @@ pub fn say(text: &str) {
 macro_rules! block_of {
     ($block:ident, $manifest:expr) => {
         mod exported {
-            use super::weft::{Block, Frame, Value, INTERFACE};
+            use super::weft::{Block, Frame, Question, Subflow, Value, INTERFACE};
             type Mine = super::$block;
             const MANIFEST: &str = concat!($manifest, "\0");
 
@@ -261,6 +307,11 @@ macro_rules! block_of {
             #[no_mangle]
             unsafe extern "C" fn weft_block_process(this: *mut Mine, input: u32, frames: *mut Frame, count: u32) {
                 (*this).process(input, std::slice::from_raw_parts_mut(frames, count as usize));
+            }
+            #[no_mangle]
+            unsafe extern "C" fn weft_block_schedule(this: *mut Mine, question: *mut Question, subflows: *const Subflow, count: u32) -> i32 {
+                let place = (*this).schedule(&mut *question, std::slice::from_raw_parts(subflows, count as usize));
+                place.map_or(-1, |place| place as i32)
             }
             #[no_mangle]
             unsafe extern "C" fn weft_block_started(this: *mut Mine) {
