@@ -4,9 +4,9 @@ import sys
 
 from harness.environment import run_main
 
-from mptcp import interop, sim
+from mptcp import changes, interop, sim
 
-TARGETS = {"sim": sim.main, "interop": lambda: run_main(interop.main)}
+TARGETS = {"sim": lambda: sim.main(changes.rows()), "interop": lambda: run_main(interop.main)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:
