@@ -1,8 +1,8 @@
 """docs/rfc: tests that the tables name are there.
 
-In any page `FILE::NAME` is a test of a crate, or a function or module; with … it is the beginning of a name, and without a name all of a file. A page may begin with
-letters for files, as "*c* = `crates/mptcp/tests/compliance.rs`, *b* = `boxes.rs`, all beside it". There each row of the table that says "met" names a test,
-or the row or the file where it is shown (`SHOWN`), and each name behind a letter is a test of that file, or else of its crate.
+In any page `FILE::NAME` is a test of a crate, or a function or module; with … it is the beginning of a name, and without a name all of a file. A page
+may begin with letters for files, as "*c* = `crates/mptcp/tests/compliance.rs`, *b* = `boxes.rs`, all beside it". There each row of the table that says
+"met" names a test, or the row or the file where it is shown (`SHOWN`), and each name behind a letter is a test of that file, or else of its crate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _FUNCTION = re.compile(r"\bfn (\w+)")
 
 def check(root: Path = paths.ROOT, without: frozenset[str] = WITHOUT) -> list[str]:
     tests = rust_tests(root)
-    functions = [({*file.relative_to(root).with_suffix("").parts}, set(_FUNCTION.findall(file.read_text()))) for file in sorted((root / "crates").rglob("*.rs"))]
+    files = sorted((root / "crates").rglob("*.rs"))
+    functions = [({*file.relative_to(root).with_suffix("").parts}, set(_FUNCTION.findall(file.read_text()))) for file in files]
     findings, unproven = [], set()
     for page in sorted((root / FOLDER).glob("*.md")):
         text = page.read_text()
