@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.processes import Failure
-from virtual.shared import events, keys, program, section
+from virtual.shared import events, expect, keys, program, section
 
 from . import counters, judge, sim
 from .cases import (
@@ -128,6 +128,19 @@ def row(ways: Ways, pair: str, changes: str = "", scheduler: str = SCHEDULERS[0]
     return body
 
 
+def reset_row(pair: str) -> Callable[[Path], str]:
+    """The server closes with data unread and resets all subflows (MP_FASTCLOSE): whoever hears of it on one begins no other."""
+    def body(folder: Path) -> str:
+        case = Case("unread", pair)
+        result = sim.run(folder, sim.paths_scenario(case, sim.NOTHING, SCHEDULERS[0]), case.hosts)
+        said = judge.expect_ends(case.kind, *result.reports(case.kind))
+        found = result.counters["a"]
+        expect("joins that the client began, of those that were answered", found["MPJoinSynTx"], found["MPJoinSynAckRx"])
+        return said
+
+    return body
+
+
 # In the short form.
 SHORT = (
     ("three paths", WEFT_LINUX, ""), ("three paths", LINUX_WEFT, ""), ("IPv4 and IPv6", WEFT_LINUX, ""), ("IPv6 and IPv4", LINUX_WEFT, ""),
@@ -144,6 +157,8 @@ def rows() -> dict[str, Callable[[Path], str]]:
     found = {}
     for name, pair, changes in every if EVERYTHING else SHORT:
         found[f"paths/{name}/{pair}" + (f"/at the {changes}" if changes else "")] = row(WAYS[name], pair, changes)
+    for pair in sim.PAIRS if EVERYTHING else (WEFT_WEFT,):
+        found[f"paths/unread/{pair}"] = reset_row(pair)
     if EVERYTHING:
         for pair, scheduler in itertools.product((WEFT_LINUX, WEFT_WEFT), SCHEDULERS[1:]):
             found[f"paths/three paths/{pair}/{scheduler}"] = row(WAYS["three paths"], pair, scheduler=scheduler)

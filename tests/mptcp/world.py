@@ -94,7 +94,8 @@ class World:
         file = self.env.folder / "stack.toml"
         file.write_text(text)
         # As on Linux, without endpoints no address but the first is used.
-        return weft.Daemon(self.env, self._weft, {"mptcp.path_manager": "kernel"}, extra=("--stack", str(file), "--mptcp"))
+        settings = {"mptcp.path_manager": "kernel"} if wires > 1 else {}
+        return weft.Daemon(self.env, self._weft, settings, extra=("--stack", str(file), "--mptcp"))
 
     @staticmethod
     def address(host: str, family: int = 4, wire: int = 0) -> str:
