@@ -107,6 +107,10 @@ class Boxes(unittest.TestCase):
         boxes.expect_right(joins, boxes.ALTERED, "linux got other bytes")
         with self.assertRaises(Failure):
             boxes.expect_right(joins, boxes.ALTERED, "weft got other bytes")
+        resets = boxes.Case("resets both", boxes.ALWAYS, boxes.ONE, cases.WEFT_LINUX)
+        boxes.expect_right(resets, boxes.HUNG, "server (linux) did not end")
+        with self.assertRaises(Failure):
+            boxes.expect_right(resets, boxes.HUNG, "client (weft) did not end")
 
     def test_each_fault_of_linux_is_shown_by_a_row_that_fails_without_it(self) -> None:
         every = boxes.cases()
