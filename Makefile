@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
+.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -101,6 +101,11 @@ test-interop: ## byte-exact transfers against the host kernel over an impaired b
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m interop test
+
+test-mptcp: ## boxes on the way at every point of a connection of Multipath TCP, and unmodified programs over two paths; ONLY is words of names
+	@$(SETUP) test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m mptcp test
 
 test-mptcp-interop: ## Multipath TCP against the host kernel's, over wires that lose and reorder, and over two paths
 	@$(SETUP) test

@@ -19,11 +19,13 @@ PLAIN, MPTCP = "0", "262"
 WEFT_WEFT, WEFT_LINUX, LINUX_WEFT, LINUX_LINUX = "weft-weft", "weft-linux", "linux-weft", "linux-linux"
 # FAMILY of ends.py for client and server, and what the server binds.
 FAMILIES = {"v4": ("4", "4", "0.0.0.0"), "v6": ("6", "6", "::"), "mapped": ("4", "any", "::")}
+# Sockets that take subflows of both families, which those of IPv4 on Linux do not: for paths of both.
+FAMILIES_OF_BOTH = {"v4 and v6": ("6", "any", "::"), "v6 and v4": ("6", "any", "::")}
 # Who wants checksums: with one end that does, both send them.
 CHECKSUMS = {"no checksum": "", "checksum by weft": "weft", "checksum by Linux": "linux"}
 CLEAN, LOSSY = "clean", "lossy"
-# All but "long", which is for two paths.
-KINDS = tuple(kind for kind in ends.KINDS if kind != "long")
+# All but those that are for several paths.
+KINDS = tuple(kind for kind in ends.KINDS if kind not in ("long", "steady"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,7 @@ def protocol(host: str) -> str:
 
 def end_words(role: str, kind: str, family: str, protocol: str, address: str, port: int = PORT) -> list[str]:
     """Arguments of ends.py; `address`: the server's, which a client wants."""
-    client_family, server_family, bind = FAMILIES[family]
+    client_family, server_family, bind = (FAMILIES | FAMILIES_OF_BOTH)[family]
     if role == "server":
         return ["server", kind, server_family, protocol, bind, str(port)]
     return ["client", kind, client_family, protocol, address, str(port)]
@@ -132,11 +134,11 @@ SPREADING = ("default", "lowest-rtt", "round-robin", "blest", "ecf")
 SHARE_MIN, GAIN_MIN = 0.2, 1.5
 
 
-def weft_endpoints(role: str, address: str, interface: str) -> dict[str, list[str]]:
-    """How a weft node is told of its second address: parameters of its stack."""
-    return {"mptcp.endpoints": [f"{address} dev {interface} {ENDPOINT_WORDS[role]}"]}
+def weft_endpoints(role: str, *of: tuple[str, str]) -> dict[str, list[str]]:
+    """How a weft node is told of its further addresses, each with its interface: parameters of its stack."""
+    return {"mptcp.endpoints": [f"{address} dev {interface} {ENDPOINT_WORDS[role]}" for address, interface in of]}
 
 
-def linux_endpoints(role: str, address: str, interface: str) -> list[str]:
+def linux_endpoints(role: str, *of: tuple[str, str]) -> list[str]:
     """The same for Linux: commands of ip."""
-    return [LIMITS, f"ip mptcp endpoint add {address} dev {interface} {ENDPOINT_WORDS[role]}"]
+    return [LIMITS, *(f"ip mptcp endpoint add {address} dev {interface} {ENDPOINT_WORDS[role]}" for address, interface in of)]

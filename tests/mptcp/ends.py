@@ -14,6 +14,7 @@ import dataclasses
 import errno
 import hashlib
 import json
+import os
 import random
 import socket
 import sys
@@ -24,6 +25,7 @@ from collections.abc import Callable
 CHUNK_BYTES = 1 << 16
 OUT_BYTES, BACK_BYTES = 5_000_000, 3_000_000
 LONG_BYTES = 10_000_000
+ENOUGH = "enough"
 WRITES, WRITE_BYTES_MAX, WRITES_UNANSWERED_MAX = 2_000, 3_000, 100
 UNREAD_BYTES = 50_000
 # Until data that nobody reads has come.
@@ -106,6 +108,14 @@ def long_client(talk: Talk) -> None:
 
 
 def long_server(talk: Talk) -> None:
+    talk.receive()
+
+
+def steady_client(talk: Talk) -> None:
+    """Until there is a file of that name in its folder."""
+    while not os.path.exists(ENOUGH):
+        talk.send(CHUNK_BYTES)
+    talk.finish()
     talk.receive()
 
 
@@ -250,6 +260,7 @@ class Kind:
 KINDS = {
     "transfer": Kind(transfer_client, transfer_server),
     "long": Kind(long_client, long_server),
+    "steady": Kind(steady_client, long_server),
     "both": Kind(both, both),
     "echo": Kind(echo_client, echo_server),
     "unread": Kind(unread_client, unread_server),

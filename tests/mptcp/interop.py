@@ -17,14 +17,15 @@ from pathlib import Path
 
 from harness import paths, results
 from harness.environment import Environment
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 from virtual.shared import expect
 
 from . import counters, ends, judge
 from .cases import (
-    CLEAN, EVERYTHING, FALLBACKS, FULL, GAIN_MIN, LINUX_WEFT, LOSSY, PLAIN, WEFT_LINUX, WEFT_WEFT, Case, Fallback, end_words, matrix, protocol,
+    CLEAN, EVERYTHING, FALLBACKS, FULL, GAIN_MIN, LINUX_WEFT, LOSSY, PLAIN, SCHEDULERS, SHARE_MIN, SPREADING, WEFT_LINUX, WEFT_WEFT,
+    Case, Fallback, end_words, matrix, protocol,
 )
-from .world import Wire, World, end, since
+from .world import HOSTS, Wire, World, end, since
 
 WIRES = {
     CLEAN: Wire(200, {"delay": "1ms"}),
@@ -45,11 +46,13 @@ SERVE = str(Path(__file__).with_name("serve.py"))
 Body = Callable[[World], str]
 
 
-def talk(world: World, case: Case, protocols: Sequence[str] | None = None) -> tuple[judge.Report | None, judge.Report]:
-    """What client and server say, once both have ended."""
+def talk(world: World, case: Case, protocols: Sequence[str] | None = None,
+         meanwhile: Callable[[], object] = lambda: None) -> tuple[judge.Report | None, judge.Report]:
+    """What client and server say, once both have ended; `meanwhile` happens when the client has begun."""
     (client_host, server_host), port = case.hosts, world.port()
     asked, served = protocols or [protocol(host) for host in case.hosts]
-    address = world.address(server_host, 6 if case.family == "v6" else 4)
+    address = world.address(server_host, 6 if case.family.startswith("v6") else 4)
+    address = f"::ffff:{address}" if case.family == "v4 and v6" else address
 
     def start(role: str, host: str, with_protocol: str):
         words = end_words(role, case.kind, case.family, with_protocol, address, port)
@@ -65,6 +68,7 @@ def talk(world: World, case: Case, protocols: Sequence[str] | None = None) -> tu
             time.sleep(KILL_SECONDS)
             client.kill_group(signal.SIGKILL)
             return None, judge.report(end(server, SECONDS_MAX), "the server")
+        meanwhile()
         said = judge.report(end(client, SECONDS_MAX), "the client")
         return said, judge.report(end(server, SECONDS_MAX), "the server")
 
@@ -77,7 +81,8 @@ def matrix_row(case: Case) -> Body:
         moved = since(before, world.counters())
         for role, host in zip(("client", "server"), case.hosts, strict=True):
             counters.expect_spoken(f"{role} ({host})", moved[host], role, ends.KINDS[case.kind].connections)
-            counters.expect_sound(f"{role} ({host})", moved[host], case.kind in judge.RESETS)
+            # An announcement that the wire repeats is dropped, and counted so.
+            counters.expect_sound(f"{role} ({host})", moved[host], case.kind in judge.RESETS, but=("AddAddrDrop",) if case.wire == LOSSY else ())
         return said
 
     return body
@@ -136,18 +141,96 @@ def fetched(pair: str, family: int) -> Body:
     return body
 
 
-def paths_row(case: Case) -> Body:
-    """Two wires: both carry a fair part. What they carry together is judged in full only, where nothing else runs beside it."""
+def long_talk(world: World, case: Case, meanwhile: Callable[[], object] = lambda: None, but: Sequence[str] = ()) -> tuple[str, judge.Report, list[int]]:
+    """A talk over several wires, with joins and without an error but those of `but`: what is said of it, what the server says, bytes on each wire."""
+    before, carried = world.counters(), world.carried()
+    client, server = talk(world, case, meanwhile=meanwhile)
+    said = judge.expect_ends(case.kind, client, server)
+    moved = since(before, world.counters())
+    for role, host in zip(("client", "server"), case.hosts, strict=True):
+        counters.expect_sound(f"{role} ({host})", moved[host], but=tuple(but))
+    counters.expect_joined("the server", moved[case.hosts[1]])
+    return said, server, [after - then for after, then in zip(world.carried(), carried, strict=True)]
+
+
+def paths_row(case: Case, scheduler: str = SCHEDULERS[0]) -> Body:
+    """Several wires: all carry a fair part. What they carry together is judged in full only, where nothing else runs beside it."""
     def body(world: World) -> str:
-        before, carried = world.counters(), world.carried()
-        client, server = talk(world, case)
-        said = judge.expect_ends(case.kind, client, server)
-        moved = since(before, world.counters())
-        for role, host in zip(("client", "server"), case.hosts, strict=True):
-            counters.expect_sound(f"{role} ({host})", moved[host])
-        counters.expect_joined("the server", moved[case.hosts[1]])
-        on_wires = [after - then for after, then in zip(world.carried(), carried, strict=True)]
-        return f"{said}, " + judge.expect_both(on_wires, judge.goodput_mbit(server), PATH.rate_mbit, GAIN_MIN if FULL else 0.0)
+        world.daemon.command("set", "mptcp.scheduler", scheduler)
+        said, server, on_wires = long_talk(world, case)
+        goodput = judge.goodput_mbit(server)
+        if scheduler not in SPREADING:
+            return f"{said}, {on_wires} bytes, {goodput:.1f} Mbit/s"
+        share = SHARE_MIN * 2 / len(on_wires)
+        return f"{said}, " + judge.expect_both(on_wires, goodput, PATH.rate_mbit, GAIN_MIN if FULL else 0.0, share)
+
+    return body
+
+
+# What happens while data flows is told by bytes and not by the clock: so much on a wire means that it carries, and less that it does not.
+CARRIES_BYTES, IDLE_BYTES_MAX = 400_000, 150_000
+
+
+def wait_carried(world: World, wire: int, count: int = CARRIES_BYTES) -> None:
+    """Until this wire has carried so much more."""
+    then, deadline = world.carried()[wire], time.monotonic() + SECONDS_MAX * PATIENCE
+    while world.carried()[wire] < then + count:
+        if time.monotonic() > deadline:
+            raise Failure(f"wire {wire} carried {world.carried()[wire] - then} bytes and not {count}")
+        time.sleep(0.02)
+
+
+def expect_idle(world: World, wire: int, other: int) -> None:
+    """This wire carries nothing more, but for what is on its way and what keeps it alive, while the other one carries."""
+    wait_carried(world, other)
+    then = world.carried()[wire]
+    wait_carried(world, other)
+    if (more := world.carried()[wire] - then) > IDLE_BYTES_MAX:
+        raise Failure(f"wire {wire} carried {more} bytes more")
+
+
+def comes_and_goes(world: World, host: str) -> None:
+    wait_carried(world, 0)
+    world.set_endpoints(host)
+    wait_carried(world, 1)
+    world.set_endpoints(host, there=False)
+    expect_idle(world, 1, 0)
+
+
+def is_a_backup_for_a_while(world: World, host: str) -> None:
+    wait_carried(world, 1)
+    world.set_endpoints(host, backup=True)
+    expect_idle(world, 1, 0)
+    world.set_endpoints(host)
+    wait_carried(world, 1)
+
+
+def is_cut(world: World, wire: int) -> None:
+    wait_carried(world, wire)
+    world.cut(wire)
+    expect_idle(world, wire, 1 - wire)
+    world.restore(wire)
+    wait_carried(world, wire)
+
+
+# Linux sends beyond the window where one of two paths holds it up; a subflow that goes is reset.
+HAPPENS: dict[str, tuple[Callable[[World, str], None], tuple[str, ...]]] = {
+    "an endpoint comes and goes": (comes_and_goes, ("NoDSSInWindow", *counters.RESETS)),
+    "a backup for a while": (is_a_backup_for_a_while, ("NoDSSInWindow",)),
+    "the first is cut and restored": (lambda world, _: is_cut(world, 0), ("NoDSSInWindow",)),
+    "the second is cut and restored": (lambda world, _: is_cut(world, 1), ("NoDSSInWindow",)),
+}
+
+
+def happens_row(pair: str, name: str, host: str) -> Body:
+    """The client sends until all of it has happened."""
+    happens, but = HAPPENS[name]
+
+    def body(world: World) -> str:
+        enough = world.env.folder / ends.ENOUGH
+        enough.unlink(missing_ok=True)
+        said, _, on_wires = long_talk(world, Case("steady", pair), lambda: (happens(world, host), enough.touch()), but)
+        return f"{said}, {on_wires} bytes"
 
     return body
 
@@ -178,7 +261,27 @@ SHORT = (
     Case("crowd", LINUX_WEFT, "v6", "checksum by Linux", LOSSY),
 )
 FALLBACKS_SHORT = ("Linux's server has a TCP socket", "Linux's client has net.mptcp.enabled=0")
-PATHS = (Case("long", WEFT_LINUX), Case("long", LINUX_WEFT))
+PAIRS = (WEFT_LINUX, LINUX_WEFT)
+FAMILIES_OF_PATHS = {"two paths": (4, 4), "three paths": (4, 4, 4), "IPv4 and IPv6": (4, 6), "IPv6 and IPv4": (6, 4)}
+# Each in a world of its own, all beside each other.
+PATHS_SHORT = (
+    "two paths/weft-linux", "two paths/linux-weft", "three paths/linux-weft", "IPv4 and IPv6/weft-linux", "an endpoint comes and goes/linux/linux-weft",
+    "a backup for a while/weft/weft-linux", "the first is cut and restored/weft-linux",
+)
+
+
+def paths_rows() -> list[tuple[str, str, Body]]:
+    """Rows over several wires: name, pair and body."""
+    found: list[tuple[str, str, Body]] = []
+    for pair in PAIRS:
+        for name, families in FAMILIES_OF_PATHS.items():
+            family = "v4" if set(families) == {4} else "v4 and v6" if families[0] == 4 else "v6 and v4"
+            found.append((name, pair, paths_row(Case("long", pair, family))))
+        for name in HAPPENS:
+            for host in ("weft", "linux") if "cut" not in name else ("",):
+                found.append((f"{name}/{host}" if host else name, pair, happens_row(pair, name, host)))
+    found += [(f"two paths/{scheduler}", WEFT_LINUX, paths_row(Case("long", WEFT_LINUX), scheduler)) for scheduler in SCHEDULERS[1:]]
+    return found if EVERYTHING else [of for of in found if f"{of[0]}/{of[1]}" in PATHS_SHORT]
 
 
 def groups() -> list[tuple[Callable[[Environment], World], dict[str, Body]]]:
@@ -195,9 +298,12 @@ def groups() -> list[tuple[Callable[[Environment], World], dict[str, Body]]]:
     families = (4, 6) if EVERYTHING else (4,)
     fetches = {f"curl/{pair}/v{family}": fetched(pair, family) for pair in (WEFT_LINUX, LINUX_WEFT) for family in families}
     found.append((lambda env: World(env, FAST), fetches))
-    for case in PATHS:
-        role = ("client", "server")[case.hosts.index("weft")]
-        found.append((lambda env, role=role: World(env, PATH, 2, role), {f"two paths/{case.pair}": paths_row(case)}))
+    for name, pair, body in paths_rows():
+        what, _, whose = name.partition("/")
+        families = FAMILIES_OF_PATHS.get(what, (4, 4))
+        endpoints = {"an endpoint comes and goes": (), "a backup for a while": (whose,)}.get(what, HOSTS)
+        role = ("client", "server")[pair.split("-").index("weft")]
+        found.append((lambda env, of=(families, role, endpoints): World(env, PATH, *of), {f"{name}/{pair}": body}))
     return found
 
 

@@ -59,14 +59,18 @@ def expect_ends(kind: str, client: Report | None, server: Report) -> str:
     return f"{received / 1e6:.1f} MB"
 
 
-def expect_both(carried: list[int], goodput_mbit: float, rate_mbit: float, gain_min: float) -> str:
+def expect_both(carried: list[int], goodput_mbit: float, rate_mbit: float, gain_min: float, share_min: float = cases.SHARE_MIN) -> str:
     """Both paths carry a fair part, and together more than one of them could."""
     shares = [of / sum(carried) for of in carried]
     said = f"{goodput_mbit:.1f} Mbit/s of {len(carried)} × {rate_mbit}, shares " + " and ".join(f"{share:.2f}" for share in shares)
-    if min(shares) < cases.SHARE_MIN or goodput_mbit < gain_min * rate_mbit:
+    if min(shares) < share_min or goodput_mbit < gain_min * rate_mbit:
         raise Failure(said)
     return said
 
 
 def goodput_mbit(server: Report) -> float:
     return ends.LONG_BYTES * 8 / server[0]["seconds"] / 1e6
+
+
+def shares(found: list[float]) -> str:
+    return " and ".join(f"{share:.2f}" for share in found)

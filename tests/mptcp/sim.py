@@ -45,9 +45,11 @@ KILL_AT = "2s"
 WALL_SECONDS_MAX = 90
 
 
-def expect_kernel(folder: Path) -> None:
-    if not json.loads(weft_command(folder, "kernel", "list", "--json").stdout):
-        raise paths.MissingTool("no Linux kernel has been built: `weft kernel build` takes a few minutes")
+def expect_kernel(folder: Path, kernel: str) -> None:
+    built = {of["name"] for of in json.loads(weft_command(folder, "kernel", "list", "--json").stdout)}
+    if not built or kernel and kernel not in built:
+        which = f" {kernel}" if kernel else ""
+        raise paths.MissingTool(f"no Linux kernel{which} has been built: `weft kernel build{which}` takes a few minutes")
 
 
 def node(host: str, checksum: bool = False, enabled: bool = True, parameters: Mapping | None = None, **more) -> dict:
@@ -59,9 +61,9 @@ def node(host: str, checksum: bool = False, enabled: bool = True, parameters: Ma
     return {"mptcp": enabled} | ({"parameters": parameters} if parameters else {}) | more
 
 
-def programs(kind: str, protocols: tuple[str, str], family: str, address: str) -> str:
+def programs(kind: str, protocols: tuple[str, str], family: str, address: str, expect: str = "0") -> str:
     """The server on node b, and the client on a."""
-    expected = {"server": "0", "client": "any" if kind in judge.KILLED else "0"}
+    expected = {"server": expect, "client": "any" if kind in judge.KILLED else expect}
     text = ""
     for name, role, asked, start in (("b", "server", protocols[1], "500ms"), ("a", "client", protocols[0], "1s")):
         text += program(role, name, "python3", SCRIPT, *end_words(role, kind, family, asked, address), start=start, expect=expected[role])
@@ -105,10 +107,12 @@ class Result:
         return client, judge.report(self.wrote["server"], "the server")
 
 
-def run(folder: Path, text: str, hosts: tuple[str, str]) -> Result:
-    """Two runs, on one thread and on two, which must come to one hash."""
+def run(folder: Path, text: str, hosts: tuple[str, str], kernel: str = "") -> Result:
+    """Two runs, on one thread and on two, which must come to one hash; `kernel`: that of Linux nodes, if not the latest."""
     if "linux" in hosts:
-        expect_kernel(folder)
+        expect_kernel(folder, kernel)
+    if kernel:
+        text = text.replace(keys(kind="linux"), keys(kind="linux", kernel=kernel))
     shutil.copy(Path(ends.__file__), folder / "ends.py")
     (folder / "w.toml").write_text(text)
     if os.environ.get("PRINT"):
@@ -133,13 +137,15 @@ def of_weft(out: Path, nodes: list[str]) -> dict[str, Mapping[str, int]]:
     found: dict[str, collections.Counter] = {name: collections.Counter() for name in nodes}
     rows = [json.loads(line) for line in (out / GENERATIONS).read_text().splitlines()] if nodes else []
     for row in rows:
-        found[row["node"]].update(counters.of_block(row["block"], row["counters"]))
+        # Routers on the way have generations of their own.
+        if row["node"] in found:
+            found[row["node"]].update(counters.of_block(row["block"], row["counters"]))
     return dict(found)
 
 
-def matrix_row(case: Case) -> Callable[[Path], str]:
+def matrix_row(case: Case, kernel: str = "") -> Callable[[Path], str]:
     def body(folder: Path) -> str:
-        result = run(folder, scenario(case), case.hosts)
+        result = run(folder, scenario(case), case.hosts, kernel)
         said = judge.expect_ends(case.kind, *result.reports(case.kind))
         for (name, role), host in zip(NODES.items(), case.hosts, strict=True):
             counters.expect_spoken(f"{role} ({host})", result.counters[name], role, ends.KINDS[case.kind].connections)
@@ -225,9 +231,9 @@ def paths_scenario(case: Case, happens: str, scheduler: str) -> str:
         second = PATHS["two"][name]
         more: dict = {"addresses": {f"eth{number}": f"{path[name]}/24" for number, path in enumerate(PATHS.values())}}
         if host == "linux":
-            setup += program(f"paths-{name}", name, "sh", "-ec", "; ".join(linux_endpoints(role, second, "eth1")))
+            setup += program(f"paths-{name}", name, "sh", "-ec", "; ".join(linux_endpoints(role, (second, "eth1"))))
         else:
-            more["parameters"] = weft_endpoints(role, second, "eth1") | {"mptcp.scheduler": scheduler}
+            more["parameters"] = weft_endpoints(role, (second, "eth1")) | {"mptcp.scheduler": scheduler}
         text += section(f"nodes.{name}", **node(host, case.wants_checksum(host), **more))
     for wire in PATHS:
         text += section(f"wires.{wire}", between=["a", "b"], **PATH)
@@ -236,9 +242,9 @@ def paths_scenario(case: Case, happens: str, scheduler: str) -> str:
     return text + events(*HAPPENS[happens]) + looks(case.hosts, PATHS_SECONDS)
 
 
-def paths_row(case: Case, happens: str = NOTHING, scheduler: str = SCHEDULERS[0]) -> Callable[[Path], str]:
+def paths_row(case: Case, happens: str = NOTHING, scheduler: str = SCHEDULERS[0], kernel: str = "") -> Callable[[Path], str]:
     def body(folder: Path) -> str:
-        result = run(folder, paths_scenario(case, happens, scheduler), case.hosts)
+        result = run(folder, paths_scenario(case, happens, scheduler), case.hosts, kernel)
         client, server = result.reports(case.kind)
         said = judge.expect_ends(case.kind, client, server)
         for (name, role), host in zip(NODES.items(), case.hosts, strict=True):
@@ -286,6 +292,8 @@ SHORT = (
 )
 FALLBACKS_SHORT = ("Linux's server has a TCP socket", "Linux's client has net.mptcp.enabled=0", "weft's server has no mptcp", "one weft has no mptcp")
 BOXES_SHORT = (("renumbers", WEFT_LINUX), ("strips the answers", WEFT_LINUX), ("strips the answers", LINUX_WEFT))
+# Beside Linux.
+SCHEDULERS_SHORT = ("round-robin", "redundant")
 PATHS_SHORT = (
     (Case("long", WEFT_LINUX), NOTHING), (Case("long", LINUX_WEFT), NOTHING), (Case("long", WEFT_WEFT, checksum="checksum by weft"), NOTHING),
     (Case("long", WEFT_LINUX), "one ends"), (Case("long", LINUX_WEFT), "one is away"),
@@ -377,13 +385,14 @@ def rows() -> dict[str, Callable[[Path], str]]:
     for case, happens in all_of_them if EVERYTHING else PATHS_SHORT:
         found[f"two paths/{case.pair}/{case.checksum}/{happens}"] = paths_row(case, happens)
     sending = itertools.product((WEFT_LINUX, WEFT_WEFT), HAPPENS) if EVERYTHING else ((WEFT_WEFT, NOTHING),)
-    for (pair, happens), scheduler in itertools.product(sending, SCHEDULERS[1:]):
+    schedulers = [*itertools.product(sending, SCHEDULERS[1:]), *(((WEFT_LINUX, NOTHING), name) for name in SCHEDULERS_SHORT)]
+    for (pair, happens), scheduler in schedulers:
         found[f"two paths/{pair}/{scheduler}/{happens}"] = paths_row(Case("long", pair), happens, scheduler)
     found |= {f"ndiffports/{pair}": ports_row(pair) for pair in (WEFT_LINUX, WEFT_WEFT)}
     return found | own_scheduler.rows()
 
 
-def main() -> int:
+def main(more: Mapping[str, Callable[[Path], str]]) -> int:
     # A node has a /tmp of its own: what its programs are to find lies elsewhere.
     tempfile.tempdir = "/var/tmp"
-    return run_rows(rows())
+    return run_rows(rows() | more)

@@ -23,6 +23,7 @@ from harness.processes import PATIENCE, Failure, Process
 from . import cases, counters
 
 SETTINGS = "net.mptcp"
+HOSTS = ("linux", "weft")
 # Until connections whose programs have ended are gone from the tables.
 GONE_SECONDS_MAX = 10
 
@@ -36,10 +37,12 @@ class Wire:
 
 
 class World:
-    """See the module. `role`: which end weft is, where there are several wires."""
+    """See the module. `role`: which end weft is, where there are several wires. `families`: of the addresses of each wire that are endpoints; those of
+    the first are none. `endpoints`: the hosts that have them from the start."""
 
-    def __init__(self, env: Environment, wire: Wire, wires: int = 1, role: str = "client") -> None:
-        self.env = env
+    def __init__(self, env: Environment, wire: Wire, families: tuple[int, ...] = (4,), role: str = "client", endpoints: tuple[str, ...] = HOSTS) -> None:
+        self.env, self.wire, self.role, wires = env, wire, role, len(families)
+        self._further = [(number, family) for number, family in enumerate(families) if number]
         self._ports = itertools.count(5400)
         self._weft, self.kernel, self._programs = env.namespace("a"), env.namespace("c"), env.namespace("p")
         if not (Path("/proc/sys") / SETTINGS.replace(".", "/")).exists():
@@ -49,23 +52,49 @@ class World:
             veth((self._weft, f"a{number}"), (self.kernel, f"c{number}"))
             self.kernel.ip("address", "add", f"{self.address('linux', 4, number)}/24", "dev", f"c{number}")
             self.kernel.ip("address", "add", f"{self.address('linux', 6, number)}/64", "dev", f"c{number}", "nodad")
-        self.daemon = self._start(wires, role)
+        self.daemon = self._start(wires)
+        self._bridges: list[Process] = []
         for number in range(wires):
             self._weft.ip("link", "set", f"w{number}", "up")
-            weft.bridge(env, self._weft, (f"w{number}", f"a{number}"), f"{wire.rate_mbit}mbit", dict(wire.impairment), seed=1 + number)
-        if wires > 1:
-            other = "server" if role == "client" else "client"
-            self.kernel.shell("; ".join(cases.linux_endpoints(other, self.address("linux", 4, 1), "c1")))
+            self._bridges.append(self._bridge(number))
+        self.kernel.shell(cases.LIMITS)
         self.set("enabled", True)
+        for host in endpoints if wires > 1 else ():
+            self.set_endpoints(host)
 
-    def _start(self, wires: int, role: str) -> weft.Daemon:
+    def _bridge(self, number: int) -> Process:
+        return weft.bridge(self.env, self._weft, (f"w{number}", f"a{number}"), f"{self.wire.rate_mbit}mbit", dict(self.wire.impairment), seed=1 + number)
+
+    def cut(self, number: int) -> None:
+        """Nothing goes over this wire any more, and nobody is told."""
+        self._bridges[number].stop()
+
+    def restore(self, number: int) -> None:
+        self._bridges[number] = self._bridge(number)
+
+    def role_of(self, host: str) -> str:
+        return self.role if host == "weft" else {"client": "server", "server": "client"}[self.role]
+
+    def set_endpoints(self, host: str, there: bool = True, backup: bool = False) -> None:
+        """A host's addresses on the further wires are endpoints from now on, or none is."""
+        of = [(self.address(host, family, number), f"{'w' if host == 'weft' else 'c'}{number}") for number, family in self._further] if there else []
+        if host == "weft":
+            words = [f"{word} backup" if backup else word for word in cases.weft_endpoints(self.role, *of)["mptcp.endpoints"]]
+            self.daemon.command("set", "mptcp.endpoints", json.dumps(words))
+        else:
+            # There are none yet, or all go, or they change.
+            known = self.kernel.shell("ip mptcp endpoint show")
+            change = [f"ip mptcp endpoint change {address} {'backup' if backup else 'nobackup'}" for address, _ in of]
+            self.kernel.shell("; ".join((change if known else cases.linux_endpoints(self.role_of(host), *of)) if there else ["ip mptcp endpoint flush"]))
+
+    def _start(self, wires: int) -> weft.Daemon:
         text = weft.stack_file("weft", [(f"w{number}", f"{self.address('weft', 4, number)}/24") for number in range(wires)])
         for number in range(wires):
             text += f'[[address]]\ninterface = "w{number}"\naddress = "{self.address("weft", 6, number)}/64"\n'
         file = self.env.folder / "stack.toml"
         file.write_text(text)
-        told = cases.weft_endpoints(role, self.address("weft", 4, 1), "w1") if wires > 1 else {}
-        settings = {name: json.dumps(value) for name, value in told.items()}
+        # As on Linux, without endpoints no address but the first is used.
+        settings = {"mptcp.path_manager": "kernel"} if wires > 1 else {}
         return weft.Daemon(self.env, self._weft, settings, extra=("--stack", str(file), "--mptcp"))
 
     @staticmethod
@@ -113,7 +142,7 @@ class World:
         """Those of both hosts, when no connection is left; a connection that stays is in them."""
         deadline = time.monotonic() + GONE_SECONDS_MAX * PATIENCE
         while True:
-            found = {host: self._counters(host) for host in ("linux", "weft")}
+            found = {host: self._counters(host) for host in HOSTS}
             if not any(of.get(counters.LEFT) for of in found.values()) or time.monotonic() > deadline:
                 return found
             time.sleep(0.05)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import paths, results, same_host, weft
@@ -121,18 +122,25 @@ def udp(sender: str = "a", receiver: str = "b", **how_much) -> str:
     return builtin("sink", receiver, "udp-sink", port=9000) + builtin("cbr", sender, "udp-cbr", to=f"{receiver}:9000", **how_much)
 
 
-def run_rows(bodies: Mapping[str, Callable[[Path], str]], directory: str | None = None) -> int:
-    """A row for each body, which gets a folder of its own (below `directory`: a node has a /tmp of its own, so what its programs are to find lies
-    elsewhere). ONLY= chooses those whose names hold one of its words."""
-    recorder = results.Recorder()
+def is_wanted(name: str) -> bool:
+    """ONLY= chooses rows whose names hold one of its words."""
     wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
-    for name, body in bodies.items():
-        if wanted and not any(word in name for word in wanted):
-            continue
+    return not wanted or any(word in name for word in wanted)
 
-        def in_a_folder(body: Callable[[Path], str] = body) -> str:
+
+def run_rows(bodies: Mapping[str, Callable[[Path], str]], directory: str | None = None, at_once: int = 1) -> int:
+    """A row for each body that is_wanted, which gets a folder of its own (below `directory`: a node has a /tmp of its own, so what its programs are to
+    find lies elsewhere)."""
+    recorder = results.Recorder()
+
+    def row(name: str) -> results.Row:
+        def in_a_folder() -> str:
             with tempfile.TemporaryDirectory(prefix="weft-virtual-", dir=directory) as folder:
-                return body(Path(folder))
+                return bodies[name](Path(folder))
 
-        recorder.add(results.judged(name, lambda: same_host.ask(in_a_folder), (Failure, subprocess.TimeoutExpired)))
+        return results.judged(name, lambda: same_host.ask(in_a_folder), (Failure, subprocess.TimeoutExpired))
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for found in pool.map(row, filter(is_wanted, bodies)):
+            recorder.add(found)
     return recorder.finish()

@@ -9,7 +9,7 @@ import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import Skip, cargo, circles, clones, commits, compatibility, dependencies, hygiene, outside, pages, ratchet, unsafe_code
+from . import Skip, cargo, circles, clones, commits, compatibility, dependencies, hygiene, outside, pages, ratchet, rfcs, unsafe_code
 
 
 def main() -> int:
@@ -54,6 +54,7 @@ def main() -> int:
     row("tables of what to add", lambda: hygiene.check_to_add(files))
     row("rows of the page of differences, each with a proof", compatibility.check)
     row("rows that the page of differences had", compatibility.check_before)
+    row("tests that the pages of RFCs name", rfcs.check)
     row("no errno in the text of an error", lambda: hygiene.check_errnos(files))
     row("clones", lambda: clones.check(files))
     row("circles of modules", module_circles)

@@ -134,6 +134,16 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
         block, first = ([line] if line.startswith(("#", "|", "- ")) else []), number
 
 
+def rust_tests(root: Path) -> list[tuple[frozenset[str], str]]:
+    """Tests of the crates that `cargo test` runs, each with the parts of its file's path."""
+    found: list[tuple[frozenset[str], str]] = []
+    for file in sorted((root / "crates").rglob("*.rs")):
+        where = file.relative_to(root).with_suffix("").parts
+        found += [(frozenset([*where, "tests"]), test.group(2))
+                  for test in _RUST_TEST.finditer(file.read_text()) if "ignore" not in test.group(1)]
+    return found
+
+
 class Proofs:
     """What there is that a proof can name."""
 
@@ -142,11 +152,7 @@ class Proofs:
         self.twins = {one["id"] for one in tomllib.loads((root / "tests/twins/adapter-differences.toml").read_text())["difference"]}
         self.targets = {row["name"]: row["in_ci"] for row in tomllib.loads((root / "tests/targets.toml").read_text())["target"]}
         self.makefile = (root / "Makefile").read_text()
-        self.tests: list[tuple[frozenset[str], str]] = []
-        for file in sorted((root / "crates").rglob("*.rs")):
-            where = file.relative_to(root).with_suffix("").parts
-            self.tests += [(frozenset([*where, "tests"]), test.group(2))
-                           for test in _RUST_TEST.finditer(file.read_text()) if "ignore" not in test.group(1)]
+        self.tests = rust_tests(root)
 
     def wrong(self, row: Row) -> list[str]:
         """What is wrong with the proofs of a row."""

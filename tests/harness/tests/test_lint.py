@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import paths
 from harness.lint import (
-    Skip, cargo, circles, clones, commits, compatibility, dependencies, hygiene, outside, pages, ratchet, unsafe_code)
+    Skip, cargo, circles, clones, commits, compatibility, dependencies, hygiene, outside, pages, ratchet, rfcs, unsafe_code)
 
 
 def package(name: str, below: tuple[str, ...] = (), kind: str | None = None) -> dict:
@@ -67,6 +67,39 @@ class InFolder(unittest.TestCase):
         self.git("add", "--all", folder=folder)
         self.git("commit", "--quiet", "--allow-empty", "--message", message, folder=folder)
         return self.git("rev-parse", "HEAD", folder=folder)
+
+
+class PagesOfRfcs(InFolder):
+    """A page with letters for files."""
+
+    HEAD = "# RFC 1\n\n*r* = `crates/a/tests/reads.rs`, *w* =\n`writes.rs`\n\n| § | asked | state | where |\n|---|---|---|---|\n"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("crates/a/tests/reads.rs", Compatibility.TESTS)
+        self.write("crates/a/tests/writes.rs", "#[test]\nfn all_of_it() {}\n")
+        self.write("crates/a/src/key.rs", "#[test]\nfn keys_differ() {}\n")
+        self.write("crates/b/src/key.rs", "#[test]\nfn keys_of_b() {}\n")
+
+    def found(self, where: str, state: str = "met", without: frozenset[str] = frozenset()) -> list[str]:
+        self.write("docs/rfc/1.md", f"{self.HEAD}| 1 | all | {state} | {where} |\n")
+        return rfcs.check(self.folder, without)
+
+    def test_names_that_are_there_pass(self) -> None:
+        for where in ("*r* `errors_of_reads`, `errors_of_writes`", "*r* `errors_…`; *w* `all_of_it`", "*w* `all_of_it`; `keys_differ`", "*r*, all of it",
+                      "the rows of §2", "*r* `errors_of_reads` and `a::reads::helper`", "*r* `errors_of_reads`, `reads::…`"):
+            self.assertEqual(self.found(where), [], where)
+        self.assertEqual(self.found("–", "deliberately not"), [])
+
+    def test_names_that_are_not_there_are_found(self) -> None:
+        for where in ("*r* `errors_of_nothing`", "*r* `all_of_it`", "*r* `write_corpus`", "*r* `helper`", "*x* `all_of_it`", "*w* `all_of_it`; `keys_of_b`",
+                      "*r* `errors_of_reads` and `a::reads::gone`", "*r* `errors_of_reads` and `gone::helper`"):
+            self.assertNotEqual(self.found(where), [], where)
+
+    def test_a_row_without_a_test_is_found(self) -> None:
+        self.assertIn("names no test", self.found("–")[0])
+        self.assertEqual(self.found("–", without=frozenset({"1.md: all"})), [])
+        self.assertIn("take it out", self.found("*w* `all_of_it`", without=frozenset({"1.md: all"}))[0])
 
 
 class UnsafeCode(InFolder):

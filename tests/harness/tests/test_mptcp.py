@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import unittest
 
 from harness.processes import Failure
-from mptcp import cases, counters, ends, interop, judge, sim
+from mptcp import boxes, cases, counters, ends, interop, judge, programs, sim
 
 NSTAT = "#kernel\nMPTcpExtMPCapableSYNRX          2                  0.0\nMPTcpExtMPCapableACKRX          2                  0.0\nTcpInSegs 7 0.0\n"
 
@@ -84,6 +85,70 @@ class Tables(unittest.TestCase):
     def test_rows_of_the_short_forms_are_of_the_matrix(self) -> None:
         self.assertEqual(set(sim.SHORT) - set(cases.matrix(sim.PAIRS, sim.WIRES)), set())
         self.assertEqual(set(interop.SHORT) - set(cases.matrix(sim.PAIRS, interop.WIRES)), set())
+
+
+class Boxes(unittest.TestCase):
+    def test_what_ends_otherwise_fails(self) -> None:
+        for box, paths, right in (("splits", boxes.ONE, ()), ("resets both", boxes.ONE, (boxes.RESET,)), ("resets both", boxes.SECOND, ()),
+                                  ("strips", boxes.BOTH, (boxes.RESET,))):
+            case = boxes.Case(box, boxes.ALWAYS, paths, cases.WEFT_WEFT)
+            for found in (boxes.HUNG, boxes.RESET, boxes.ALTERED):
+                if found in right:
+                    boxes.expect_right(case, found, "")
+                    continue
+                with self.assertRaises(Failure, msg=f"{case.name}: {found}"):
+                    boxes.expect_right(case, found, "")
+
+    def test_what_linux_does_is_no_excuse_for_weft(self) -> None:
+        for known in boxes.LINUX:
+            with self.assertRaises(Failure, msg=known.why):
+                boxes.expect_right(dataclasses.replace(known.shown, pair=cases.WEFT_WEFT, paths=boxes.SECOND), boxes.HUNG, "")
+        joins = boxes.Case("joins", boxes.ALWAYS, boxes.SECOND, cases.WEFT_LINUX, "echo")
+        boxes.expect_right(joins, boxes.ALTERED, "linux got other bytes")
+        with self.assertRaises(Failure):
+            boxes.expect_right(joins, boxes.ALTERED, "weft got other bytes")
+        resets = boxes.Case("resets both", boxes.ALWAYS, boxes.ONE, cases.WEFT_LINUX)
+        boxes.expect_right(resets, boxes.HUNG, "server (linux) did not end")
+        with self.assertRaises(Failure):
+            boxes.expect_right(resets, boxes.HUNG, "client (weft) did not end")
+
+    def test_each_fault_of_linux_is_shown_by_a_row_that_fails_without_it(self) -> None:
+        every = boxes.cases()
+        for known in boxes.LINUX:
+            self.assertIn(known.shown, every)
+            self.assertTrue(known.holds(known.shown), known.why)
+            with self.assertRaises(Failure, msg=known.why):
+                boxes.expect_right(known.shown, boxes.EXACT, "")
+
+    def test_the_short_form_has_every_box_and_point(self) -> None:
+        every, short = boxes.cases(), [case for case in boxes.cases() if boxes.short(case)]
+        left = {"drops unknown", "shortens", "resets the client", "resets the server"}
+        self.assertEqual({case.box for case in every} - {case.box for case in short}, left)
+        self.assertEqual({(case.box, case.point) for case in every if case.box not in left} - {(case.box, case.point) for case in short}, set())
+        self.assertEqual(set(boxes.SHORT_BESIDE_LINUX) - set(short), set())
+
+
+class Programs(unittest.TestCase):
+    CLIENT = {"MPCapableSYNTX": 1, "MPCapableSYNACKRX": 1}
+    SERVER = {"MPCapableSYNRX": 1, "MPCapableACKRX": 1, "MPJoinSynRx": 1, "MPJoinAckRx": 1}
+
+    def test_both_ends_must_have_spoken_it_over_both_wires(self) -> None:
+        programs.expect_paths({"client": self.CLIENT, "server": self.SERVER}, [60, 40], True)
+        programs.expect_paths({"client": self.CLIENT, "server": self.SERVER}, [99, 1], False)
+        wrong = (({}, self.SERVER, [60, 40]), (self.CLIENT, {}, [60, 40]), (self.CLIENT, self.SERVER, [99, 1]),
+                 (self.CLIENT | {"MPCapableFallbackSYNACK": 1}, self.SERVER, [60, 40]), (self.CLIENT, self.SERVER | {"MPJoinAckRx": 0}, [60, 40]))
+        for client, server, carried in wrong:
+            with self.assertRaises(Failure):
+                programs.expect_paths({"client": client, "server": server}, carried, True)
+
+    def test_a_canary_must_fail_for_want_of_it(self) -> None:
+        def failing(text: str) -> str:
+            raise Failure(text)
+
+        programs.canary(lambda: failing("not 1 of MPCapableSYNTX"))
+        for body in (lambda: "it passes", lambda: failing("curl ended with status 7")):
+            with self.assertRaises(Failure):
+                programs.canary(body)
 
 
 if __name__ == "__main__":
