@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel test-iproute2 test-groups bench-groups
+.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel bench-mptcp test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -205,6 +205,11 @@ test-fidelity: ## virtual time: goodput of weft's TCP beside that of Linux kerne
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual fidelity
+
+bench-mptcp: ## Multipath TCP in virtual time beside Linux kernels and weft's TCP: sums, failover, ten pairs of paths, fairness; skipped where none has been built
+	@$(SETUP) bench
+	@$(BUILD) --quiet
+	@$(PYTHON) -m mptcp bench
 
 bench-kernel: ## virtual time: what Linux kernels as nodes cost in real time
 	@$(SETUP) bench

@@ -124,7 +124,8 @@ class Boxes(unittest.TestCase):
         every, short = boxes.cases(), [case for case in boxes.cases() if boxes.short(case)]
         left = {"drops unknown", "shortens", "resets the client", "resets the server"}
         self.assertEqual({case.box for case in every} - {case.box for case in short}, left)
-        self.assertEqual({(case.box, case.point) for case in every if case.box not in left} - {(case.box, case.point) for case in short}, set())
+        self.assertEqual({(case.box, case.point) for case in every
+                          if case.box not in left and (case.box, case.point, case.paths) not in boxes.NOT_YET} - {(case.box, case.point) for case in short}, set())
         self.assertEqual(set(boxes.SHORT_BESIDE_LINUX) - set(short), set())
 
 
