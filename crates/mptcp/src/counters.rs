@@ -32,6 +32,7 @@ counters! {
     MPJoinSynTx "MP_JOINs sent",
     MPJoinRejected "MP_JOINs refused by a limit",
     DSSNotMatching "mappings that contradict those before",
+    BareAcks "connections that became plain TCP because an acknowledgment of data came without its option",
     DSSCorruptionFallback "connections that became plain TCP because a box on the way had changed them",
     DSSCorruptionReset "subflows reset because a box on the way had changed them",
     InfiniteMapTx "infinite mappings sent",

@@ -21,13 +21,15 @@ use weft_wire::tcp::{Options, Segment};
 
 /// Its name in [`State::kind`].
 pub const KIND: &str = "mptcp-subflow";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How tcp makes one.
 pub const ROW: ExtensionRow =
     ExtensionRow { kind: KIND, make: |state, _| Ok(Box::new(state.read::<Subflow>(KIND, VERSION)?) as Box<dyn Extension>) };
 
 /// Mappings held of data that has come, at most: a peer could send one for each byte.
 const ARRIVED_MAX: usize = 1 << 14;
+/// With so many SACK blocks an acknowledgment has no room for DSS.
+const SACK_BLOCKS_FULL: usize = 2;
 /// Options that wait for an acknowledgment, at most.
 const SAYS_MAX: usize = 16;
 /// SYNs that carry MP_CAPABLE (net.mptcp.syn_retrans_before_tcp_fallback is 2): then the path is taken for one that drops them.
@@ -91,6 +93,8 @@ pub struct Subflow {
     confirmed: bool,
     /// It may still become plain TCP.
     may_fall_back: bool,
+    /// The number of the last acknowledgment.
+    last_ack: u32,
     syns: u8,
     /// Data or an acknowledgment has left: the handshake's options have been said.
     sent_to: u64,
@@ -128,6 +132,7 @@ impl Subflow {
             checksum,
             confirmed: false,
             may_fall_back: true,
+            last_ack: 0,
             syns: 0,
             sent_to: 0,
             have: Have::default(),

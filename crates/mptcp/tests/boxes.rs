@@ -2,8 +2,8 @@
 
 mod support;
 
-use support::common::OnWire;
 use support::common::pair::{Pair, Wire};
+use support::common::{OnWire, pattern};
 use support::*;
 use weft_core::*;
 use weft_mptcp::counters::Counter;
@@ -60,6 +60,55 @@ fn options_are_taken_out_at_every_point_of_the_handshake_and_both_ways_after_it(
                 }));
                 println!("{name}, seed {seed}, checksum {checksum}");
                 exchange(&mut pair);
+            }
+        }
+    }
+}
+
+/// One side sends, and when that has ended, the other.
+fn in_turns(pair: &mut Pair) {
+    connect(pair);
+    pair.nodes[0].app(|app, _| app.flow(FLOW).shutdown_after = true);
+    pair.nodes[0].write(1, pattern(BYTES));
+    let has_ended = |pair: &mut Pair, node: usize, flow| {
+        pair.app(node, |app, _| app.flow(flow).received.len() == BYTES && app.flow(flow).events.iter().any(|event| event == "halfclosed"))
+    };
+    let until = pair.now + Duration::from_secs(60);
+    let child = |pair: &mut Pair| pair.accepted().unwrap();
+    assert!(
+        pair.run(until, |pair| pair.accepted().is_some_and(|flow| has_ended(pair, 1, flow))),
+        "{:?}",
+        pair.nodes.each_mut().map(counters)
+    );
+    let flow = child(pair);
+    pair.nodes[1].app(|app, _| app.flow(flow).shutdown_after = true);
+    pair.nodes[1].write(flow.0, pattern(BYTES));
+    assert!(pair.run(until, |pair| has_ended(pair, 0, FLOW)), "{:?}", pair.nodes.each_mut().map(counters));
+    pair.run_for(Duration::from_secs(200));
+    for (node, flow) in [(0, FLOW), (1, flow)] {
+        assert!(pair.app(node, |app, _| app.flow(flow).received == pattern(BYTES)), "{node}");
+    }
+    assert_eq!(pair.nodes.each_mut().map(|node| node.population()), [(0, 0, 0); 2]);
+}
+
+#[test]
+fn options_that_vanish_while_one_side_sends_make_it_plain_tcp() {
+    for sides in [&[0][..], &[1], &[0, 1]] {
+        for (seed, after) in [(1, 20), (2, 60), (3, 150), (4, 260), (5, 400)] {
+            for checksum in [false, true] {
+                let mut pair = pair(seed, wire(), [true, true]);
+                if checksum {
+                    with_checksums(&mut pair);
+                }
+                let mut number = 0;
+                pair.alter = Some(Box::new(move |from, on_wire| {
+                    number += 1;
+                    if number > after && sides.contains(&from) {
+                        strip(on_wire);
+                    }
+                }));
+                println!("from {sides:?}, after {after} segments, checksum {checksum}");
+                in_turns(&mut pair);
             }
         }
     }

@@ -68,6 +68,8 @@ impl Connection {
         // A tcp that has not delivered yet goes on trying, unless another subflow is idle.
         let idle = self.paths.iter().any(|path| path.may_send() && path.room.acknowledged_bytes >= path.sent);
         if !tcp_waits || idle {
+            // A subflow whose stream has something twice is no TCP connection any more.
+            self.make_firm(out);
             let (una, next) = (self.send.una, self.send.next);
             let holder = self.paths.iter().find(|path| path.maps.iter().any(|(start, end)| (*start..*end).contains(&una)));
             let holder = holder.filter(|path| path.room.acknowledged_bytes < path.sent).map(|path| path.flow);

@@ -1,6 +1,6 @@
 //! What the peer's segments say.
 
-use super::{ARRIVED_MAX, Extent, Joins, Part, Subflow};
+use super::{ARRIVED_MAX, Extent, Joins, Part, SACK_BLOCKS_FULL, Subflow};
 use crate::counters::Counter;
 use crate::key::{Key, address_hmac, join_hmac, leftmost_64, leftmost_160};
 use crate::word::Up;
@@ -9,10 +9,11 @@ use weft_wire::checksum::Sum;
 use weft_wire::tcp::mptcp::{
     AddAddr, Capable, CapableFlags, DataSeq, Dss, Join, Keys, Mapping, Message, ResetFlags, VERSION, reset_reason,
 };
-use weft_wire::tcp::{Flags, Options};
+use weft_wire::tcp::{Flags, Options, Segment};
 
 impl Subflow {
     pub(super) fn read(&mut self, incoming: &Incoming<'_>) -> Verdict {
+        let last_ack = std::mem::replace(&mut self.last_ack, incoming.segment.ack.0);
         let mut any = false;
         let mut verdict = Verdict::Continue;
         for read in incoming.segment.options.mptcp() {
@@ -28,11 +29,11 @@ impl Subflow {
         if verdict != Verdict::Continue || any {
             return verdict;
         }
-        self.without_option(incoming)
+        self.without_option(incoming, last_ack)
     }
 
     /// A segment of a peer that says nothing of Multipath TCP, or of a box on the way that took it out.
-    fn without_option(&mut self, incoming: &Incoming<'_>) -> Verdict {
+    fn without_option(&mut self, incoming: &Incoming<'_>, last_ack: u32) -> Verdict {
         if incoming.segment.flags.contains(Flags::SYN) {
             self.count(if self.part == Part::First { Counter::MPCapableFallbackSYNACK } else { Counter::BadOptions });
             return self.fall_back_or_reset();
@@ -40,12 +41,25 @@ impl Subflow {
         // What is out of order says nothing about the handshake (check_fully_established in Linux's net/mptcp/options.c). Later, data that comes without a
         // mapping is looked at when its turn has come: an earlier segment may have said it.
         if self.confirmed || incoming.offset > 0 {
-            return Verdict::Continue;
+            return self.bare_acknowledgment(incoming, last_ack);
         }
         if !self.opens && self.part == Part::First {
             self.count(Counter::MPCapableFallbackACK);
         }
         self.fall_back_or_reset()
+    }
+
+    /// Each acknowledgment of data says what of the connection's data has come. One that does not has lost that on its way: of what this side sends nothing
+    /// will be acknowledged any more. With one subflow the connection becomes TCP, and the peer follows, for data comes to it without a mapping. With
+    /// several the others carry the data.
+    fn bare_acknowledgment(&mut self, incoming: &Incoming<'_>, last_ack: u32) -> Verdict {
+        let Segment { flags, ack, options, .. } = incoming.segment;
+        let of_data = incoming.bytes == 0 && !flags.intersects(Flags::FIN | Flags::RST) && ack.0 != last_ack && !self.sent.is_empty();
+        if !self.may_fall_back || !of_data || options.sack.len() >= SACK_BLOCKS_FULL {
+            return Verdict::Continue;
+        }
+        self.count(Counter::BareAcks);
+        Verdict::FallBack
     }
 
     fn take(&mut self, message: &Message, incoming: &Incoming<'_>) -> Verdict {
