@@ -63,7 +63,12 @@ impl Connection {
     /// round trip of it.
     pub(super) fn help_the_slow(&mut self, out: &mut Out<'_, '_>) {
         let send = &self.send;
-        if !out.settings.opportunistic || !out.scheduler().lends() || self.stage != Stage::Open || send.una >= send.next {
+        if self.paths.len() < 2
+            || !out.settings.opportunistic
+            || !out.scheduler().lends()
+            || self.stage != Stage::Open
+            || send.una >= send.next
+        {
             return;
         }
         if send.unsent() == 0 && (send.end < send.granted || send.end_wanted) {

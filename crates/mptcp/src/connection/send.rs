@@ -48,7 +48,7 @@ impl Connection {
         let paths = || self.paths.iter().filter(|path| path.may_send());
         let all: u64 = paths().map(Path::send_buffer).sum();
         let mut wanted = 0;
-        if out.scheduler().lends() {
+        if self.paths.len() > 1 && out.scheduler().lends() {
             let views = || paths().filter(|path| !path.suspect && path.room.rtt.is_some()).map(|path| path.view(self.checksum));
             let (rate, longest_s) = (views().map(|view| view.rate()).sum::<f64>(), views().map(|view| view.rtt_s()).fold(0.0, f64::max));
             let most: u64 = paths().map(|path| u64::from(path.room.send_bytes_max)).sum();
