@@ -463,6 +463,12 @@ impl Machine {
                 let name = self.programs.get(&id(program)?).map_or("?", |program| program.name.as_str());
                 return Err(Broken::new(format!("program '{name}' cannot start: {}", why.join(" "))));
             }
+            ["refused", kind, "no", "such", "record"] => {
+                let kind = kind.trim_end_matches(':');
+                return Err(Broken::new(format!(
+                    "its kernel is older than this weft and does not know '{kind}': `weft kernel build` makes a new one"
+                )));
+            }
             ["refused" | "failed", ..] => return Err(Broken::new(line.replacen("refused", "its kernel refused", 1))),
             _ => return Err(strange()),
         }
