@@ -22,7 +22,7 @@ from virtual.kernels import kernel
 
 from . import shared_bottleneck
 from .cases import SCHEDULERS
-from .pairs import PAIRS, Flow, Measured, Path_, run, world
+from .pairs import PAIRS, Flow, Measured, Wire, run, world
 
 FULL = bool(os.environ.get("FULL"))
 SEEDS = range(1, 31 if FULL else 6)
@@ -71,7 +71,7 @@ def row(name: str, values: Sequence[float], others: Sequence[float], unit: str, 
 
 def two_and_one() -> list[report.Row]:
     """Both paths carry as much as TCP does over each alone, and no less than Linux."""
-    one, other = Path_(2, 10, 30), Path_(1, 10, 30)
+    one, other = Wire(2, 10, 30), Wire(1, 10, 30)
     each = [goodputs(seeded(world((path,), alone(WEFT)))) for path in (one, other)]
     sums = [sum(of) for of in zip(*each)]
     best, same = (seeded(world((one, other), flow)) for flow in (WEFT, dataclasses.replace(WEFT, scheduler="default", control="cubic")))
@@ -84,13 +84,13 @@ def two_and_one() -> list[report.Row]:
 
 
 def wide() -> list[report.Row]:
-    wires = (Path_(20, 10, 60), Path_(20, 30, 120))
+    wires = (Wire(20, 10, 60), Wire(20, 30, 120))
     linux, best = (seeded(world(wires, flow)) for flow in (LINUX, WEFT))
     return [row("20 Mbit/s 10 ms + 20 Mbit/s 30 ms beside Linux", goodputs(best), goodputs(linux), "Mbit/s", 1.0)]
 
 
 def one_path() -> list[report.Row]:
-    wire = (Path_(1000, 1, 500),)
+    wire = (Wire(1000, 1, 500),)
     flow = Flow("weft", ("seconds", 3.0), sysctls=BUFFERS)
     both = [goodputs(seeded(world(wire, of))) for of in (flow, alone(flow))]
     return [row("one path of 1 Gbit/s beside TCP", *both, "Mbit/s", 0.95)]
@@ -101,7 +101,7 @@ CUT_S = 6
 
 def failover() -> list[report.Row]:
     """A path ends without a word: how long nothing comes. And another takes over by preference: nothing is missed."""
-    wires = (Path_(10, 10, 40), Path_(10, 20, 40))
+    wires = (Wire(10, 10, 40), Wire(10, 20, 40))
     flow = dataclasses.replace(WEFT, how=("seconds", 12.0))
     cut = ({"at": f"{CUT_S}s", "down": "one"},)
     gaps = [of.gap * 1000 for of in seeded(world(wires, flow, cut))]

@@ -28,15 +28,10 @@ CLEAN, LOSSY = "clean", "lossy"
 KINDS = tuple(kind for kind in ends.KINDS if kind not in ("long", "steady"))
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """One row. `pair` is CLIENT-SERVER."""
+class Named:
+    """A row that is named by its fields; `pair` is CLIENT-SERVER."""
 
-    kind: str
     pair: str
-    family: str = "v4"
-    checksum: str = "no checksum"
-    wire: str = CLEAN
 
     @property
     def name(self) -> str:
@@ -47,6 +42,17 @@ class Case:
         """Client and server."""
         client, server = self.pair.split("-")
         return client, server
+
+
+@dataclasses.dataclass(frozen=True)
+class Case(Named):
+    """One row."""
+
+    kind: str
+    pair: str
+    family: str = "v4"
+    checksum: str = "no checksum"
+    wire: str = CLEAN
 
     @property
     def makes_sense(self) -> bool:

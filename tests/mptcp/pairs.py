@@ -18,7 +18,7 @@ WIRES = ("one", "two")
 
 
 @dataclasses.dataclass(frozen=True)
-class Path_:
+class Wire:
     """A wire: Mbit/s, one-way delay in ms, packets that its queue holds, and the part of frames towards the server that is lost."""
 
     mbit: float
@@ -39,17 +39,17 @@ class Path_:
 
 
 # Equal and unlike ones, and mixtures.
-PAIRS: dict[str, tuple[Path_, Path_]] = {
-    "equal": (Path_(10, 10, 40), Path_(10, 10, 40)),
-    "fast + slow": (Path_(20, 10, 60), Path_(2, 10, 20)),
-    "near + far": (Path_(10, 5, 40), Path_(10, 150, 250)),
-    "clean + lossy": (Path_(10, 20, 60), Path_(10, 20, 60, loss=0.01)),
-    "bloated + shallow": (Path_(5, 20, 500), Path_(5, 20, 12)),
-    "fast near + slow far": (Path_(20, 5, 60), Path_(2, 100, 40)),
-    "slow near + fast far, lossy": (Path_(4, 10, 30), Path_(20, 150, 400, loss=0.003)),
-    "Wi-Fi + LTE": (Path_(8, 10, 60, loss=0.002, jitter_ms=2), Path_(4, 40, 200, jitter_ms=5)),
-    "slow near, bloated + fast": (Path_(2, 10, 300), Path_(10, 50, 100)),
-    "both lossy": (Path_(10, 10, 40, loss=0.01), Path_(5, 40, 60, loss=0.005)),
+PAIRS: dict[str, tuple[Wire, Wire]] = {
+    "equal": (Wire(10, 10, 40), Wire(10, 10, 40)),
+    "fast + slow": (Wire(20, 10, 60), Wire(2, 10, 20)),
+    "near + far": (Wire(10, 5, 40), Wire(10, 150, 250)),
+    "clean + lossy": (Wire(10, 20, 60), Wire(10, 20, 60, loss=0.01)),
+    "bloated + shallow": (Wire(5, 20, 500), Wire(5, 20, 12)),
+    "fast near + slow far": (Wire(20, 5, 60), Wire(2, 100, 40)),
+    "slow near + fast far, lossy": (Wire(4, 10, 30), Wire(20, 150, 400, loss=0.003)),
+    "Wi-Fi + LTE": (Wire(8, 10, 60, loss=0.002, jitter_ms=2), Wire(4, 40, 200, jitter_ms=5)),
+    "slow near, bloated + fast": (Wire(2, 10, 300), Wire(10, 50, 100)),
+    "both lossy": (Wire(10, 10, 40, loss=0.01), Wire(5, 40, 60, loss=0.005)),
 }
 
 
@@ -94,7 +94,7 @@ def seconds_of(flow: Flow) -> float:
     return 12 + (count * 1.2 if unit == "seconds" else count * 8 / 2e5)
 
 
-def world(paths: tuple[Path_, ...], flow: Flow, happens: tuple[dict, ...] = ()) -> str:
+def world(paths: tuple[Wire, ...], flow: Flow, happens: tuple[dict, ...] = ()) -> str:
     """Client a sends to server b over these wires; happens: events."""
     text, setup = keys(duration=f"{seconds_of(flow):.0f}s"), ""
     joins = range(1, len(paths)) if flow.multipath else ()
