@@ -66,7 +66,11 @@ def nothing():
 
 
 def a_signal():
-    os.kill(os.getppid(), signal.SIGUSR1)
+    """Until it is waited for: one that comes before the wait wakes nobody."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        os.kill(parent, signal.SIGUSR1)
+        time.sleep(SHORT)
 
 
 def a_datagram():
@@ -123,6 +127,8 @@ def case(number, make, sets, cause, title=""):
     ends = cause != nothing and (cause != a_reader or writes)
     pid = meanwhile(cause)
     told = waited([socket_beside.fileno(), pipe_beside], writes, excepts, LONG if ends else 2 * SHORT)
+    if cause == a_signal:
+        os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     print(f"udp{number}, {make.__name__.replace('_', ' ')} to {sets}{title}, {cause.__name__.replace('_', ' ')}: {told}", flush=True)
     for fd in (hung, pipe_beside, into_beside):

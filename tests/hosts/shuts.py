@@ -61,10 +61,12 @@ def alone(kind, call, how, who, when):
         full(a, 1000)
         a.setblocking(True)
     ends = a if who == "itself" else b
+    called = threading.Event()
 
     def shuts():
         if when == "meanwhile":
-            time.sleep(PAUSE_S)
+            # A call that does not wait is over before, however late it comes.
+            called.wait(None if call == "without waiting" else PAUSE_S)
         if when == "behind data" and call != "send":
             b.send(b"data")
         ends.shutdown(HOWS[how])
@@ -74,6 +76,7 @@ def alone(kind, call, how, who, when):
     if when != "meanwhile":
         thread.join()
     answers = [said(lambda: CALLS[call](a)) for _ in range(1 if when == "meanwhile" else 2)]
+    called.set()
     print(f"unix {kind} shut for {how} by {who} {when} | {call} |", *answers)
 
 
