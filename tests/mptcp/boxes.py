@@ -212,11 +212,9 @@ SHORT_BESIDE_LINUX = (
 )
 
 
-# What weft does not do yet, though it should: in full these fail. After a wrong checksum its two ends do not always fall back together.
-NOT_YET = (
-    ("alters", ALWAYS, FIRST), ("lengthens", ALWAYS, ONE), ("lengthens", ALWAYS, FIRST), ("lengthens", "to the server", ONE),
-    ("lengthens", "to the client", ONE),
-)
+# What weft does not do yet, though it should: in full it fails. A wrong checksum that the server finds while a join is on its way makes the server TCP, and
+# the client, which has two subflows then, resets.
+NOT_YET = (("alters", ALWAYS, FIRST),)
 
 
 def short(case: Case) -> bool:
