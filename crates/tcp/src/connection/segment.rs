@@ -145,6 +145,10 @@ impl Connection {
 
     fn peer_reset(&mut self, env: &mut Env<'_>, segment: &Segment) {
         self.extension.on_reset(Some(segment));
+        if self.state != State::SynReceived {
+            // Why it fails is known before it has failed.
+            self.pass_words_up(env);
+        }
         self.opening.fast_open.reset = self.is_early();
         let error = match self.state {
             State::SynReceived if !self.opening.fast_open.early => StreamError::Refused,
