@@ -42,8 +42,9 @@ impl Connection {
 
     /// MP_FAIL: the peer has found that a box on the way changes the data (RFC 8684 §3.7).
     pub(super) fn failed_at_peer(&mut self, index: usize, out: &mut Out<'_, '_>) {
-        let alone = self.paths.iter().filter(|path| !path.released && !path.closed).count() <= 1 && !self.firm;
-        if !alone {
+        // A peer that has other subflows resets this one, and its reset says so: to it this is the only one. A join may have been answered meanwhile, but
+        // nothing has gone over it, and it ends now.
+        if self.firm || index != 0 {
             return self.drop_path(index, reset_reason::MIDDLEBOX, out);
         }
         out.count(Counter::DSSCorruptionFallback);
