@@ -38,6 +38,7 @@ use std::net::{IpAddr, SocketAddr};
 use weft_core::{
     Bytes, CallId, DataFlags, FlowId, Instant, Room, StreamCall, StreamError, StreamEvent, StreamMessage, StreamOption, StreamOptions,
 };
+use weft_wire::tcp::mptcp::reset_reason;
 
 /// How far the connection is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -102,6 +103,8 @@ pub struct Connection {
     pub(crate) known: Vec<Known>,
     /// Pairs of addresses between which there was a subflow, or an attempt.
     pub(crate) tried: BTreeSet<(IpAddr, SocketAddr)>,
+    /// Of these the pairs between which a box changes the data.
+    pub(crate) barred: BTreeSet<(IpAddr, SocketAddr)>,
     /// Subflows that were begun from other ports of the first one's address (ndiffports).
     pub(crate) ports_tried: u32,
     /// What the listener was told last: subflows that may come, endpoints.
@@ -150,6 +153,7 @@ impl Connection {
             said: Vec::new(),
             known: Vec::new(),
             tried: BTreeSet::new(),
+            barred: BTreeSet::new(),
             ports_tried: 0,
             offered: None,
             told_failed: false,
@@ -212,7 +216,12 @@ impl Connection {
                 (self.paths[index].remote_id, self.paths[index].backup_by_peer) = (remote_id, backup);
             }
             Up::Failed(_) => self.failed_at_peer(index, out),
-            Up::Reset { .. } | Up::Gone { .. } => {}
+            Up::Reset { transient, reason } => {
+                if !transient && reason == reset_reason::MIDDLEBOX {
+                    self.bar(index);
+                }
+            }
+            Up::Gone { .. } => {}
             Up::Announced { id, address, port, echo } => self.announced(index, (id, address, port), echo, out),
             Up::Removed(ids) => self.removed(&ids, out),
             // The first words of accepted connections, which the block has taken.

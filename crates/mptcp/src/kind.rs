@@ -167,7 +167,7 @@ pub static KIND: Kind = Kind {
         Table::Interfaces,
         Table::Schedulers,
     ],
-    state_version: 2,
+    state_version: 3,
     ..Kind::EMPTY
 };
 

@@ -184,3 +184,34 @@ fn checksums_that_are_right_change_nothing() {
         }
     }
 }
+
+#[test]
+fn ways_on_which_data_is_changed_are_not_tried_for_ever() {
+    for side in 0..2 {
+        let mut pair = pair(3, wire(), [true, true]);
+        pair.more.push([wire(), wire()]);
+        with_checksums(&mut pair);
+        pair.nodes[0].tell("mptcp", "endpoints", vec!["10.0.1.1 subflow"].into()).unwrap();
+        connect(&mut pair);
+        pair.nodes[0].write(FLOW.0, pattern(100));
+        pair.run_for(Duration::from_secs(2));
+        pair.alter = Some(Box::new(move |from, on_wire| {
+            if from == side && on_wire.payload.len() > 100 {
+                on_wire.payload[50] = on_wire.payload[50].wrapping_add(1);
+            }
+        }));
+        let child = pair.accepted().unwrap();
+        pair.nodes[side].write([FLOW, child][side].0, pattern(BYTES));
+        pair.run_for(Duration::from_secs(200));
+        for (node, flow) in [(0, FLOW), (1, child)] {
+            let events = pair.nodes[node].events(flow.0);
+            assert!(
+                events.iter().any(|event| event.starts_with("failed")),
+                "{side} {node} {events:?} {:?}",
+                pair.nodes.each_mut().map(counters)
+            );
+        }
+        // The one that there was.
+        assert_eq!(counter(&mut pair.nodes[0], Counter::MPJoinSynTx), 1, "{side}");
+    }
+}

@@ -97,6 +97,9 @@ impl Connection {
     /// A subflow is reset; what it had goes over others.
     pub(super) fn drop_path(&mut self, index: usize, reason: u8, out: &mut Out<'_, '_>) {
         let was_closed = std::mem::replace(&mut self.paths[index].closed, true);
+        if reason == reset_reason::MIDDLEBOX {
+            self.bar(index);
+        }
         if self.has_lost(index, was_closed) {
             self.tell_path("subflow-closed", index, None, out);
         }
@@ -105,6 +108,14 @@ impl Connection {
         out.call(flow, StreamCall::Abort);
         self.reinject(index);
         self.push(out);
+    }
+
+    /// A box on its way changes the data: no other subflow goes that way, even if no other way is left (RFC 8684 §3.6: the condition is not transient).
+    pub(super) fn bar(&mut self, index: usize) {
+        let path = &self.paths[index];
+        if self.barred.len() < TRIED_MAX {
+            self.barred.insert((path.local.ip(), path.remote));
+        }
     }
 
     /// A subflow that options may be said on.

@@ -197,7 +197,7 @@ impl Connection {
         let Some(bare) = &mut self.bare else { return };
         bare.again_at = Some(out.now() + BARE_AGAIN.saturating_mul(1 << bare.tries.min(BARE_DOUBLINGS)));
         bare.tries += 1;
-        self.tried.clear();
+        self.tried.clone_from(&self.barred);
         self.ports_tried = 0;
         self.open_others(out);
     }

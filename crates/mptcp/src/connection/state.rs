@@ -74,6 +74,7 @@ impl Field for Connection {
             said,
             known,
             tried,
+            barred,
             ports_tried,
             offered: _,
             told_failed,
@@ -106,6 +107,7 @@ impl Field for Connection {
         out.put(said);
         out.put(known);
         out.put(tried);
+        out.put(barred);
         out.put(ports_tried);
         out.put(told_failed);
         out.put(told_time_wait);
@@ -137,6 +139,7 @@ impl Field for Connection {
             said: Vec::new(),
             known: Vec::new(),
             tried: Default::default(),
+            barred: Default::default(),
             ports_tried: 0,
             offered: None,
             told_failed: false,
@@ -155,6 +158,7 @@ impl Field for Connection {
         connection.said = from.take()?;
         connection.known = from.take()?;
         connection.tried = from.take()?;
+        connection.barred = from.take()?;
         connection.ports_tried = from.take()?;
         connection.told_failed = from.take()?;
         connection.told_time_wait = from.take()?;
