@@ -190,7 +190,7 @@ LINUX = (
           Case("strips", FROM_MIDDLE, ONE, LINUX_LINUX), "from the middle"),
     Known("the same, for a while", ("strips",), (ONE, BOTH), (HUNG, RESET), Case("strips", MIDDLE_ONLY, ONE, LINUX_LINUX), MIDDLE_ONLY),
     Known("what a box joins to a segment without the option of its own comes twice, or in the wrong place", ("joins",), TWO_PATHS, (ALTERED, HUNG, RESET),
-          Case("joins", ALWAYS, SECOND, LINUX_LINUX, "echo")),
+          Case("joins", ALWAYS, BOTH, LINUX_LINUX, "echo")),
     Known("it finds that the checksum is wrong, and neither goes on as TCP nor ends", ("alters", "lengthens", "shortens"), (ONE, FIRST, BOTH),
           (HUNG, RESET, ALTERED), Case("alters", ALWAYS, ONE, LINUX_LINUX)),
     Known("who reads waits for ever when the only subflow is reset", ("resets both", "resets the client", "resets the server"), (ONE,), (HUNG,),
@@ -330,6 +330,8 @@ def row(case: Case) -> Callable[[Path], str]:
         found, said = outcome(case, result)
         boxes = box_counters(folder / "out")
         did, counted = boxes[case.middlebox.acts], {name: counters.moved(of) for name, of in result.counters.items()}
+        if not did and (case.pair, found) == (LINUX_LINUX, EXACT):
+            return "Linux sends nothing that this box is for"
         if not did:
             raise Failure(f"the box did nothing: {dict(boxes)}; {found}: {said}; {counted}")
         try:

@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 CHUNK_BYTES = 1 << 16
 OUT_BYTES, BACK_BYTES = 5_000_000, 3_000_000
@@ -87,6 +88,11 @@ class Talk:
         return both_ways | {"ended": self.ended, "seconds": self._last - self._first}
 
 
+def beside(body: Callable[[], object]) -> Future:
+    """Runs in a thread; its result is also its error."""
+    return ThreadPoolExecutor(1).submit(body)
+
+
 # What the two do, by the name of the kind.
 
 
@@ -121,10 +127,9 @@ def steady_client(talk: Talk) -> None:
 
 def both(talk: Talk) -> None:
     """Both directions at once."""
-    sender = threading.Thread(target=lambda: (talk.send(BACK_BYTES), talk.finish()))
-    sender.start()
+    sender = beside(lambda: (talk.send(BACK_BYTES), talk.finish()))
     talk.receive()
-    sender.join()
+    sender.result()
 
 
 def echo_client(talk: Talk) -> None:
@@ -134,14 +139,17 @@ def echo_client(talk: Talk) -> None:
 
     def read() -> None:
         came, wanted = 0, 0
-        for size in sizes:
-            wanted += size
-            while came < wanted:
-                came += len(talk.read()) or sys.exit("the echo ended early")
-            room.release()
+        try:
+            for size in sizes:
+                wanted += size
+                while came < wanted:
+                    came += len(talk.read()) or sys.exit("the echo ended early")
+                room.release()
+        finally:
+            # Whoever writes is to hear of the end, too.
+            room.release(len(sizes) * WRITES_UNANSWERED_MAX)
 
-    reader = threading.Thread(target=read)
-    reader.start()
+    reader = beside(read)
     for number, size in enumerate(sizes):
         # Now and then everything has been answered, and a write is alone.
         for _ in range(WRITES_UNANSWERED_MAX if number % 500 == 0 else 1):
@@ -149,7 +157,7 @@ def echo_client(talk: Talk) -> None:
         if number % 500 == 0:
             room.release(WRITES_UNANSWERED_MAX - 1)
         talk.write(talk.source.randbytes(size))
-    reader.join()
+    reader.result()
     talk.finish()
     talk.receive()
 
