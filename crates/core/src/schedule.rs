@@ -27,6 +27,8 @@ pub struct View {
     pub mss_bytes: u32,
     /// What a mapping takes of the first segment of a piece.
     pub mapping_bytes: u32,
+    /// Segments that it may be given ahead of its window, if any leave at once: one mapping is for all of them.
+    pub ahead_segments: u64,
     /// It is used only if no other is left.
     pub backup: bool,
     /// The farthest data that it was given ends here: distance.
@@ -50,11 +52,15 @@ impl View {
         self.rtt.unwrap_or(Duration::ZERO).as_secs_f64()
     }
 
-    /// Bytes that it may be given so that they leave at once: whole segments, of which the last may be ahead of the window.
+    /// Bytes that it may be given so that they leave at once: whole segments, of which the last may be ahead of the window. And those that may wait, if any
+    /// leave.
     pub fn room_bytes(&self) -> u64 {
         // What was lost is in no flight; what was given since tcp said how much is free is.
         let free = u64::from(self.free_bytes).max(u64::from(self.cwnd_bytes).saturating_sub(self.queued_bytes));
-        self.bytes_of(free.div_ceil(u64::from(self.mss_bytes.max(1)))).min(self.credit_bytes)
+        match free.div_ceil(self.mss_bytes.max(1).into()) {
+            0 => 0,
+            segments => self.bytes_of(segments + self.ahead_segments).min(self.credit_bytes),
+        }
     }
 
     /// Data that fills so many segments.

@@ -149,6 +149,7 @@ impl Path {
             mss_bytes: self.room.mss_bytes,
             // With checksums every segment has one, and is as much smaller.
             mapping_bytes: if checksum { 0 } else { DATA_OPTION_BYTES },
+            ahead_segments: 0,
             backup: self.is_backup(),
             next: self.next,
             sent_bytes: self.sent,

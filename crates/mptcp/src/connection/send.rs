@@ -14,6 +14,10 @@ const AGAIN_MIN: Duration = Duration::from_millis(200);
 const AGAIN_MAX: Duration = Duration::from_secs(120);
 /// Most choices upon one event: what a scheduler divides more finely goes on with the next acknowledgment.
 const CHOICES_MAX: usize = 4096;
+/// Segments that a subflow gets ahead of its window where so much follows, or always more: a mapping for the two that an acknowledgment makes room for
+/// takes 0.8 % of a path; at the end they would wait for nothing.
+const SEGMENTS_AHEAD: u64 = 4;
+const MUCH_BYTES: u64 = 1 << 17;
 
 impl Connection {
     /// DATA_ACK and window of the peer.
@@ -136,7 +140,10 @@ impl Connection {
         if self.send.unsent() == 0 && !out.scheduler().repeats() || self.send.una == self.send.end {
             return None;
         }
-        let paths = self.views(None, out.locals);
+        let mut paths = self.views(None, out.locals);
+        if self.send.end >= self.send.granted || self.send.unsent() >= MUCH_BYTES {
+            paths.iter_mut().for_each(|(_, view)| view.ahead_segments = SEGMENTS_AHEAD);
+        }
         let edge = self.edge_for_new();
         match paths[..] {
             [] => None,

@@ -70,9 +70,11 @@ fn linuxs_gives_it_to_whoever_is_done_first() {
 fn the_shortest_round_trip_with_room() {
     assert_eq!(chosen("lowest-rtt", &[(0, path(100, 0)), (1, path(10, 1000))]), Some(1));
     assert_eq!(chosen("lowest-rtt", &[(0, path(100, 0)), (1, path(10, 14_000))]), Some(0));
-    // Whole segments leave.
-    let choice = choose("lowest-rtt", &asked(&[(0, path(10, 13_999))]), &mut Memory::default());
-    assert_eq!(choice.map(|choice| choice.bytes), Some(1400));
+    // Whole segments leave; and some may wait, but not alone.
+    let bytes = |path| choose("lowest-rtt", &asked(&[(0, path)]), &mut Memory::default()).map(|choice| choice.bytes);
+    assert_eq!(bytes(path(10, 13_999)), Some(1400));
+    assert_eq!(bytes(View { ahead_segments: 4, ..path(10, 13_999) }), Some(5 * 1400));
+    assert_eq!(bytes(View { ahead_segments: 4, ..path(10, 14_000) }), None);
 }
 
 #[test]
