@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage bench-interop bench-sim bench-engines bench-kernel bench-mptcp test-iproute2 test-groups bench-groups
+.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage coverage-mptcp bench-interop bench-sim bench-engines bench-kernel bench-mptcp test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -229,6 +229,11 @@ test-valgrind: ## virtual time: worlds of built-in programs under memcheck, and 
 coverage: ## lines and functions of the stack that scenarios alone reach, file by file
 	@$(SETUP) coverage
 	@$(PYTHON) -m virtual coverage
+
+coverage-mptcp: ## lines and functions of crates/mptcp that worlds and running stacks alone reach, file by file
+	@$(SETUP) test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m mptcp coverage
 
 test-programs-sim: ## virtual time: the table of unmodified programs, each row twice with one hash and with its canary
 	@$(SETUP) test

@@ -83,13 +83,14 @@ class Environment:
         return namespace
 
     def variables(self, **more: str) -> dict[str, str]:
-        """The environment of every process: nothing of the caller's but PATH, so that no proxy and no locale leaks in."""
+        """The environment of every process: nothing of the caller's but PATH and what says how to look on, so that no proxy and no locale leaks
+        in."""
         base = {
             "PATH": os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin",
             "HOME": str(self.folder), "TMPDIR": str(self.folder), "XDG_RUNTIME_DIR": str(self.folder),
             "LC_ALL": "C.UTF-8", MARK: self.id, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
         }
-        for name in ("RUST_BACKTRACE", "RUST_LOG", "WEFT_LOG"):
+        for name in ("RUST_BACKTRACE", "RUST_LOG", "WEFT_LOG", "LLVM_PROFILE_FILE"):
             if name in os.environ:
                 base[name] = os.environ[name]
         return {**base, **more}

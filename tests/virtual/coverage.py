@@ -58,19 +58,10 @@ def run(program: Path, folder: Path, name: str, text: str) -> str:
 
 
 def table(files: dict[str, coverage.File], crate: str) -> str:
-    """Prints a crate's files, those with the most lines that did not run first, and returns their sum."""
-    chosen = {path: file for path, file in files.items() if path.startswith(f"crates/{crate}/src/") and "/tests" not in path and not path.endswith("/fuzzing.rs")}
-    if not chosen:
-        raise Failure("none of its files is in the program")
-    for path, file in sorted(chosen.items(), key=lambda row: row[1].lines_ran - row[1].lines):
-        print(f"    {100 * file.lines_ran / max(file.lines, 1):5.1f} % of {file.lines:5} lines  "
-              f"{100 * file.functions_ran / max(file.functions, 1):5.1f} % of {file.functions:4} functions  {path}")
-    lines, ran = sum(file.lines for file in chosen.values()), sum(file.lines_ran for file in chosen.values())
-    functions, called = sum(file.functions for file in chosen.values()), sum(file.functions_ran for file in chosen.values())
-    share = 100 * ran / lines
-    if crate == "tcp" and share < TCP_LEAST:
-        raise Failure(f"only {share:.1f} % of tcp's lines")
-    return f"{share:.1f} % of {lines} lines, {100 * called / functions:.1f} % of {functions} functions"
+    found = coverage.of_crate(files, crate)
+    if crate == "tcp" and found.lines_share < TCP_LEAST:
+        raise Failure(f"only {found.lines_share:.1f} % of tcp's lines")
+    return str(found)
 
 
 def main() -> int:
