@@ -180,7 +180,7 @@ impl Attack {
             8 => Option30::RemoveAddr { ids: (0..=self.rng.below(8)).map(|_| self.rng.below(12) as u8).collect() },
             9 => Option30::Prio { backup: self.rng.chance(0.5) },
             10 if self.rng.chance(0.1) => Option30::Fail { data_seq: self.number(0) },
-            11 if self.rng.chance(0.1) => Option30::FastClose { receiver_key: self.key() },
+            11 if self.rng.chance(0.3) => Option30::FastClose { receiver_key: self.key() },
             12 => Option30::Reset { flags: ResetFlags::TRANSIENT, reason: self.rng.u32() as u8 },
             _ if self.known.is_empty() => Option30::Prio { backup: true },
             // One that was there, in another place.

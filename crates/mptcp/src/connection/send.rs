@@ -48,7 +48,12 @@ impl Connection {
 
     /// The send buffer is as large as those of the subflows together, and never becomes smaller. Data that is on the longest path holds up what the others
     /// carry meanwhile, so it becomes "2 * sum(BW_i) * RTT_max" (RFC 6182 §5.3) if the subflows' may become as large; not for Linux's scheduler, as in Linux.
+    /// With SO_SNDBUF it is that, of however many subflows (__mptcp_sync_sndbuf: "if (sk->sk_userlocks & SOCK_SNDBUF_LOCK) return").
     pub(super) fn measure_buffer(&mut self, out: &mut Out<'_, '_>) {
+        if let Some(asked) = self.options.send_buffer {
+            self.send.buffer = asked.into();
+            return;
+        }
         let paths = || self.paths.iter().filter(|path| path.may_send());
         let all: u64 = paths().map(Path::send_buffer).sum();
         let mut wanted = 0;
