@@ -6,8 +6,8 @@
 //! DIR/generations.jsonl        where blocks were replaced or deleted: what each generation of each block did, a line each
 //! DIR/programs/NAME/stdout, stderr, status.json
 //! DIR/captures/NODE-INTERFACE.pcapng
-//! DIR/series/wires.csv, connections.csv      when the scenario samples; also as .parquet when built with that feature
-//! DIR/pictures/topology.svg, throughput.svg, queue.svg, cwnd.svg
+//! DIR/series/wires.csv, connections.csv, subflows.csv    when the scenario samples; also as .parquet when built with that feature
+//! DIR/pictures/topology.svg, throughput.svg, queue.svg, cwnd.svg, srtt.svg, mptcp.svg
 //! ```
 //!
 //! All of it depends on the scenario and the seed alone; figures of wall time are the caller's and go to a file of their own.
@@ -17,6 +17,7 @@ pub(crate) mod chart;
 mod junit;
 mod picture;
 mod series;
+mod subflows;
 mod table;
 
 pub use crate::life::state;
@@ -234,7 +235,8 @@ pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
     if world.plan().sample.is_some() {
         let folder = dir.join("series");
         std::fs::create_dir_all(&folder)?;
-        for (name, table) in [("wires", series::wires(world)), ("connections", series::connections(world))] {
+        let subflows = subflows::table(world).map(|table| ("subflows", table));
+        for (name, table) in [("wires", series::wires(world)), ("connections", series::connections(world))].into_iter().chain(subflows) {
             std::fs::write(folder.join(format!("{name}.csv")), table.csv())?;
             #[cfg(feature = "parquet")]
             std::fs::write(folder.join(format!("{name}.parquet")), table.parquet()?)?;

@@ -210,11 +210,12 @@ pub fn picture(outcomes: &[(String, VariantResult)]) -> Option<(String, Vec<u8>)
         result::chart::keep_largest(&mut lines);
         lines
     };
-    drawn(&[
+    let charts = [
         ("goodput, Mbit/s", lines(&goodput)),
         ("round-trip time, ms", lines(&|flow| flow.rtt.clone())),
         ("congestion window, segments", lines(&|flow| flow.cwnd.clone())),
-    ])
+    ];
+    drawn(&charts, &[])
 }
 
 /// Megabits a second, in parts of the flow's time.

@@ -58,6 +58,8 @@ pub struct World {
     pub wire_samples: Vec<WireSample>,
     /// Samples of connections.
     pub flow_samples: Vec<FlowSample>,
+    /// Samples of connections of Multipath TCP, with their subflows.
+    pub multipath_samples: Vec<FlowSample>,
 }
 
 impl std::fmt::Debug for World {
@@ -142,8 +144,8 @@ impl World {
             processors,
             kept: Kept::default(),
         };
-        let (door, wire_samples, flow_samples) = (Door::default(), Vec::new(), Vec::new());
-        Ok(World { state, end: None, door, starters, last: false, wire_samples, flow_samples })
+        let (wire_samples, flow_samples, multipath_samples) = Default::default();
+        Ok(World { state, end: None, door: Door::default(), starters, last: false, wire_samples, flow_samples, multipath_samples })
     }
 
     /// What it was built from.
@@ -343,7 +345,7 @@ impl World {
             if let (Some(at), Some(period)) = (sample, self.state.plan.sample)
                 && at <= self.state.now
             {
-                samples::take(&mut self.state, &mut self.wire_samples, &mut self.flow_samples);
+                samples::take(&mut self.state, &mut self.wire_samples, &mut self.flow_samples, &mut self.multipath_samples);
                 sample = Some(at + period.max(Duration::from_micros(1)));
             }
         };

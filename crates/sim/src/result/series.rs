@@ -1,6 +1,7 @@
 //! Series over time: of wires and of TCP connections, as CSV and as pictures.
 
 use super::chart::{Lines, Points, drawn, keep_largest};
+use super::subflows;
 use super::table::{Column, Table};
 use crate::world::World;
 use std::collections::BTreeMap;
@@ -117,10 +118,9 @@ pub(super) fn pictures(world: &World) -> Vec<(&'static str, String, Vec<u8>)> {
         ("cwnd", "congestion window, segments", cwnd),
         ("srtt", "smoothed round-trip time, ms", srtt),
     ];
-    all.into_iter()
-        .filter_map(|(name, title, lines)| {
-            let (svg, png) = drawn(&[(title, lines)])?;
-            Some((name, svg, png))
-        })
-        .collect()
+    let of_series = all.into_iter().filter_map(|(name, title, lines)| {
+        let (svg, png) = drawn(&[(title, lines)], &[])?;
+        Some((name, svg, png))
+    });
+    of_series.chain(subflows::picture(world).map(|(svg, png)| ("mptcp", svg, png))).collect()
 }

@@ -20,19 +20,19 @@ pub struct WireSample {
     pub lost: u64,
 }
 
-/// A sample of one TCP connection.
+/// A sample of one TCP connection, or of one of Multipath TCP.
 #[derive(Clone, Debug)]
 pub struct FlowSample {
     /// When.
     pub at: Instant,
     /// Place of the node in the plan.
     pub node: usize,
-    /// Row of the node's table of flows.
+    /// Row of the node's table of flows, or of its connections of Multipath TCP.
     pub row: serde_json::Value,
 }
 
 /// Looks at every wire and every connection of a host.
-pub(super) fn take(state: &mut State, of_wires: &mut Vec<WireSample>, of_flows: &mut Vec<FlowSample>) {
+pub(super) fn take(state: &mut State, of_wires: &mut Vec<WireSample>, of_flows: &mut Vec<FlowSample>, of_multipath: &mut Vec<FlowSample>) {
     let State { plan, now, cells, .. } = state;
     let now = *now;
     for node in 0..plan.nodes.len() {
@@ -44,9 +44,11 @@ pub(super) fn take(state: &mut State, of_wires: &mut Vec<WireSample>, of_flows: 
             of_wires.push(WireSample { at: now, wire: (port.wire, direction), bytes: counters.bytes, queue: port.out.backlog(), lost });
         }
         if let Machine::Host(host) = &mut cell.machine {
-            let reply = host.control(now, &Message { serial: 0, op: Op::List(Table::Flows) });
-            if let Ok(serde_json::Value::Array(rows)) = reply.result {
-                of_flows.extend(rows.into_iter().map(|row| FlowSample { at: now, node, row }));
+            for (table, samples) in [(Table::Flows, &mut *of_flows), (Table::Multipath, &mut *of_multipath)] {
+                // A node without such a block has none.
+                if let Ok(serde_json::Value::Array(rows)) = host.control(now, &Message { serial: 0, op: Op::List(table) }).result {
+                    samples.extend(rows.into_iter().map(|row| FlowSample { at: now, node, row }));
+                }
             }
         }
     }
