@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness import paths
 from harness.processes import Failure
 from virtual.shared import events, keys, program, section, weft_command
 
 from . import cases
 
-SCRIPT = "/srv/flow.py"
+SCRIPT, EXAMPLES = "/srv/flow.py", paths.ROOT / "examples" / "mptcp"
+FLOW = {SCRIPT: {"from": str(EXAMPLES / "flow.py")}}
 WIRES = ("one", "two")
 
 
@@ -38,18 +41,14 @@ class Wire:
         return ", ".join(words + ([f"{self.loss:.1%} lost"] if self.loss else []) + ([f"jitter {self.jitter_ms:g} ms"] if self.jitter_ms else []))
 
 
-# Equal and unlike ones, and mixtures.
+def of_scenario(keys: Mapping) -> Wire:
+    """A wire as examples/mptcp/pairs.toml has it."""
+    return Wire(float(keys["rate"].removesuffix("mbit")), float(keys["delay"].removesuffix("ms")), keys["queue_packets"], keys.get("loss", 0.0),
+                float(keys.get("jitter", "0ms").removesuffix("ms")))
+
+
 PAIRS: dict[str, tuple[Wire, Wire]] = {
-    "equal": (Wire(10, 10, 40), Wire(10, 10, 40)),
-    "fast + slow": (Wire(20, 10, 60), Wire(2, 10, 20)),
-    "near + far": (Wire(10, 5, 40), Wire(10, 150, 250)),
-    "clean + lossy": (Wire(10, 20, 60), Wire(10, 20, 60, loss=0.01)),
-    "bloated + shallow": (Wire(5, 20, 500), Wire(5, 20, 12)),
-    "fast near + slow far": (Wire(20, 5, 60), Wire(2, 100, 40)),
-    "slow near + fast far, lossy": (Wire(4, 10, 30), Wire(20, 150, 400, loss=0.003)),
-    "Wi-Fi + LTE": (Wire(8, 10, 60, loss=0.002, jitter_ms=2), Wire(4, 40, 200, jitter_ms=5)),
-    "slow near, bloated + fast": (Wire(2, 10, 300), Wire(10, 50, 100)),
-    "both lossy": (Wire(10, 10, 40, loss=0.01), Wire(5, 40, 60, loss=0.005)),
+    name: (of_scenario(pair["one"]), of_scenario(pair["other"])) for name, pair in tomllib.loads((EXAMPLES / "pairs.toml").read_text()).items()
 }
 
 
@@ -102,7 +101,7 @@ def world(paths: tuple[Wire, ...], flow: Flow, happens: tuple[dict, ...] = ()) -
         own = [(f"10.{wire + 1}.0.{number}", f"eth{wire}") for wire in joins]
         more: dict = {
             "addresses": {f"eth{wire}": f"10.{wire + 1}.0.{number}/24" for wire in range(len(paths))},
-            "files": {SCRIPT: {"from": str(Path(__file__).with_name("flow.py"))}},
+            "files": FLOW,
             "sysctls": {"net.ipv4.tcp_congestion_control": flow.control, **flow.sysctls},
         }
         if flow.host == "linux":

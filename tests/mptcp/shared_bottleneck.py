@@ -8,7 +8,7 @@ from pathlib import Path
 
 from virtual.shared import keys, program, section, weft_command
 
-from .pairs import SCRIPT
+from .pairs import FLOW, SCRIPT
 
 BOTTLENECK = {"rate": "10mbit", "delay": "10ms", "queue_packets": 100}
 # Different for every packet, or who is dropped follows from who sends when.
@@ -20,10 +20,9 @@ def world(control: str, seconds: int) -> str:
         a ══ r ── s ── b        two wires from a to r, and one from t
              t ──┘
     """
-    script = {SCRIPT: {"from": str(Path(__file__).with_name("flow.py"))}}
     text = keys(duration=f"{seconds + 10}s")
-    text += section("nodes.a", mptcp=True, files=script) + section("nodes.b", mptcp=True, files=script)
-    text += section("nodes.t", files=script) + section("nodes.r") + section("nodes.s")
+    text += section("nodes.a", mptcp=True, files=FLOW) + section("nodes.b", mptcp=True, files=FLOW)
+    text += section("nodes.t", files=FLOW) + section("nodes.r") + section("nodes.s")
     for name, ends, wire in (("one", ("a", "r"), ACCESS), ("two", ("a", "r"), ACCESS), ("plain", ("t", "r"), ACCESS),
                              ("neck", ("r", "s"), BOTTLENECK), ("last", ("s", "b"), {"rate": "100mbit", "delay": "1ms"})):
         text += section(f"wires.{name}", between=list(ends), **wire)

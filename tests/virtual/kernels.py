@@ -386,20 +386,22 @@ def own_files(folder: Path) -> str:
 
 
 def goodput_plot(folder: Path) -> str:
-    """The plot of examples/mptcp-lte-wifi from its one command."""
+    """The plot of examples/mptcp/buffers.py, with Linux kernels, from its one command."""
     kernel(folder)
     python = sys.executable
     if subprocess.run([python, "-c", "import matplotlib"], capture_output=True).returncode:
         raise paths.MissingTool("no python3-matplotlib, which FULL=1 installs")
     words = ["--seeds", "2", "--sizes", "64"] if not FULL else []
-    command = [python, str(paths.ROOT / "examples" / "mptcp-lte-wifi" / "goodput.py"), "--weft", str(BINARIES[0]), "--out", str(folder / "goodput"), *words]
+    command = [python, str(PHONE / "buffers.py"), "--linux", "all", "--weft", str(BINARIES[0]), "--out", str(folder / "goodput"), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     if done.returncode:
         raise Failure(done.stderr[-2000:])
-    expect("files", sorted(path.name for path in (folder / "goodput").iterdir()), ["goodput.csv", "goodput.png", "goodput.svg"])
-    return "\n" + (folder / "goodput" / "goodput.csv").read_text().rstrip()
+    expect("files", sorted(path.name for path in (folder / "goodput").iterdir()), ["buffers.csv", "buffers.png", "buffers.svg"])
+    return "\n" + (folder / "goodput" / "buffers.csv").read_text().rstrip()
 
 
+PHONE = paths.ROOT / "examples" / "mptcp"
+PHONE_FILES = ("paths.toml", "flow.py", "wifi.trace", "lte.trace")
 OFFLOADED_BYTES = 500_000
 
 
@@ -441,39 +443,34 @@ ROWS |= {"registers": registers, "older kernel": older, "offloads": offloads, "o
 ROWS |= {"gdb": gdb, "console": console, "coverage": counted, "coverage/net mptcp": net_mptcp}
 
 
-# How the phone fetches, as in the columns of table 3; and for how many seconds, after which the world has four more.
-PLAIN = {"listen": ["iperf3", "-s", "-1"]}
-WAYS = {
-    "MPTCP": {"iperf3": ["mptcpize", "run", "iperf3", "-c", "10.3.0.2", "-J"]},
-    "LTE": PLAIN | {"iperf3": ["iperf3", "-c", "10.3.0.2", "-J", "-B", "10.2.0.2"]},
-    "Wi-Fi": PLAIN | {"iperf3": ["iperf3", "-c", "10.3.0.2", "-J", "-B", "10.1.0.2"]},
-}
-FETCH_SECONDS = 20 if FULL else 4
+# How the phone sends, as in the columns of table 3, by protocol and address; and for how many seconds.
+WAYS = {"MPTCP": ("262", "10.1.0.2"), "LTE": ("6", "10.2.0.2"), "Wi-Fi": ("6", "10.1.0.2")}
+SEND_SECONDS = 20 if FULL else 4
 
 
 class Phone:
-    """examples/mptcp-lte-wifi in one environment after another: what iperf3 counted, to the last digit, and the hash. In full in all ways, else by MPTCP."""
+    """examples/mptcp/paths.toml in one environment after another: its goodput, to the last digit, and the hash. In full in all ways, else by MPTCP.
+    `kind`: of both hosts."""
 
-    def __init__(self, folder: Path) -> None:
-        for tool in ("iperf3", "mptcpize"):
-            paths.tool(tool)
-        self.folder = folder
+    def __init__(self, folder: Path, kind: str = "linux") -> None:
+        self.folder, self.kind = folder, kind
         folder.chmod(0o755)
-        for path in (paths.ROOT / "examples" / "mptcp-lte-wifi").iterdir():
-            shutil.copy(path, folder)
+        for name in PHONE_FILES:
+            shutil.copy(PHONE / name, folder)
         self.table: dict[str, list[tuple[str, str]]] = {}
 
     def everywhere(self, environment: str, sim: Callable[..., tuple[dict, Path]]) -> None:
         """All ways in one environment; `sim` runs the scenario with words for `weft sim`, and comes back with the summary and the results."""
         self.table[environment] = []
         for way in WAYS if FULL else ["MPTCP"]:
-            words = ["--set", f'duration="{FETCH_SECONDS + 4}s"']
-            for program, command in WAYS[way].items():
-                more = ["-t", str(FETCH_SECONDS)] if program == "iperf3" else []
-                words += ["--set", f"programs.{program}.command={json.dumps(command + more)}"]
-            summary, out = sim(*words)
-            said = json.loads((out / "programs" / "iperf3" / "stdout").read_text())
-            self.table[environment].append((repr(said["end"]["sum_received"]["bits_per_second"]), summary["hash"]))
+            protocol, address = WAYS[way]
+            ends = {"receive": ["server", protocol, "5000"], "send": ["client", protocol, address, "5000", "seconds", str(SEND_SECONDS)]}
+            words = [f"nodes.{node}.kind={self.kind}" for node in ("phone", "server")]
+            words += [f'programs.{name}.command={json.dumps(["python3", "/srv/flow.py", *end])}' for name, end in ends.items()]
+            words += ["nodes.phone.mptcp=false", "nodes.server.mptcp=false"] if protocol == "6" else []
+            summary, out = sim(*(word for each in words for word in ("--set", each)))
+            said = json.loads((out / "programs" / "receive" / "stdout").read_text())
+            self.table[environment].append((repr(said["bytes"] * 8 / said["seconds"]), summary["hash"]))
 
     def run(self, environment: str, before: list[str], *more: str) -> None:
         top = self.folder / environment.replace(" ", "-")
@@ -481,7 +478,7 @@ class Phone:
         top.chmod(0o777)
 
         def sim(*words: str) -> tuple[dict, Path]:
-            command = [*before, str(BINARIES[0]), "sim", str(self.folder / "scenario.toml"), "--json", "--out", str(top / "out"), *words, *more]
+            command = [*before, str(BINARIES[0]), "sim", str(self.folder / "paths.toml"), "--json", "--out", str(top / "out"), *words, *more]
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, cwd="/")
             if done.returncode:
                 raise Failure(f"{environment}: exit status {done.returncode}\n{done.stderr[-2000:]}")
@@ -493,14 +490,14 @@ class Phone:
         """On another Debian release, over this machine's files; and here, over the same as a folder."""
         (self.folder / "release").mkdir()
         release = releases.Release(self.folder / "release")
-        for path in self.folder.glob("*.trace"):
-            shutil.copy(path, release.folder)
+        for name in PHONE_FILES:
+            shutil.copy(self.folder / name, release.folder)
         for row in json.loads(weft_command(self.folder, "kernel", "list", "--json").stdout):
             made = release.folder / "kernels" / Path(row["path"]).parent.name
             made.mkdir(parents=True)
             for name in ("linux", "kernel.json"):
                 shutil.copy2(Path(row["path"]).parent / name, made)
-        text = (self.folder / "scenario.toml").read_text()
+        text = (self.folder / "paths.toml").read_text()
         for name, there, root in (("a folder as root", False, str(release.machine())), (release.name, True, releases.MACHINE)):
             self.everywhere(name, lambda *words, there=there, root=root: (release.sim(text, there, root, *words), release.folder / "out"))
 
@@ -528,7 +525,7 @@ def same_digits(folder: Path) -> str:
     return f"in {len(phone.table)} environments\n{phone.rows()}"
 
 
-ROWS |= {"mptcp-lte-wifi, the same digits": same_digits}
+ROWS |= {"a phone with Wi-Fi and LTE, the same digits": same_digits}
 # Rows of the table of programs (table.py), with these nodes as Linux kernels: as root on one thread and as a user on two, one hash.
 KINDS = {"linux-linux": frozenset({"client", "server", "router"}), "linux-weft": frozenset({"client"}), "weft-linux": frozenset({"server"})}
 PROGRAMS = ["curl-http", "iperf3-tcp", "udp-fragments", "ping", "ssh-scp", "dig"]

@@ -1,10 +1,10 @@
-"""One long or short flow from client to server, whoever's stack it is on: what a benchmark counts.
+"""One long or short flow from client to server, on whoever's stack: what a benchmark counts.
 
     flow.py server PROTOCOL PORT [CONTROL]                          one connection to its end
     flow.py client PROTOCOL ADDRESS PORT bytes COUNT [CONTROL]      sends so many bytes
     flow.py client PROTOCOL ADDRESS PORT seconds COUNT [CONTROL]    sends for so many seconds
 
-PROTOCOL as in ends.py; CONTROL: TCP_CONGESTION. The last line of the server is a JSON object: bytes, seconds from the accepted connection to its
+PROTOCOL: 6, or 262 (IPPROTO_MPTCP); CONTROL: TCP_CONGESTION. The last line of the server is a JSON object: bytes, seconds from the accepted connection to its
 end, the longest time in which nothing came, and the bytes of each second.
 """
 
