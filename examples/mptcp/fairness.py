@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Two subflows through one bottleneck, beside a NewReno flow: who gets how much of it, by congestion control.
 
-    ./fairness.py [--seeds 30] [--controls lia,olia,balia,wvegas,reno] [--seconds 60] [--out fairness]
+    ./fairness.py [--seeds 30] [--controls lia,olia,balia,wvegas,reno] [--seconds 60] [--linux server] [--out fairness]
 
 Jain's index is 1 when both have the same, and 0.5 when one has all; coupled controls come close to 1, reno with two subflows takes two shares of three.
+Linux has none that are coupled, so a phone with it (--linux phone) takes --controls reno.
 """
 
 from worlds import MPTCP, TCP, Mean, all_of, bars, options, parsed, run, table
@@ -22,7 +23,7 @@ def jain(rates: tuple[float, ...]) -> float:
 
 
 def main() -> None:
-    parser = options(__doc__, "fairness", linux=False)
+    parser = options(__doc__, "fairness")
     parser.add_argument("--controls", default="lia,olia,balia,wvegas,reno")
     parser.add_argument("--seconds", type=int, default=60)
     args = parsed(parser)
@@ -31,8 +32,7 @@ def main() -> None:
         def client(asked: str, port: int, control: str) -> list[str]:
             return ["python3", "/srv/flow.py", "client", asked, "server", str(port), "seconds", str(args.seconds), control]
 
-        sets = {"programs.receive.command": ["python3", "/srv/flow.py", "server", MPTCP, "5000", control],
-                "programs.send.command": client(MPTCP, 5000, control), "programs.send-plain.command": client(TCP, 5001, "reno")}
+        sets = {"programs.send.command": client(MPTCP, 5000, control), "programs.send-plain.command": client(TCP, 5001, "reno")}
         world = run(args, "fairness.toml", sets, seed)
         return rate(world.flow()), rate(world.flow("receive-plain"))
 
