@@ -6,7 +6,7 @@ import tempfile
 from harness.environment import run_main
 from virtual.shared import run_rows
 
-from mptcp import bench, boxes, changes, coverage, interop, programs, sim
+from mptcp import bench, boxes, changes, coverage, examples, interop, programs, sim
 
 # Most worlds wait for their own programs.
 BOXES_AT_ONCE = 2
@@ -16,11 +16,11 @@ def test() -> int:
     """Both, whatever comes of the first."""
     # A node has a /tmp of its own: what its programs are to find lies elsewhere.
     tempfile.tempdir = "/var/tmp"
-    return max(run_rows(boxes.rows(), at_once=BOXES_AT_ONCE), programs.main())
+    return max(run_rows(boxes.rows() | examples.real_rows(), at_once=BOXES_AT_ONCE), programs.main())
 
 
-TARGETS = {"bench": bench.main, "test": lambda: run_main(test), "sim": lambda: sim.main(changes.rows()), "interop": lambda: run_main(interop.main),
-           "coverage": coverage.main}
+TARGETS = {"bench": bench.main, "test": lambda: run_main(test), "sim": lambda: sim.main(changes.rows() | examples.rows()),
+           "interop": lambda: run_main(interop.main), "coverage": coverage.main}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:
