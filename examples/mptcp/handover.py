@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Somebody types into an ssh session while its phone goes from Wi-Fi to LTE, back, and loses Wi-Fi: how long no key came back.
 
-    ./handover.py [--seeds 30] [--linux server] [--out handover]
+    ./handover.py [--seeds 10] [--linux server] [--out handover]
 
 OUT/results is what the first seed left; its pictures/mptcp.svg shows which interface carried the session.
 """
@@ -18,7 +18,7 @@ SSHD = "mkdir -p /run/sshd; ssh-keygen -q -t ed25519 -N '' -f /run/key; exec mpt
 
 
 def main() -> None:
-    parser = options(__doc__, "handover")
+    parser = options(__doc__, "handover", seeds=10)
     args = parsed(parser)
     sets = {"programs.sshd.command": ["sh", "-euc", SSHD]} if args.linux else {}
 

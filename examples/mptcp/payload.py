@@ -51,7 +51,7 @@ def main() -> None:
     table(args, "payload", ("kind", "wires", "bytes", "Mbit/s", "processor s/GB"), [(*point, *of) for point, of in means.items()])
     for number, (name, unit) in enumerate((("goodput", "goodput, Mbit/s"), ("processor", "processor seconds a GB"))):
         of = {f"{kind}, {paths} wire{'s' * (paths > 1)}": [(size, means[kind, paths, size][number]) for size in sizes] for kind in KINDS for paths in PATHS}
-        lines(args, name, f"{args.seeds} seeds, 95 % intervals", "bytes of a payload", unit, of)
+        lines(args, f"payload-{name}", f"{args.seeds} seeds, 95 % intervals", "bytes of a payload", unit, of)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from .pairs import EXAMPLES
 Row = Mapping[str, str]
 # Of the sum of TCP over each wire.
 SUM_MIN, JAIN_MIN = 0.9, 0.9
-# Of one key: a round trip by LTE takes 80 ms, and a path that is cut a timeout of each end.
-HANDOVER_MS_MAX, FAILOVER_MS_MAX = 85, 2000
+# Of one key: a round trip by LTE takes 80 to 92 ms, and a path that is cut a timeout of each end.
+HANDOVER_MS_MAX, FAILOVER_MS_MAX = 100, 2000
 
 
 def experiment(folder: Path, name: str, *words: str) -> list[dict[str, str]]:
