@@ -9,6 +9,7 @@ import socket
 import struct
 
 from answers import coded, said
+from generic import LOC_ID, REMOTE, SIGNAL, TOKEN, Manager, end, number
 
 libc = ctypes.CDLL(None, use_errno=True)
 MPTCP, SOL_MPTCP = 262, 284
@@ -202,6 +203,18 @@ def passed(name, family, host):
     print(f"{name}: its end", accepted.recv(100))
 
 
+def managed(name, family, host):
+    """Commands of a path manager in user space, of a connection that none manages."""
+    client, _ = pair(family, host)
+    token = number(TOKEN, struct.unpack_from("=I", client.getsockopt(SOL_MPTCP, INFO, 128), 12)[0])
+    here, there = end(address=host, id=7, port=1, flags=SIGNAL), end(REMOTE, host, port=2)
+    manager = Manager()
+    for verb in ("announce", "remove", "create", "destroy", "flags", "get"):
+        for parts in ((), (here,), (here, there), (here, there, number(LOC_ID, 7, "B"))):
+            print(f"{name}: {verb} with {len(parts)}", manager.does(verb, token, *parts))
+    print(f"{name}: list", manager.does("get", token, flags=0x304))
+
+
 def main():
     kinds()
     for name, (family, host) in FAMILIES.items():
@@ -216,6 +229,7 @@ def main():
             settings(text, s)
         unread(name, family, host)
         passed(name, family, host)
+        managed(name, family, host)
 
 
 main()

@@ -66,9 +66,10 @@ SCRIPTS = (
     "states.py",
     "filecalls.py",
     "multipath.py",
+    "managers.py",
 )
-# Those about Multipath TCP: on a stack that has it.
-MULTIPATH = ("multipath.py",)
+# Those about Multipath TCP: on a stack that has it, with this path manager.
+MULTIPATH = {"multipath.py": "all", "managers.py": "userspace"}
 TABLE = HERE / "options.toml"
 SHOWN = 20
 # What weft's loader takes of a limit of memory, at most.
@@ -117,13 +118,14 @@ class Scripts:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.place.script("answers.py")
+        self.place.script("generic.py")
         self._linux: dict[str, list[str]] = {}
         # A script runs once at a time: through notify and below --strict its abstract unix names are this machine's.
         self._one = {script: threading.Lock() for script in SCRIPTS}
 
     def linux(self, script: str) -> list[str]:
         if script not in self._linux:
-            self._linux[script] = self.place.run(LINUX, ROOT, self.place.script(script), multipath=script in MULTIPATH).lines()
+            self._linux[script] = self.place.run(LINUX, ROOT, self.place.script(script), multipath=MULTIPATH.get(script, "")).lines()
         return self._linux[script]
 
     def body(self, script: str, host: str) -> str:
@@ -137,7 +139,7 @@ class Scripts:
         wanted = replaced(linux, table)
         command = self.place.script(script)
         for who in WHO:
-            found = same_host.ask(lambda who=who: self.place.run(host, who, command, multipath=script in MULTIPATH)).lines()
+            found = same_host.ask(lambda who=who: self.place.run(host, who, command, multipath=MULTIPATH.get(script, ""))).lines()
             if found != wanted:
                 wrong = [f"{one!r}\n    here {other!r}" for one, other in zip(wanted, found) if one != other]
                 raise Failure(f"{host}, {who}: {len(found)} lines of {len(wanted)}, {len(wrong)} differ:\n" + "\n".join(wrong[:SHOWN]))

@@ -29,6 +29,8 @@ ENGINES = ("inline", "queued", "threaded")
 FULL = bool(os.environ.get("FULL"))
 SECONDS_MAX = 1200 if FULL else 300
 # What makes a network namespace like them: its loopback, and ICMP datagram sockets for everybody (which a mapped user cannot say).
+# A program manages the paths of Multipath TCP.
+BY_PROGRAM = "echo 1 >/proc/sys/net/mptcp/pm_type; "
 LINUX_SET_UP = 'ip link set lo up; (echo "0 2147483647" >/proc/sys/net/ipv4/ping_group_range) 2>/dev/null || true; exec "$@"'
 
 
@@ -87,18 +89,19 @@ class Place:
         run = "import sys, types; one = sys.modules[sys.argv[1]] = types.ModuleType(sys.argv[1]); exec(sys.argv[2], vars(one)); exec(sys.argv[3])"
         return [paths.PYTHON, "-c", run, module, (HERE / f"{module}.py").read_text(), (HERE / source).read_text()]
 
-    def start(self, host: str, who: str, command: list[str], tag: str = "", before: tuple[str, ...] = (), multipath: bool = False) -> Process:
-        """Starts it on Linux or on a stack in real time. `before`: what starts whoever starts it. `multipath`: with Multipath TCP, which Linux has."""
+    def start(self, host: str, who: str, command: list[str], tag: str = "", before: tuple[str, ...] = (), multipath: str = "") -> Process:
+        """Starts it on Linux or on a stack in real time. `before`: what starts whoever starts it. `multipath`: with Multipath TCP, which Linux
+        has, and this path manager."""
         as_user = who == USER
         words = [*(user.words() if as_user and os.geteuid() == 0 else []), *before]
         if host == LINUX:
             alone = [paths.tool("unshare"), "--net", *(["--user", "--map-root-user"] if as_user or os.geteuid() else [])]
-            words += [*alone, "sh", "-ec", LINUX_SET_UP, "sh"]
+            words += [*alone, "sh", "-ec", (BY_PROGRAM if multipath == "userspace" else "") + LINUX_SET_UP, "sh"]
         else:
-            words += [self.weft, "run", *(["--strict"] if host == STRICT else []), *(["--mptcp"] if multipath else []), "--stack", str(self.env.folder / f"{engine_of(host, who)}.toml"), "--"]
+            words += [self.weft, "run", *(["--strict"] if host == STRICT else []), *multipath_words(multipath), "--stack", str(self.env.folder / f"{engine_of(host, who)}.toml"), "--"]
         return self._start(f"{host}-{who}{tag}", [*words, *command], XDG_RUNTIME_DIR=str(self._home()))
 
-    def run(self, host: str, who: str, command: list[str], may_tell: str = "", before: Sequence[str] = (), multipath: bool = False) -> Said:
+    def run(self, host: str, who: str, command: list[str], may_tell: str = "", before: Sequence[str] = (), multipath: str = "") -> Said:
         """Runs it to its end; a status other than 0 is a Failure. A node may say that it is not reproducible if that is in what it says. `before`: what
         starts the program, or where that is in a node, weft."""
         if host == NODE:
@@ -115,12 +118,12 @@ class Place:
         home.chmod(0o777)
         return home
 
-    def _in_a_node(self, who: str, command: list[str], may_tell: str, before: Sequence[str], multipath: bool) -> Said:
+    def _in_a_node(self, who: str, command: list[str], may_tell: str, before: Sequence[str], multipath: str) -> Said:
         """As a user on two threads, so that both come to one hash only where neither matters."""
         out = self._home()
         # Beside the program: other folders below /tmp are not the node's.
         file = self.env.folder / f"{out.name}.toml"
-        file.write_text(shared.keys(duration="7200s") + shared.section("nodes.a", **({"mptcp": True} if multipath else {})) + shared.program("body", "a", *command))
+        file.write_text(shared.keys(duration="7200s") + shared.section("nodes.a", **node_words(multipath)) + shared.program("body", "a", *command))
         words = [*before, self.weft, "sim", str(file), "--json", "--out", str(out / "results")]
         if who == USER:
             words = [*(user.words() if os.geteuid() == 0 else []), *words, "--threads", "2"]
@@ -134,6 +137,16 @@ class Place:
         if told := [one for one in summary["not_reproducible"] if not may_tell or may_tell not in one]:
             raise Failure(f"node, {who}: {told}")
         return Said(text, summary["hash"])
+
+
+def multipath_words(manager: str) -> list[str]:
+    """Words of `weft run` for Multipath TCP with this path manager."""
+    return ["--mptcp", "--set", f"mptcp.path_manager={manager}"] if manager else []
+
+
+def node_words(manager: str) -> dict:
+    """The same of a node; how its programs set it is another test's business."""
+    return {"mptcp": True, "parameters": {"mptcp.path_manager": manager}} if manager else {}
 
 
 def failed(said: str, wrong: str) -> str:

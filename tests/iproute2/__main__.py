@@ -71,6 +71,9 @@ router_solicitations = 0
 """
 # Scripts whose names begin so are about Multipath TCP, which the kernel has.
 MULTIPATH = "mptcp"
+# A program manages paths: net.mptcp.pm_type, which in real time is the host's.
+BY_PROGRAM = "mptcp-mptcpd-sspi"
+BY_PROGRAM_PARAMETERS = '\n[block.mptcp]\npath_manager = "userspace"\n'
 
 
 # Natively. $1: the script. The other end lives in a namespace that ends with this shell.
@@ -103,7 +106,9 @@ OTHERS_ENDED = "Error: Peer netns reference is invalid.\n"
 def stack(name: str, backend: str) -> str:
     """The stack file of a script."""
     text = STACK.replace("BACKEND", backend)
-    return text.replace("[node]\n", "[node]\nmptcp = true\n") if name.startswith(MULTIPATH) else text
+    if name.startswith(MULTIPATH):
+        text = text.replace("[node]\n", "[node]\nmptcp = true\n")
+    return text + BY_PROGRAM_PARAMETERS if name == BY_PROGRAM else text
 
 
 class Script:

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The address is not there, or is none that can be had.
     AddressNotAvailable,
+    /// There is no connection yet, or no more.
+    NotConnected,
     /// No route leads to the network.
     NetworkUnreachable,
     /// No route leads to the host.
@@ -53,6 +55,7 @@ impl ErrorKind {
         ErrorKind::Unsupported,
         ErrorKind::AddressNotAvailable,
         ErrorKind::NetworkUnreachable,
+        ErrorKind::NotConnected,
         ErrorKind::HostUnreachable,
     ];
 
@@ -80,6 +83,7 @@ impl ErrorKind {
             ErrorKind::Unsupported => (95, "EOPNOTSUPP"),
             ErrorKind::AddressNotAvailable => (99, "EADDRNOTAVAIL"),
             ErrorKind::NetworkUnreachable => (101, "ENETUNREACH"),
+            ErrorKind::NotConnected => (107, "ENOTCONN"),
             ErrorKind::HostUnreachable => (113, "EHOSTUNREACH"),
         }
     }

@@ -2,11 +2,12 @@
 
 mod addresses;
 mod answers;
+mod managed;
 mod parameters;
 mod procedures;
 mod state;
 
-use crate::connection::{Connection, Left, Path};
+use crate::connection::{Connection, Left, Manager, Path};
 use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::key::Key;
@@ -48,9 +49,10 @@ enum Owner {
 /// A listener of the sockets'.
 #[derive(Clone, Debug)]
 struct Listener {
+    local: SocketAddr,
     options: StreamOptions,
 }
-weft_core::fields!(struct Listener { options });
+weft_core::fields!(struct Listener { local, options });
 
 /// The block.
 #[derive(Debug)]
@@ -250,7 +252,9 @@ impl MptcpBlock {
                     if options.congestion.is_none() {
                         options.congestion.clone_from(&self.settings.congestion);
                     }
-                    self.insert(Connection::new(flow, true, key, chosen, first));
+                    let mut connection = Connection::new(flow, true, key, chosen, first);
+                    connection.manager = self.settings.by_program.then(Manager::default);
+                    self.insert(connection);
                 }
             }
             StreamCall::Listen { local, options, extension: extension @ None, .. } if self.settings.enabled && !self.retired => {
@@ -258,7 +262,7 @@ impl MptcpBlock {
                 if !self.listeners.contains_key(&flow) {
                     cx.alert(ALERT, serde_json::json!({ "event": "listener-created", "local": local.to_string() }));
                 }
-                self.listeners.entry(flow).or_insert_with(|| Listener { options: (**options).clone() });
+                self.listeners.entry(flow).or_insert_with(|| Listener { local: *local, options: (**options).clone() });
                 cx.send(DOWN, StreamMessage::Call { id, flow, op });
                 // It may have one of an earlier block, which has told it to stop.
                 let bytes = word::write(&Down::Capable(true));
@@ -345,8 +349,10 @@ impl MptcpBlock {
                 }
                 return;
             }
-            StreamEvent::Released if self.listeners.remove(&flow).is_some() => {
-                cx.alert(ALERT, serde_json::json!({ "event": "listener-closed" }));
+            StreamEvent::Released => {
+                if let Some(listener) = self.listeners.remove(&flow) {
+                    cx.alert(ALERT, serde_json::json!({ "event": "listener-closed", "local": listener.local.to_string() }));
+                }
             }
             _ => {}
         }
@@ -382,6 +388,7 @@ impl MptcpBlock {
         let options = self.listeners.get(&listener).map(|listener| listener.options.clone()).unwrap_or_default();
         let mut connection = Connection::new(child, false, key, options, Path::new(child, local, remote));
         connection.listener = Some(listener);
+        connection.manager = self.settings.by_program.then(Manager::default);
         let key = self.insert(connection);
         self.with(key, cx, |connection, out| {
             connection.choose_control(child, out);

@@ -11,6 +11,7 @@ mod events;
 mod fall_back;
 mod info;
 mod known;
+mod manager;
 mod path;
 mod policy;
 mod receive;
@@ -21,6 +22,7 @@ mod sender;
 mod state;
 mod tail;
 
+pub(crate) use manager::{Entry, Manager};
 pub(crate) use path::Path;
 
 use crate::counters::Counter;
@@ -28,7 +30,7 @@ use crate::key::Key;
 use crate::kind::Settings;
 use crate::out::Out;
 use crate::own::Scheduled;
-use crate::word::{Down, Have, Up};
+use crate::word::{Down, Have, Joinable, Up};
 use bare::Bare;
 use known::{Announcement, Known};
 use receiver::Receiver;
@@ -107,8 +109,10 @@ pub struct Connection {
     pub(crate) barred: BTreeSet<(IpAddr, SocketAddr)>,
     /// Subflows that were begun from other ports of the first one's address (ndiffports).
     pub(crate) ports_tried: u32,
-    /// What the listener was told last: subflows that may come, endpoints.
-    pub(crate) offered: Option<(u8, usize)>,
+    /// What the listener was told last.
+    pub(crate) offered: Option<Box<Joinable>>,
+    /// A program manages its paths.
+    pub(crate) manager: Option<Manager>,
     /// When data went last.
     pub(crate) active_at: Instant,
     /// When it gives up waiting for its peer.
@@ -156,6 +160,7 @@ impl Connection {
             barred: BTreeSet::new(),
             ports_tried: 0,
             offered: None,
+            manager: None,
             told_failed: false,
             told_time_wait: false,
             active_at: Instant::ZERO,
@@ -217,6 +222,7 @@ impl Connection {
             }
             Up::Failed(_) => self.failed_at_peer(index, out),
             Up::Reset { transient, reason } => {
+                self.paths[index].reset = Some((transient, reason));
                 if !transient && reason == reset_reason::MIDDLEBOX {
                     self.bar(index);
                 }

@@ -52,10 +52,11 @@ pub static KIND: Kind = Kind {
         parameter("checksum", ParameterType::Bool, "false", "ask for checksums of data (net.mptcp.checksum_enabled)"),
         parameter(
             "path_manager",
-            ParameterType::Choice(&["all", "kernel", "ndiffports"]),
+            ParameterType::Choice(&["all", "kernel", "ndiffports", "userspace"]),
             "\"all\"",
             "all: without endpoints every address of the node is used; kernel: endpoints only, as Linux does; ndiffports: no \
-             endpoints, more subflows between the two addresses of the first, from other ports",
+             endpoints, more subflows between the two addresses of the first, from other ports; userspace: of new connections a program \
+             opens and announces (mptcpd; net.mptcp.pm_type = 1)",
         ),
         parameter(
             "ndiffports",
@@ -80,6 +81,12 @@ pub static KIND: Kind = Kind {
             ParameterType::Unsigned { min: 0, max: 8 },
             "8",
             "addresses that a peer may announce to a connection (ip mptcp limits)",
+        ),
+        parameter(
+            "add_addr_timeout",
+            ParameterType::Duration,
+            "\"120s\"",
+            "how long after it an announced address is announced again that no peer has confirmed; 0: never (net.mptcp.add_addr_timeout)",
         ),
         parameter(
             "scheduler",
@@ -144,13 +151,29 @@ pub static KIND: Kind = Kind {
         Named { name: "endpoint_delete", doc: "`id`: it goes, and the subflows that joined from its address" },
         Named { name: "endpoint_change", doc: "`id`, `backup`, `fullmesh`: what it is from now on; peers hear of `backup`" },
         Named { name: "endpoints_flush", doc: "all of them go" },
+        Named {
+            name: "path_addresses",
+            doc: "`token`: the addresses of a connection that a program manages (path_manager = userspace), as of all that follow",
+        },
+        Named {
+            name: "path_announce",
+            doc: "`token`, `address`, `id`, `port`, `flags` (MPTCP_PM_ADDR_FLAG_*), `interface`: its peer hears of this address",
+        },
+        Named { name: "path_remove", doc: "`token`, `id`: its peer hears that the address is no more" },
+        Named {
+            name: "path_create",
+            doc: "as path_announce, and `remote` (address and port), `remote_id`: a subflow from this address to that one",
+        },
+        Named { name: "path_destroy", doc: "`token`, `local`, `remote`: the subflow between these ends, in order" },
+        Named { name: "path_change", doc: "`token`, `local`, `remote` (port 0: any), `backup`: its peer hears what it is used for" },
         Named { name: "limits_set", doc: "`subflows`, `add_addr_accepted`: the parameters of these names" },
     ],
     alerts: &[
         Named {
             name: ALERT,
             doc: "`event` (created, established, closed, announced, removed, subflow-established, subflow-closed, subflow-priority, listener-created, \
-              listener-closed), `token`, `local`, `remote`, `local_id`, `remote_id`, `backup`, `error`, `server`: as `ip mptcp monitor` shows it",
+              listener-closed), `token`, `local`, `remote`, `local_id`, `remote_id`, `backup`, `error`, `server`, `deny_join_id0`, `interface`, `reset_reason`, \
+              `transient`: as `ip mptcp monitor` shows it",
         },
         Named {
             name: SCHEDULER_ALERT,
@@ -182,11 +205,14 @@ pub(crate) struct Settings {
     pub every: bool,
     /// No endpoint is used: further subflows are between the addresses of the first.
     pub same_addresses: bool,
+    /// A program manages the paths of new connections.
+    pub by_program: bool,
     /// So many of them, with the first.
     pub ndiffports: usize,
     pub endpoints: Vec<Endpoint>,
     pub subflows: usize,
     pub add_addr_accepted: usize,
+    pub add_addr_timeout: Duration,
     pub scheduler: Chosen,
     /// None: tcp's own choice.
     pub congestion: Option<String>,

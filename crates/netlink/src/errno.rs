@@ -26,16 +26,22 @@ pub struct Refusal {
     pub errno: i32,
     /// NLMSGERR_ATTR_MSG, without a full stop: iproute2 writes one.
     pub text: Option<String>,
+    /// NLMSGERR_ATTR_MISS_TYPE: the attribute that is missing.
+    pub missing: Option<u16>,
 }
 
 impl Refusal {
     /// With an errno alone.
     pub(crate) fn plain(errno: i32) -> Refusal {
-        Refusal { errno, text: None }
+        Refusal { errno, text: None, missing: None }
     }
     /// With a sentence.
     pub(crate) fn said(errno: i32, text: impl Into<String>) -> Refusal {
-        Refusal { errno, text: Some(text.into()) }
+        Refusal { errno, text: Some(text.into()), missing: None }
+    }
+    /// Without an attribute (GENL_REQ_ATTR_CHECK).
+    pub(crate) fn without(attribute: u16) -> Refusal {
+        Refusal { missing: Some(attribute), ..Refusal::plain(EINVAL) }
     }
     /// What weft does not have: the kernel's errno for that, and its name.
     pub(crate) fn lacking(what: &str) -> Refusal {

@@ -3,16 +3,21 @@
 //! The block mptcp has both: its parameters are what is changed, so `weft get mptcp` shows what `ip mptcp` has set. Without that block there is no family
 //! but `nlctrl`. Numbers of families and groups are Linux's to choose; here they are fixed.
 
+mod event;
+mod managed;
+
 use crate::errno::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, Refusal, number_of};
 use crate::message::{Attributes, CONTROL, INET, INET6, MPTCP_PM, Message, put};
 use crate::packet::{Reply, Request};
 use crate::{Tables, interfaces};
 use serde_json::json;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use weft_core::control::Value;
 use weft_core::multipath::MultipathEndpoint;
 use weft_core::table::{Answer, Query, Table, Which};
 use weft_core::{InterfaceIndex, MultipathNode};
+
+pub(crate) use event::event;
 
 /// Groups: of nlctrl, of mptcp_pm's commands, of its events.
 const GROUP_NOTIFY: u32 = 16;
@@ -36,11 +41,16 @@ const SET_LIMITS: u8 = 5;
 const GET_LIMITS: u8 = 6;
 const SET_FLAGS: u8 = 7;
 const ANNOUNCE: u8 = 8;
+const REMOVE: u8 = 9;
+const CREATE: u8 = 10;
 const DESTROY: u8 = 11;
 /// MPTCP_PM_ATTR_*.
 const ATTR_ADDR: u16 = 1;
 const ATTR_ACCEPTED: u16 = 2;
 const ATTR_SUBFLOWS: u16 = 3;
+const ATTR_TOKEN: u16 = 4;
+const ATTR_LOCAL_ID: u16 = 5;
+const ATTR_REMOTE: u16 = 6;
 /// MPTCP_PM_ADDR_ATTR_*.
 const FAMILY: u16 = 1;
 const ID: u16 = 2;
@@ -68,8 +78,8 @@ const OPERATIONS: [(u8, u32); 11] = [
     (GET_LIMITS, 0x0a),
     (SET_FLAGS, FOR_ADMINISTRATORS),
     (ANNOUNCE, FOR_ADMINISTRATORS),
-    (9, FOR_ADMINISTRATORS),
-    (10, FOR_ADMINISTRATORS),
+    (REMOVE, FOR_ADMINISTRATORS),
+    (CREATE, FOR_ADMINISTRATORS),
     (DESTROY, FOR_ADMINISTRATORS),
 ];
 
@@ -176,6 +186,9 @@ fn of_mptcp(
         return Err(Refusal::plain(EPERM));
     }
     if request.is_dump() {
+        if command == GET && Attributes::of(request.body, HEADER_BYTES).has(ATTR_TOKEN) {
+            return managed::list(&Attributes::of(request.body, HEADER_BYTES), version, tables);
+        }
         // genl_family_rcv_msg: "if ((nlh->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP) return genl_family_rcv_msg_dumpit(…)", of a command that has one.
         return match command {
             GET => Ok(Reply::Dump(node.endpoints.iter().map(|endpoint| told(endpoint, version, tables)).collect(), false)),
@@ -192,23 +205,35 @@ fn of_mptcp(
         }
         SET_LIMITS => set_limits(&attributes, tables),
         FLUSH => run("endpoints_flush", json!({}), tables),
-        ANNOUNCE..=DESTROY => Err(Refusal::lacking("opens and announces by itself: it has no path manager in user space")),
-        _ => {
-            let asked = attributes.nested(ATTR_ADDR).ok_or(Refusal::plain(EINVAL))?;
-            match command {
-                GET => {
-                    let known = node.endpoints.iter().find(|endpoint| Some(endpoint.id) == byte(&asked, ID)).ok_or_else(not_found)?;
-                    Ok(Reply::One(told(known, version, tables)))
-                }
-                ADD => add(&asked, tables),
-                DELETE => match byte(&asked, ID).unwrap_or(0) {
-                    // mptcp_nl_remove_id_zero_address: of the first subflow, which is no endpoint.
-                    0 => Ok(Reply::Done),
-                    id => run("endpoint_delete", json!({ "id": id }), tables).map_err(|refusal| refusal_of(refusal, EINVAL)),
-                },
-                _ => change(&asked, node, tables),
-            }
+        ANNOUNCE | REMOVE | CREATE | DESTROY => managed::command(command, &attributes, tables),
+        _ => of_address(command, version, &attributes, node, tables),
+    }
+}
+
+/// Commands about one address: an endpoint's or, with a token, a connection's.
+fn of_address(
+    command: u8,
+    version: u8,
+    attributes: &Attributes<'_>,
+    node: &MultipathNode,
+    tables: &mut dyn Tables,
+) -> Result<Reply, Refusal> {
+    let asked = attributes.nested(ATTR_ADDR).ok_or(Refusal::without(ATTR_ADDR))?;
+    match command {
+        GET if attributes.has(ATTR_TOKEN) => managed::one(attributes, &asked, version, tables),
+        GET => {
+            address(&asked, false)?;
+            let known = node.endpoints.iter().find(|endpoint| Some(endpoint.id) == byte(&asked, ID)).ok_or_else(not_found)?;
+            Ok(Reply::One(told(known, version, tables)))
         }
+        ADD => add(&asked, tables),
+        DELETE => match byte(&asked, ID).unwrap_or(0) {
+            // mptcp_nl_remove_id_zero_address: of the first subflow, which is no endpoint.
+            0 => Ok(Reply::Done),
+            id => run("endpoint_delete", json!({ "id": id }), tables).map_err(|refusal| refusal_of(refusal, EINVAL)),
+        },
+        _ if attributes.has(ATTR_TOKEN) => managed::change(attributes, &asked, tables),
+        _ => change(&asked, node, tables),
     }
 }
 
@@ -218,7 +243,7 @@ fn not_found() -> Refusal {
 
 /// What the block says is not there is EINVAL to these commands.
 fn refusal_of(refusal: Refusal, errno: i32) -> Refusal {
-    if refusal.errno == ENOENT { Refusal { errno, text: Some("address not found".to_owned()) } } else { refusal }
+    if refusal.errno == ENOENT { Refusal::said(errno, "address not found") } else { refusal }
 }
 
 fn run(procedure: &str, arguments: Value, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
@@ -315,15 +340,20 @@ fn set_limits(attributes: &Attributes<'_>, tables: &mut dyn Tables) -> Result<Re
 
 /// mptcp_nl_fill_addr.
 fn told(endpoint: &MultipathEndpoint, version: u8, tables: &mut dyn Tables) -> Message {
+    let dev = endpoint.dev.as_ref().and_then(|dev| interfaces(tables, Which::Named(dev.clone())).into_iter().next());
+    shown(endpoint, dev.map(|row| row.interface.index.0), version)
+}
+
+/// The same, of an interface that has this number.
+fn shown(endpoint: &MultipathEndpoint, interface: Option<u32>, version: u8) -> Message {
     let mut inside = Vec::new();
     let family = if endpoint.address.is_ipv4() { INET } else { INET6 };
     put(&mut inside, FAMILY, &u16::from(family).to_ne_bytes());
     put(&mut inside, PORT, &endpoint.port.to_ne_bytes());
     put(&mut inside, ID, &[endpoint.id]);
     put(&mut inside, FLAGS, &endpoint.flags.to_ne_bytes());
-    let dev = endpoint.dev.as_ref().and_then(|dev| interfaces(tables, Which::Named(dev.clone())).into_iter().next());
-    if let Some(row) = dev {
-        put(&mut inside, INTERFACE, &row.interface.index.0.to_ne_bytes());
+    if let Some(index) = interface {
+        put(&mut inside, INTERFACE, &index.to_ne_bytes());
     }
     match endpoint.address {
         IpAddr::V4(address) => put(&mut inside, ADDR4, &address.octets()),
@@ -332,98 +362,4 @@ fn told(endpoint: &MultipathEndpoint, version: u8, tables: &mut dyn Tables) -> M
     let mut out = message(MPTCP_PM, GET, version);
     out.bytes(ATTR_ADDR | NESTED, &inside);
     out
-}
-
-/// MPTCP_EVENT_*, by what the block says.
-const EVENTS: [(&str, u8); 10] = [
-    ("created", 1),
-    ("established", 2),
-    ("closed", 3),
-    ("announced", 6),
-    ("removed", 7),
-    ("subflow-established", 10),
-    ("subflow-closed", 11),
-    ("subflow-priority", 13),
-    ("listener-created", 15),
-    ("listener-closed", 16),
-];
-/// MPTCP_PM_EV_FLAG_SERVER_SIDE.
-const SERVER_SIDE: u16 = 2;
-
-/// What the block alerts of, as a message to the group of events (mptcp_event); None: it is about something else.
-pub(crate) fn event(name: &str, value: &Value) -> Option<(u32, Message)> {
-    const TOKEN: u16 = 1;
-    const FAMILY: u16 = 2;
-    const LOCAL_ID: u16 = 3;
-    const REMOTE_ID: u16 = 4;
-    const SOURCE: [u16; 2] = [5, 6];
-    const DESTINATION: [u16; 2] = [7, 8];
-    const SOURCE_PORT: u16 = 9;
-    const DESTINATION_PORT: u16 = 10;
-    const BACKUP: u16 = 11;
-    const ERROR: u16 = 12;
-    const FLAGS: u16 = 13;
-    const SERVER: u16 = 18;
-    if name != "multipath" {
-        return None;
-    }
-    let text = |field: &str| value.get(field).and_then(Value::as_str);
-    let number = |field: &str| value.get(field).and_then(Value::as_u64);
-    let end = |field: &str| text(field).and_then(|text| text.parse::<SocketAddr>().ok());
-    let command = EVENTS.iter().find(|(known, _)| Some(*known) == text("event"))?.1;
-    let mut out = message(MPTCP_PM, command, 1);
-    if let Some(token) = number("token").and_then(|token| u32::try_from(token).ok()) {
-        out.u32(TOKEN, token);
-    }
-    let (local, remote) = (end("local"), end("remote"));
-    if let Some(one) = local.or(remote) {
-        out.bytes(FAMILY, &u16::from(if one.is_ipv4() { INET } else { INET6 }).to_ne_bytes());
-    }
-    for (end, kinds, port) in [(local, SOURCE, SOURCE_PORT), (remote, DESTINATION, DESTINATION_PORT)] {
-        if let Some(end) = end {
-            out.address(kinds[usize::from(end.is_ipv6())], end.ip());
-            out.bytes(port, &end.port().to_be_bytes());
-        }
-    }
-    for (field, kind) in [("local_id", LOCAL_ID), ("remote_id", REMOTE_ID)] {
-        if let Some(id) = number(field).and_then(|id| u8::try_from(id).ok()) {
-            out.u8(kind, id);
-        }
-    }
-    if let Some(backup) = value.get("backup").and_then(Value::as_bool) {
-        out.u8(BACKUP, backup.into());
-    }
-    // sk_err of the subflow.
-    let error = match text("error") {
-        Some("Refused") => Some(111),
-        Some("Reset") => Some(104),
-        Some("TimedOut") => Some(110),
-        _ => None,
-    };
-    if let Some(error) = error {
-        out.u8(ERROR, error);
-    }
-    if let Some(server) = value.get("server").and_then(Value::as_bool) {
-        out.u8(SERVER, server.into());
-        if server {
-            out.bytes(FLAGS, &SERVER_SIDE.to_ne_bytes());
-        }
-    }
-    Some((GROUP_EVENTS, out))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_block_tells_becomes_an_event() {
-        let value = json!({ "event": "subflow-closed", "token": 7, "local": "10.0.0.1:5", "remote": "10.0.0.2:6", "local_id": 1, "remote_id": 2,
-                            "backup": true, "error": "Refused" });
-        let (group, message) = event("multipath", &value).unwrap();
-        let told = Attributes::of(&message.body, HEADER_BYTES);
-        assert_eq!((group, message.body[0], told.u32(1), told.address(5)), (GROUP_EVENTS, 11, Some(7), Some([10, 0, 0, 1].into())));
-        assert_eq!((told.get(10), told.get(11), told.get(12)), (Some([0, 6].as_slice()), Some([1].as_slice()), Some([111].as_slice())));
-        assert!(event("multipath", &json!({ "event": "?" })).is_none() && event("route", &value).is_none());
-    }
 }

@@ -25,6 +25,7 @@ pub(crate) const NLMSG_CONTROL_MAX: u16 = 16;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLMSGERR_ATTR_MSG: u16 = 1;
+const NLMSGERR_ATTR_MISS_TYPE: u16 = 5;
 
 /// Switches of SOL_NETLINK.
 #[derive(Clone, Copy, Default, Debug)]
@@ -145,11 +146,8 @@ pub(crate) fn pack(reply: Result<Reply, Refusal>, request: &Request<'_>, port: u
         }
         Ok(Reply::DumpFailed(refusal)) => {
             let mut body = (-refusal.errno).to_ne_bytes().to_vec();
-            let told = refusal.text.filter(|_| options.extended);
-            if let Some(text) = &told {
-                put(&mut body, NLMSGERR_ATTR_MSG, &[text.as_bytes(), &[0]].concat());
-            }
-            add(NLMSG_DONE, NLM_F_MULTI | if told.is_some() { NLM_F_ACK_TLVS } else { 0 }, &body);
+            let flag = explain(&mut body, &refusal, options);
+            add(NLMSG_DONE, NLM_F_MULTI | flag, &body);
         }
         Ok(Reply::One(message)) => {
             add(message.kind, 0, &message.body);
@@ -177,10 +175,21 @@ fn refuse(add: &mut dyn FnMut(u16, u16, &[u8]), request: &Request<'_>, refusal: 
     let kept = if options.capped { &request.whole[..HEADER_BYTES] } else { request.whole };
     let mut flags = if options.capped { NLM_F_CAPPED } else { 0 };
     let mut body = [&(-refusal.errno).to_ne_bytes()[..], kept].concat();
-    if let Some(text) = refusal.text.as_ref().filter(|_| options.extended) {
-        body.resize(body.len().next_multiple_of(4), 0);
-        put(&mut body, NLMSGERR_ATTR_MSG, &[text.as_bytes(), &[0]].concat());
-        flags |= NLM_F_ACK_TLVS;
-    }
+    flags |= explain(&mut body, refusal, options);
     add(NLMSG_ERROR, flags, &body);
+}
+
+/// Appends the sentence, or which attribute is missing, for those who want that; a flag says so.
+fn explain(body: &mut Vec<u8>, refusal: &Refusal, options: &Options) -> u16 {
+    if !options.extended || refusal.text.is_none() && refusal.missing.is_none() {
+        return 0;
+    }
+    body.resize(body.len().next_multiple_of(4), 0);
+    if let Some(text) = &refusal.text {
+        put(body, NLMSGERR_ATTR_MSG, &[text.as_bytes(), &[0]].concat());
+    }
+    if let Some(attribute) = refusal.missing {
+        put(body, NLMSGERR_ATTR_MISS_TYPE, &u32::from(attribute).to_ne_bytes());
+    }
+    NLM_F_ACK_TLVS
 }

@@ -431,7 +431,7 @@ fn answer(request: &Request<'_>, options: &Options, manages: bool, tables: &mut 
         GETNSID => Ok(Reply::One(no_number())),
         kind => Err(Refusal::lacking(&format!("knows no rtnetlink message {kind}"))),
     };
-    if let Err(Refusal { errno: errno @ crate::errno::EOPNOTSUPP, text: Some(text) }) = &reply {
+    if let Err(Refusal { errno: errno @ crate::errno::EOPNOTSUPP, text: Some(text), .. }) = &reply {
         tables.unsupported(format!("rtnetlink message {}: {text}", request.kind), *errno);
     }
     reply

@@ -71,7 +71,7 @@ impl Row {
         let one = match form {
             Form::Word => "a word",
             Form::Number => "a whole number",
-            Form::Flag | Form::Not => "0 or 1",
+            Form::Flag | Form::Not | Form::Is(..) => "0 or 1",
             Form::On(_) => "0, or what it is by default",
             Form::Seconds => "seconds, a whole number",
             Form::Milliseconds => "milliseconds, a whole number",
@@ -224,6 +224,7 @@ fn shown(form: Form, value: &Value) -> Option<String> {
         Form::Microseconds => span().map(|span| span.as_micros().to_string()),
         Form::Nanoseconds => span().map(|span| span.as_nanos().to_string()),
         Form::Pages => value.as_u64().map(|bytes| (bytes / PAGE).to_string()),
+        Form::Is(named, _) => value.as_str().map(|value| u8::from(value == named).to_string()),
     }
 }
 
@@ -241,6 +242,7 @@ fn meant(form: Form, text: &str) -> Option<Value> {
         Form::Microseconds => number.checked_mul(1_000)?.into(),
         Form::Nanoseconds => number.into(),
         Form::Pages => number.checked_mul(PAGE)?.into(),
+        Form::Is(named, other) => [other, named].get(usize::try_from(number).ok()?).copied()?.into(),
         Form::Word | Form::Number => number.into(),
     })
 }
@@ -336,7 +338,9 @@ fn write(name: &str, line: &[u8], outside: &mut dyn Outside) -> Result<usize, Er
     }
     let before: Vec<Option<Value>> = parameters.iter().map(|(block, name)| get(outside, block, name)).collect();
     for (at, (parameter, value)) in parameters.iter().zip(said.values).enumerate() {
-        if set(outside, *parameter, value).is_none() {
+        // What it is already stays: of values that are no other word here there may be several.
+        let stays = matches!(form, Form::Is(..)) && before[at].as_ref().and_then(|before| shown(*form, before)) == shown(*form, &value);
+        if !stays && set(outside, *parameter, value).is_none() {
             for (parameter, value) in parameters.iter().zip(&before).take(if name == TOGETHER { at } else { 0 }) {
                 if let Some(value) = value {
                     let _ = set(outside, *parameter, value.clone());

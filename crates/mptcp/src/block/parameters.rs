@@ -15,10 +15,12 @@ impl Default for Settings {
             close_timeout: Duration::ZERO,
             every: true,
             same_addresses: false,
+            by_program: false,
             ndiffports: 1,
             endpoints: Vec::new(),
             subflows: 0,
             add_addr_accepted: 0,
+            add_addr_timeout: Duration::ZERO,
             scheduler: Chosen::BuiltIn(0),
             congestion: None,
             opportunistic: true,
@@ -79,12 +81,14 @@ impl Settings {
             "path_manager" => {
                 self.every = value.as_str() == Some("all");
                 self.same_addresses = value.as_str() == Some("ndiffports");
+                self.by_program = value.as_str() == Some("userspace");
             }
             "ndiffports" => self.ndiffports = number as usize,
             // It was checked.
             "endpoints" => self.endpoints = endpoints(value).unwrap_or_default(),
             "subflows" => self.subflows = number as usize,
             "add_addr_accepted" => self.add_addr_accepted = number as usize,
+            "add_addr_timeout" => self.add_addr_timeout = Duration::from_nanos(number),
             "scheduler" => self.scheduler = Chosen::of(value.as_str().unwrap_or_default()),
             "prefer" => {
                 self.prefer = preference(value).unwrap_or_default();
@@ -105,9 +109,10 @@ impl Settings {
             "checksum" => self.checksum.into(),
             "connections_max" => (self.connections_max as u64).into(),
             "close_timeout" => (self.close_timeout.as_nanos() as u64).into(),
-            "path_manager" => match (self.every, self.same_addresses) {
-                (true, _) => "all",
-                (_, true) => "ndiffports",
+            "path_manager" => match (self.every, self.same_addresses, self.by_program) {
+                (true, ..) => "all",
+                (_, true, _) => "ndiffports",
+                (.., true) => "userspace",
                 _ => "kernel",
             }
             .into(),
@@ -115,6 +120,7 @@ impl Settings {
             "endpoints" => self.endpoints.iter().map(Endpoint::text).collect::<Vec<_>>().into(),
             "subflows" => (self.subflows as u64).into(),
             "add_addr_accepted" => (self.add_addr_accepted as u64).into(),
+            "add_addr_timeout" => (self.add_addr_timeout.as_nanos() as u64).into(),
             "scheduler" => self.scheduler.text().into(),
             "prefer" => self.preferred.clone().into(),
             "standby" => self.standby.name().into(),

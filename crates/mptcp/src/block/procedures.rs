@@ -10,7 +10,7 @@ fn flag(arguments: &Value, name: &str) -> bool {
     arguments.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
-fn number<N: TryFrom<u64>>(arguments: &Value, name: &str) -> Result<Option<N>, Refused> {
+pub(super) fn number<N: TryFrom<u64>>(arguments: &Value, name: &str) -> Result<Option<N>, Refused> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
@@ -31,7 +31,11 @@ impl MptcpBlock {
                 Ok(Value::Null)
             }
             "limits_set" => self.set_limits(arguments),
-            _ => return Err(KIND.no_procedure(&self.name, procedure)),
+            _ => match self.run_managed(procedure, arguments, cx) {
+                Some(Ok(value)) => return Ok(value),
+                Some(Err(why)) => Err(why),
+                None => return Err(KIND.no_procedure(&self.name, procedure)),
+            },
         };
         let failed = |why| ControlError::ExecFailed { block: self.name.clone(), procedure: procedure.to_owned(), why };
         let value = done.map_err(failed)?;

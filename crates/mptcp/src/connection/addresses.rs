@@ -1,20 +1,21 @@
 //! Addresses of both sides, and the subflows between them.
 
 use super::known::{Announcement, Known};
+use super::manager::PATHS_MAX;
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
 use crate::endpoint::{Endpoint, Locals};
+use crate::kind::Settings;
 use crate::out::Out;
 use crate::subflow::{Joins, Subflow};
 use crate::word::{Down, Joinable, Say, Why};
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{Family, RouteKind, Traffic};
-use weft_core::{Duration, Instant, InterfaceIndex, Query, StreamCall};
+use weft_core::{Instant, InterfaceIndex, Query, StreamCall};
 use weft_wire::tcp::mptcp::reset_reason;
 
-/// ADD_ADDR is said again so often (ADD_ADDR_RETRANS_MAX), each time after this (net.mptcp.add_addr_timeout).
+/// ADD_ADDR is said so often (ADD_ADDR_RETRANS_MAX), each time after net.mptcp.add_addr_timeout.
 const ANNOUNCED_MAX: u32 = 3;
-const ANNOUNCE_AGAIN: Duration = Duration::from_secs(120);
 /// Addresses that a connection tells its peer of, at most, and takes of it (Linux's MPTCP_PM_ADDR_MAX).
 const ADDRESSES_MAX: usize = 8;
 /// Pairs of addresses that were tried, at most.
@@ -27,18 +28,24 @@ const PORTS_TRIED: usize = 16;
 
 /// One end of a subflow that is to be.
 #[derive(Clone, Debug)]
-struct From {
-    id: u8,
-    address: IpAddr,
-    interface: InterfaceIndex,
-    backup: bool,
-    everywhere: bool,
+pub(super) struct From {
+    pub id: u8,
+    pub address: IpAddr,
+    pub interface: InterfaceIndex,
+    pub backup: bool,
+    pub everywhere: bool,
 }
 
 impl Connection {
     /// Brings subflows and announcements in line with what this node has.
     pub(crate) fn reconcile(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
         if self.stage != Stage::Open || self.fallen_back || self.remote.is_none() {
+            return;
+        }
+        if self.manager.is_some() {
+            if self.confirmed {
+                self.offer(locals, out);
+            }
             return;
         }
         self.leave_lost_addresses(locals, out);
@@ -137,13 +144,22 @@ impl Connection {
 
     /// One address at a time: the next when the peer has confirmed the last, or does not.
     fn say_next_address(&mut self, out: &mut Out<'_, '_>) {
-        let Some(speaker) = self.speaker() else { return };
         if self.said.iter().any(|said| said.again_at.is_some()) {
             return;
         }
-        let Some(said) = self.said.iter_mut().find(|said| !said.echoed && said.times < ANNOUNCED_MAX) else { return };
-        said.times += 1;
-        said.again_at = Some(out.now() + ANNOUNCE_AGAIN);
+        if let Some(next) = self.said.iter().position(|said| !said.echoed && said.times < ANNOUNCED_MAX) {
+            self.say_address(next, out);
+        }
+    }
+
+    /// The peer is told of one.
+    pub(super) fn say_address(&mut self, index: usize, out: &mut Out<'_, '_>) {
+        let Some(speaker) = self.speaker() else { return };
+        let said = &mut self.said[index];
+        let again = out.settings.add_addr_timeout;
+        // Linux (mptcp_pm_alloc_anno_list) sets no timer then.
+        said.times = if again.is_zero() { ANNOUNCED_MAX } else { said.times + 1 };
+        said.again_at = (!again.is_zero()).then(|| out.now() + again);
         let say = Say::Announce { id: said.id, address: said.address, port: said.port, echo: false };
         out.word(self.paths[speaker].flow, &Down::Say(say));
     }
@@ -174,6 +190,10 @@ impl Connection {
         };
         let at = SocketAddr::new(address, port.unwrap_or(self.paths[0].remote.port()));
         self.tell_announced(id, at, out);
+        if self.manager.is_some() {
+            // Which of them are used is the program's business.
+            return;
+        }
         let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
         let usable = !address.is_unspecified() && !address.is_multicast() && !address.is_loopback() && !broadcast && at.port() != 0;
         let most = out.settings.add_addr_accepted.min(ADDRESSES_MAX);
@@ -202,13 +222,13 @@ impl Connection {
     }
 
     /// How many subflows there are beside the first.
-    fn further(&self) -> usize {
+    pub(super) fn further(&self) -> usize {
         self.paths.iter().skip(1).filter(|path| !path.closed && !path.released).count()
     }
 
     fn open_subflows(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
         let ends = (self.closed || self.send.end_said) && self.bare.is_none();
-        if ends || locals.every && !self.opens {
+        if ends || locals.every && !self.opens || self.manager.is_some() {
             return;
         }
         let first = &self.paths[0];
@@ -261,7 +281,7 @@ impl Connection {
                 return;
             }
             self.ports_tried += 1;
-            self.begin_subflow(from, to, out);
+            self.begin_subflow(from, to, None, out);
         }
     }
 
@@ -286,39 +306,45 @@ impl Connection {
     fn open_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), out: &mut Out<'_, '_>) {
         let fits = from.address.is_ipv4() == to.is_ipv4() && self.further() < out.settings.subflows;
         if fits && !self.tried.contains(&(from.address, to)) && self.tried.len() < TRIED_MAX && self.may_leave(from, to, out) {
-            self.begin_subflow(from, (remote_id, to), out);
+            self.begin_subflow(from, (remote_id, to), None, out);
         }
     }
 
-    fn begin_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), out: &mut Out<'_, '_>) {
+    /// `port`: the one that it has here; None: any.
+    pub(super) fn begin_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), port: Option<u16>, out: &mut Out<'_, '_>) {
         let Some(remote) = self.remote else { return };
-        self.tried.insert((from.address, to));
+        if self.manager.is_none() {
+            self.tried.insert((from.address, to));
+        }
         let mut ports = std::iter::repeat_with(|| PORT_FIRST + out.rng.below(PORTS) as u16).take(PORTS_TRIED);
         let taken = |port: &u16| self.paths.iter().any(|path| path.local.port() == *port);
-        let Some(port) = ports.find(|port| !taken(port)) else { return };
+        let Some(port) = port.or_else(|| ports.find(|port| !taken(port))) else { return };
         let local = SocketAddr::new(from.address, port);
         let flow = out.new_flow();
         let joins = Joins { token: remote.token(), local_id: from.id, backup: from.backup, local_nonce: out.rng.u32(), remote_nonce: 0 };
         let extension = Subflow::joins(true, joins, (self.local, remote), self.checksum).state();
-        let path = Path { local_id: from.id, remote_id, backup: from.backup, joined: true, ..Path::new(flow, local, to) };
+        let interface = from.interface.0;
+        let path =
+            Path { local_id: from.id, remote_id, backup: from.backup, joined: true, opened: true, interface, ..Path::new(flow, local, to) };
         self.paths.push(path);
         let mut options = Box::new(self.options.clone());
         if options.congestion.is_none() {
             options.congestion.clone_from(&out.settings.congestion);
         }
         if from.interface != InterfaceIndex::NONE {
-            options.interface = from.interface.0;
+            options.interface = interface;
         }
         out.call(flow, StreamCall::Connect { local, remote: to, options, extension: Some(Box::new(extension)) });
     }
 
     /// A subflow of the peer's has joined.
     pub(crate) fn joined(&mut self, path: Path, out: &mut Out<'_, '_>) -> bool {
-        if !matches!(self.stage, Stage::Open | Stage::Ending) || self.fallen_back || self.further() >= out.settings.subflows {
+        if !matches!(self.stage, Stage::Open | Stage::Ending) || self.fallen_back || self.room(out.settings) == 0 {
             return false;
         }
         self.choose_control(path.flow, out);
         self.is_bare_no_more(out);
+        self.took(path.local.ip(), path.local_id);
         self.paths.push(path);
         let index = self.paths.len() - 1;
         self.have(index, false, out);
@@ -342,15 +368,21 @@ impl Connection {
     /// The listener that accepted it learns that it may be joined, and by how many more.
     fn offer(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
         let (Some(listener), Some(remote)) = (self.listener, self.remote) else { return };
-        let ids: Vec<(IpAddr, u8)> = locals.endpoints.iter().map(|endpoint| (endpoint.address, endpoint.id)).collect();
-        let room = out.settings.subflows.saturating_sub(self.further()).min(u8::MAX.into()) as u8;
         let own = self.paths[0].local.ip();
-        let ids = ids.into_iter().filter(|(address, _)| *address != own).collect();
-        let joinable = Joinable { local: self.local, remote, checksum: self.checksum, room, ids };
-        if self.offered.as_ref() != Some(&(room, locals.endpoints.len())) {
-            self.offered = Some((room, locals.endpoints.len()));
-            out.word(listener, &Down::Offer(Box::new(joinable)));
+        let of_endpoints =
+            || locals.endpoints.iter().map(|endpoint| (endpoint.address, endpoint.id)).filter(|(address, _)| *address != own).collect();
+        let ids = self.manager.as_ref().map_or_else(of_endpoints, |manager| manager.ids(own, &locals.addresses));
+        let joinable = Box::new(Joinable { local: self.local, remote, checksum: self.checksum, room: self.room(out.settings), ids });
+        if self.offered.as_ref() != Some(&joinable) {
+            self.offered = Some(joinable.clone());
+            out.word(listener, &Down::Offer(joinable));
         }
+    }
+
+    /// How many more subflows it may have.
+    fn room(&self, settings: &Settings) -> u8 {
+        let most = if self.manager.is_some() { PATHS_MAX } else { settings.subflows };
+        most.saturating_sub(self.further()).min(u8::MAX.into()) as u8
     }
 
     /// The same, after subflows have come or gone.
@@ -377,7 +409,7 @@ fn by_routes(from: &From, to: SocketAddr, locals: &Locals, out: &Out<'_, '_>) ->
 }
 
 /// Is there a way from this address to that one?
-fn has_route(from: &From, to: SocketAddr, out: &Out<'_, '_>) -> bool {
+pub(super) fn has_route(from: &From, to: SocketAddr, out: &Out<'_, '_>) -> bool {
     let interface = (from.interface != InterfaceIndex::NONE).then_some(from.interface);
     let traffic = Traffic { protocol: weft_wire::Protocol::TCP.0, ports: (0, to.port()), ..Traffic::default() };
     let query = Query::Route { destination: to.ip(), source: Some(from.address), interface, traffic };

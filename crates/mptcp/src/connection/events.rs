@@ -10,13 +10,21 @@ use weft_core::{StreamError, Value};
 impl Connection {
     /// The connection, with its first subflow.
     pub(super) fn tell(&self, event: &str, out: &mut Out<'_, '_>) {
-        self.tell_of(event, &self.paths[0], json!({ "server": !self.opens }), out);
+        self.tell_of(event, &self.paths[0], json!({ "server": !self.opens, "deny_join_id0": self.deny_join_id0 }), out);
     }
 
     /// One of its subflows.
     pub(super) fn tell_path(&self, event: &str, index: usize, error: Option<StreamError>, out: &mut Out<'_, '_>) {
         let path = &self.paths[index];
-        let more = json!({ "backup": path.backup || path.backup_by_peer, "error": error });
+        // What the peer wants of it (`backup` of struct mptcp_subflow_context).
+        let mut more = json!({ "backup": path.backup_by_peer, "error": error });
+        let interface = if path.joined { path.interface } else { self.options.interface };
+        if interface > 0 {
+            more["interface"] = interface.into();
+        }
+        if let Some((transient, reason)) = path.reset.filter(|_| event == "subflow-closed") {
+            (more["reset_reason"], more["transient"]) = (reason.into(), transient.into());
+        }
         self.tell_of(event, path, more, out);
     }
 

@@ -23,6 +23,8 @@ impl Connection {
         let handed_down: u64 = self.paths.iter().map(|path| path.sent).sum();
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
         let joined_from = |path: &&Path| path.joined && self.opened_here(path);
+        let announced = || short(self.said.iter().filter(|said| said.times > 0).count());
+        let used = || short(self.paths.iter().filter(joined_from).filter(|path| path.local_id > 0).count());
         MultipathInfo {
             state: self.state(),
             listens: false,
@@ -41,9 +43,9 @@ impl Connection {
             bytes_retransmitted: handed_down.saturating_sub(self.send.next),
             bytes_received: self.receive.next,
             bytes_acknowledged: self.send.una,
-            add_addr_signal: short(self.said.iter().filter(|said| said.times > 0).count()),
+            add_addr_signal: self.manager.as_ref().map_or_else(announced, |manager| manager.announced),
             add_addr_accepted: short(self.known.len()),
-            local_addresses_used: short(self.paths.iter().filter(joined_from).filter(|path| path.local_id > 0).count()),
+            local_addresses_used: self.manager.as_ref().map_or_else(used, |manager| manager.used),
             limits,
             subflows: self.paths.iter().enumerate().filter(|(_, path)| !path.released).map(|(at, path)| self.subflow(at, path)).collect(),
         }
@@ -63,7 +65,7 @@ impl Connection {
     }
 
     fn opened_here(&self, path: &Path) -> bool {
-        if path.joined { self.tried.contains(&(path.local.ip(), path.remote)) } else { self.opens }
+        if path.joined { path.opened } else { self.opens }
     }
 
     fn subflow(&self, at: usize, path: &Path) -> SubflowInfo {

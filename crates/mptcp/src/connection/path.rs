@@ -20,6 +20,10 @@ pub struct Path {
     pub(crate) remote_id: u8,
     /// It is not the first.
     pub(crate) joined: bool,
+    /// This side has opened it, if it joined.
+    pub(crate) opened: bool,
+    /// The interface that it is bound to; 0: none.
+    pub(crate) interface: u32,
     /// Its handshake has ended here.
     pub(crate) up: bool,
     /// And the peer has heard so: it may send.
@@ -51,6 +55,8 @@ pub struct Path {
     pub(crate) halved_at: Option<Instant>,
     /// How it has failed.
     pub(crate) error: Option<StreamError>,
+    /// What the reset said that ended it (MP_TCPRST): transient, reason.
+    pub(crate) reset: Option<(bool, u8)>,
     /// Its end: the peer sends no more, this side has closed it, only TIME-WAIT is left, nothing is.
     pub(crate) half_closed: bool,
     pub(crate) closed: bool,
@@ -61,7 +67,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, room, maps, lent, suspect, told, halved_at, error, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, room, maps, lent, suspect, told, halved_at, error, reset, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -74,6 +80,8 @@ impl Path {
             local_id: 0,
             remote_id: 0,
             joined: false,
+            opened: false,
+            interface: 0,
             up: false,
             confirmed: false,
             backup: false,
@@ -91,6 +99,7 @@ impl Path {
             told: Vec::new(),
             halved_at: None,
             error: None,
+            reset: None,
             half_closed: false,
             closed: false,
             time_wait: false,

@@ -44,7 +44,7 @@ impl Connection {
 
     /// Brings subflows in line with the policy. A better one takes over when it works, and not before ("make before break").
     pub(crate) fn follow_policy(&mut self, out: &mut Out<'_, '_>) {
-        if out.settings.prefer.is_empty() || self.stage != Stage::Open || self.fallen_back || !self.confirmed {
+        if out.settings.prefer.is_empty() || self.manager.is_some() || self.stage != Stage::Open || self.fallen_back || !self.confirmed {
             return;
         }
         let locals = out.locals;

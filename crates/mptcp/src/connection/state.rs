@@ -77,6 +77,7 @@ impl Field for Connection {
             barred,
             ports_tried,
             offered: _,
+            manager,
             told_failed,
             told_time_wait,
             active_at,
@@ -113,6 +114,7 @@ impl Field for Connection {
         out.put(told_time_wait);
         out.put(active_at);
         out.put(gives_up_at);
+        out.put(manager);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Connection, Damage> {
@@ -142,6 +144,7 @@ impl Field for Connection {
             barred: Default::default(),
             ports_tried: 0,
             offered: None,
+            manager: None,
             told_failed: false,
             told_time_wait: false,
             active_at: Instant::ZERO,
@@ -164,6 +167,7 @@ impl Field for Connection {
         connection.told_time_wait = from.take()?;
         connection.active_at = from.take()?;
         connection.gives_up_at = from.take()?;
+        connection.manager = from.take()?;
         match connection.paths.is_empty() {
             true => Err(Damage::new("a connection without a subflow")),
             false => Ok(connection),

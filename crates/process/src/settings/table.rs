@@ -17,6 +17,8 @@ pub(super) enum Form {
     Nanoseconds,
     /// Pages where the parameter counts bytes.
     Pages,
+    /// 1 where the parameter has this value, 0 where it has another, and this other one where it is to have none of the kind.
+    Is(&'static str, &'static str),
 }
 
 /// Name below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
@@ -120,6 +122,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("mptcp/checksum_enabled", Form::Flag, &[("mptcp", "checksum")]),
     ("mptcp/close_timeout", Form::Seconds, &[("mptcp", "close_timeout")]),
     ("mptcp/scheduler", Form::Word, &[("mptcp", "scheduler")]),
+    ("mptcp/pm_type", Form::Is("userspace", "all"), &[("mptcp", "path_manager")]),
+    ("mptcp/add_addr_timeout", Form::Seconds, &[("mptcp", "add_addr_timeout")]),
     ("core/rmem_max", Form::Number, &[("sockets", "rmem_max")]),
     ("core/rmem_default", Form::Number, &[("sockets", "rmem_default")]),
     ("core/wmem_max", Form::Number, &[("sockets", "wmem_max")]),
@@ -158,6 +162,7 @@ pub(super) const OF_A_BYTE: &[&str] = &[
     "ipv6/fib_multipath_hash_policy",
     "mptcp/enabled",
     "mptcp/checksum_enabled",
+    "mptcp/pm_type",
 ];
 
 /// Settings that each interface has for itself: the name in its folder below ipv6/conf, and the block's procedure that says and sets it (`interface` and
@@ -201,9 +206,7 @@ pub(super) const KEPT: &[(&str, Kept, &str)] = &[
     ("ipv6/conf/all/accept_source_route", Kept::Only, "0"),
     ("ipv4/icmp_echo_ignore_broadcasts", Kept::Only, "1"),
     ("ipv4/icmp_ignore_bogus_error_responses", Kept::Only, "1"),
-    ("mptcp/add_addr_timeout", Kept::Only, "120"),
     ("mptcp/allow_join_initial_addr_port", Kept::Only, "1"),
-    ("mptcp/pm_type", Kept::Only, "0"),
     // No SYN is taken for the work of a box that eats MP_CAPABLE for longer than its connection.
     ("mptcp/blackhole_timeout", Kept::Only, "0"),
     // A subflow is left after one timeout, if others are there.
