@@ -213,6 +213,7 @@ def managed(name, family, host):
         for parts in ((), (here,), (here, there), (here, there, number(LOC_ID, 7, "B"))):
             print(f"{name}: {verb} with {len(parts)}", manager.does(verb, token, *parts))
     print(f"{name}: list", manager.does("get", token, flags=0x304))
+    print(f"{name}: endpoint of no interface:", manager.does("add", end(address=host, device=99)), manager.does("flush"))
 
 
 def main():

@@ -5,68 +5,26 @@
 
 mod event;
 mod managed;
+mod words;
 
-use crate::errno::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, Refusal, number_of};
-use crate::message::{Attributes, CONTROL, INET, INET6, MPTCP_PM, Message, put};
+use crate::errno::{EINVAL, ENOENT, EOPNOTSUPP, EPERM, Refusal};
+use crate::message::{Attributes, CONTROL, MPTCP_PM, Message, put};
 use crate::packet::{Reply, Request};
 use crate::{Tables, interfaces};
 use serde_json::json;
-use std::net::IpAddr;
 use weft_core::control::Value;
 use weft_core::multipath::MultipathEndpoint;
 use weft_core::table::{Answer, Query, Table, Which};
 use weft_core::{InterfaceIndex, MultipathNode};
 
+use words::{
+    ADD, ANNOUNCE, ATTR_ACCEPTED, ATTR_ADDR, ATTR_SUBFLOWS, ATTR_TOKEN, BACKUP, CREATE, DELETE, DESTROY, FAMILY_ID, FAMILY_NAME, FLAGS,
+    FLUSH, FULLMESH, GET, GET_FAMILY, GET_LIMITS, GROUP_COMMANDS, GROUP_EVENTS, GROUP_NOTIFY, HEADER_BYTES, ID, IMPLICIT, INTERFACE,
+    LIMIT_MAX, NEW_FAMILY, PORT, REMOVE, SET_FLAGS, SET_LIMITS, SIGNAL, SUBFLOW, address, byte, message, not_found, run, short, shown,
+};
+
 pub(crate) use event::event;
 
-/// Groups: of nlctrl, of mptcp_pm's commands, of its events.
-const GROUP_NOTIFY: u32 = 16;
-const GROUP_COMMANDS: u32 = 8;
-const GROUP_EVENTS: u32 = 9;
-/// NLA_F_NESTED.
-const NESTED: u16 = 0x8000;
-/// Bytes of `struct genlmsghdr`.
-const HEADER_BYTES: usize = 4;
-/// CTRL_CMD_NEWFAMILY, CTRL_CMD_GETFAMILY; CTRL_ATTR_*.
-const NEW_FAMILY: u8 = 1;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-/// MPTCP_PM_CMD_*.
-const ADD: u8 = 1;
-const DELETE: u8 = 2;
-const GET: u8 = 3;
-const FLUSH: u8 = 4;
-const SET_LIMITS: u8 = 5;
-const GET_LIMITS: u8 = 6;
-const SET_FLAGS: u8 = 7;
-const ANNOUNCE: u8 = 8;
-const REMOVE: u8 = 9;
-const CREATE: u8 = 10;
-const DESTROY: u8 = 11;
-/// MPTCP_PM_ATTR_*.
-const ATTR_ADDR: u16 = 1;
-const ATTR_ACCEPTED: u16 = 2;
-const ATTR_SUBFLOWS: u16 = 3;
-const ATTR_TOKEN: u16 = 4;
-const ATTR_LOCAL_ID: u16 = 5;
-const ATTR_REMOTE: u16 = 6;
-/// MPTCP_PM_ADDR_ATTR_*.
-const FAMILY: u16 = 1;
-const ID: u16 = 2;
-const ADDR4: u16 = 3;
-const ADDR6: u16 = 4;
-const PORT: u16 = 5;
-const FLAGS: u16 = 6;
-const INTERFACE: u16 = 7;
-/// MPTCP_PM_ADDR_FLAG_*.
-const SIGNAL: u32 = 1;
-const SUBFLOW: u32 = 2;
-const BACKUP: u32 = 4;
-const FULLMESH: u32 = 8;
-const IMPLICIT: u32 = 16;
-/// MPTCP_PM_ADDR_MAX.
-const LIMIT_MAX: u32 = 8;
 /// What mptcp_pm's commands are to nlctrl (GENL_*): for whom, and how.
 const FOR_ADMINISTRATORS: u32 = 0x1a;
 const OPERATIONS: [(u8, u32); 11] = [
@@ -98,10 +56,6 @@ pub(crate) fn answer(request: &Request<'_>, manages: bool, tables: &mut dyn Tabl
         (MPTCP_PM, Some(node)) => of_mptcp(request, (command, version), &node, manages, tables),
         (_, node) => of_control(request, command, node.is_some()),
     }
-}
-
-fn message(kind: u16, command: u8, version: u8) -> Message {
-    Message::new(kind, &[command, version, 0, 0])
 }
 
 /// One of the families that nlctrl tells of.
@@ -237,47 +191,9 @@ fn of_address(
     }
 }
 
-fn not_found() -> Refusal {
-    Refusal::said(EINVAL, "address not found")
-}
-
 /// What the block says is not there is EINVAL to these commands.
 fn refusal_of(refusal: Refusal, errno: i32) -> Refusal {
     if refusal.errno == ENOENT { Refusal::said(errno, "address not found") } else { refusal }
-}
-
-fn run(procedure: &str, arguments: Value, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
-    match tables.exec("mptcp", procedure, arguments) {
-        Ok(_) => Ok(Reply::Done),
-        Err(error) => {
-            let (errno, sentence) = number_of(&error);
-            Err(Refusal::said(errno, sentence))
-        }
-    }
-}
-
-fn byte(attributes: &Attributes<'_>, kind: u16) -> Option<u8> {
-    attributes.get(kind)?.first().copied()
-}
-
-fn short(attributes: &Attributes<'_>, kind: u16) -> Option<u16> {
-    attributes.get(kind)?.first_chunk::<2>().map(|bytes| u16::from_ne_bytes(*bytes))
-}
-
-/// mptcp_pm_parse_pm_addr_attr: the address; None: there is none, and none is wanted.
-fn address(asked: &Attributes<'_>, wanted: bool) -> Result<Option<IpAddr>, Refusal> {
-    let family = match short(asked, FAMILY) {
-        None if wanted => return Err(Refusal::said(EINVAL, "missing family")),
-        None => return Ok(None),
-        Some(family) => family,
-    };
-    let kind = match u8::try_from(family) {
-        Ok(INET) => ADDR4,
-        Ok(INET6) => ADDR6,
-        _ => return Err(Refusal::said(EINVAL, "unknown address family")),
-    };
-    let found = asked.address(kind).filter(|address| address.is_ipv4() == (kind == ADDR4));
-    found.map(Some).ok_or_else(|| Refusal::said(EINVAL, "missing address data"))
 }
 
 /// mptcp_pm_nl_add_addr_doit.
@@ -342,24 +258,4 @@ fn set_limits(attributes: &Attributes<'_>, tables: &mut dyn Tables) -> Result<Re
 fn told(endpoint: &MultipathEndpoint, version: u8, tables: &mut dyn Tables) -> Message {
     let dev = endpoint.dev.as_ref().and_then(|dev| interfaces(tables, Which::Named(dev.clone())).into_iter().next());
     shown(endpoint, dev.map(|row| row.interface.index.0), version)
-}
-
-/// The same, of an interface that has this number.
-fn shown(endpoint: &MultipathEndpoint, interface: Option<u32>, version: u8) -> Message {
-    let mut inside = Vec::new();
-    let family = if endpoint.address.is_ipv4() { INET } else { INET6 };
-    put(&mut inside, FAMILY, &u16::from(family).to_ne_bytes());
-    put(&mut inside, PORT, &endpoint.port.to_ne_bytes());
-    put(&mut inside, ID, &[endpoint.id]);
-    put(&mut inside, FLAGS, &endpoint.flags.to_ne_bytes());
-    if let Some(index) = interface {
-        put(&mut inside, INTERFACE, &index.to_ne_bytes());
-    }
-    match endpoint.address {
-        IpAddr::V4(address) => put(&mut inside, ADDR4, &address.octets()),
-        IpAddr::V6(address) => put(&mut inside, ADDR6, &address.octets()),
-    }
-    let mut out = message(MPTCP_PM, GET, version);
-    out.bytes(ATTR_ADDR | NESTED, &inside);
-    out
 }

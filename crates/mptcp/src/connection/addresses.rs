@@ -1,7 +1,6 @@
 //! Addresses of both sides, and the subflows between them.
 
-use super::known::{Announcement, Known};
-use super::manager::PATHS_MAX;
+use super::known::{Announcement, Known, PATHS_MAX};
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
 use crate::endpoint::{Endpoint, Locals};

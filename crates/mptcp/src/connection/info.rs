@@ -23,6 +23,8 @@ impl Connection {
         let handed_down: u64 = self.paths.iter().map(|path| path.sent).sum();
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
         let joined_from = |path: &&Path| path.joined && self.opened_here(path);
+        // mptcp_close_ssk: a subflow that ends while the connection goes on is its no more.
+        let is_there = |path: &Path| !(path.released || path.joined && path.closed && self.stage == Stage::Open);
         let announced = || short(self.said.iter().filter(|said| said.times > 0).count());
         let used = || short(self.paths.iter().filter(joined_from).filter(|path| path.local_id > 0).count());
         MultipathInfo {
@@ -47,7 +49,7 @@ impl Connection {
             add_addr_accepted: short(self.known.len()),
             local_addresses_used: self.manager.as_ref().map_or_else(used, |manager| manager.used),
             limits,
-            subflows: self.paths.iter().enumerate().filter(|(_, path)| !path.released).map(|(at, path)| self.subflow(at, path)).collect(),
+            subflows: self.paths.iter().enumerate().filter(|(_, path)| is_there(path)).map(|(at, path)| self.subflow(at, path)).collect(),
         }
     }
 

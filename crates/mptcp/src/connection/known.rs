@@ -3,6 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use weft_core::Instant;
 
+/// Of a connection that a program manages: subflows beside the first, at most: `struct mptcp_info` counts them in a byte.
+pub(super) const PATHS_MAX: usize = u8::MAX as usize;
+
 /// An address of this side that the peer is told of.
 #[derive(Clone, Debug)]
 pub(crate) struct Announcement {

@@ -3,7 +3,7 @@
 //! Nothing is opened or announced by itself then, and limits do not hold. Facts are those of net/mptcp/pm_userspace.c and of Linux 6.18.
 
 use super::addresses::{From, has_route};
-use super::known::Announcement;
+use super::known::{Announcement, PATHS_MAX};
 use super::{Connection, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
@@ -20,8 +20,6 @@ const BACKUP: u32 = 4;
 const IMPLICIT: u32 = 16;
 /// Those that are kept.
 const FLAGS: u32 = 63;
-/// Subflows beside the first, at most: `struct mptcp_info` counts them in a byte.
-pub(super) const PATHS_MAX: usize = u8::MAX as usize;
 
 /// An address of this side that the connection knows. There is one of each identifier, at most.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! What happens to connections of Multipath TCP, as mptcp_pm tells it to its group of events.
 
-use super::{GROUP_EVENTS, message};
+use super::words::{GROUP_EVENTS, message};
 use crate::message::{INET, INET6, MPTCP_PM, Message};
 use std::net::SocketAddr;
 use weft_core::control::Value;
@@ -121,7 +121,7 @@ fn put_ends(value: &Value, command: u8, out: &mut Message) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::HEADER_BYTES;
+    use super::super::words::HEADER_BYTES;
     use super::*;
     use crate::message::Attributes;
     use serde_json::json;

@@ -2,8 +2,8 @@
 //!
 //! Which of several mistakes is told, and in which words, is as of Linux 6.18: first what is missing, then the token, then addresses.
 
-use super::{
-    ANNOUNCE, ATTR_ADDR, ATTR_LOCAL_ID, ATTR_REMOTE, ATTR_TOKEN, BACKUP, CREATE, FLAGS, ID, INTERFACE, PORT, REMOVE, address, byte,
+use super::words::{
+    ANNOUNCE, ATTR_ADDR, ATTR_LOCAL_ID, ATTR_REMOTE, ATTR_TOKEN, BACKUP, CREATE, FLAGS, ID, INTERFACE, PORT, REMOVE, SIGNAL, address, byte,
     not_found, run, short, shown,
 };
 use crate::Tables;
@@ -64,7 +64,7 @@ pub(super) fn command(command: u8, attributes: &Attributes<'_>, tables: &mut dyn
 
 fn create(token: u32, local: &Attributes<'_>, remote: &Attributes<'_>, tables: &mut dyn Tables) -> Result<Reply, Refusal> {
     let mut arguments = entry(token, local)?;
-    if local.u32(FLAGS).is_some_and(|flags| flags & super::SIGNAL != 0) {
+    if local.u32(FLAGS).is_some_and(|flags| flags & SIGNAL != 0) {
         return Err(Refusal::said(EINVAL, "invalid addr flags"));
     }
     (arguments["remote"], arguments["remote_id"]) = (end(remote)?.to_string().into(), byte(remote, ID).unwrap_or(0).into());
