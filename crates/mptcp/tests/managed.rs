@@ -30,8 +30,11 @@ fn token(node: &mut Node) -> u64 {
     connections(node)[0]["token"].as_u64().unwrap()
 }
 
+/// An address that the connection knows: identifier, address, flags.
+type Known = (u64, String, u64);
+
 /// An order about the only connection, and what it comes to: addresses that are known then.
-fn order(pair: &mut Pair, node: usize, procedure: &str, mut arguments: Value) -> Result<Vec<(u64, String, u64)>, (i32, String)> {
+fn order(pair: &mut Pair, node: usize, procedure: &str, mut arguments: Value) -> Result<Vec<Known>, (i32, String)> {
     let node = &mut pair.nodes[node];
     if arguments.get("token").is_none() {
         arguments["token"] = token(node).into();
