@@ -198,7 +198,8 @@ mod tests {
         let numbers: Vec<i32> = ErrorKind::ALL.iter().map(|kind| kind.errno()).collect();
         assert_eq!(numbers, [1, 2, 3, 13, 16, 17, 19, 22, 28, 95, 99, 101, 107, 113]);
         let names: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
-        let of_linux = "EPERM ENOENT ESRCH EACCES EBUSY EEXIST ENODEV EINVAL ENOSPC EOPNOTSUPP EADDRNOTAVAIL ENETUNREACH ENOTCONN EHOSTUNREACH";
+        let of_linux =
+            "EPERM ENOENT ESRCH EACCES EBUSY EEXIST ENODEV EINVAL ENOSPC EOPNOTSUPP EADDRNOTAVAIL ENETUNREACH ENOTCONN EHOSTUNREACH";
         assert_eq!(names.join(" "), of_linux);
     }
 
