@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.processes import Failure
-from virtual.shared import keys, section, weft_command
+from virtual.shared import events, keys, section, weft_command
 
 # A parameter of mptcp, what it is set to, and words that the message must have.
 VALUES = (
@@ -36,6 +36,17 @@ VALUES = (
     ("ndiffports", 0, "0 is out of range: 1 to 9"),
 )
 
+# Procedures of it on a node that runs.
+ORDERS = (
+    ("endpoint_add address=nonsense", "EINVAL: 'nonsense' is no address"),
+    ("endpoint_add address=10.1.0.1 id=many", "EINVAL: 'id' is no such number"),
+    ("endpoint_add address=10.1.0.1 signal=true fullmesh=true", "EINVAL: signal and fullmesh exclude each other"),
+    ("endpoint_change address=10.1.0.1", "ENOENT: there is no endpoint of that id"),
+    ("limits_set subflows=99", "EINVAL: 'subflows' is 8 at most"),
+    ("path_announce", "EINVAL: no token"),
+    ("path_announce token=5", "EINVAL: invalid token"),
+)
+
 
 def values(folder: Path) -> str:
     for name, value, words in VALUES:
@@ -46,5 +57,15 @@ def values(folder: Path) -> str:
     return f"{len(VALUES)} values"
 
 
+def orders(folder: Path) -> str:
+    for order, words in ORDERS:
+        text = keys(duration="1s") + section("nodes.a", mptcp=True) + events({"at": "500ms", "node": "a", "control": [f"exec mptcp {order}"]})
+        (folder / "w.toml").write_text(text)
+        said = weft_command(folder, "sim", "w.toml", status=1).stderr
+        if f"'a' is told exec mptcp {order}: " not in said or words not in said:
+            raise Failure(f"{order}: {said}")
+    return f"{len(ORDERS)} orders"
+
+
 def rows() -> dict[str, Callable[[Path], str]]:
-    return {"values that make no sense": values}
+    return {"values that make no sense": values, "orders that make no sense": orders}
