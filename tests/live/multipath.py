@@ -87,11 +87,15 @@ def expect_sound(found: collections.Counter) -> None:
 def replaced(folder: Path) -> str:
     """Schedulers and congestion controls become others, blocks their successors, while data flows both ways."""
     lines: Lines = {}
-    schedulers, controls, names = itertools.cycle(SCHEDULERS), itertools.cycle(CONTROLS), itertools.cycle(NODES)
-    blocks = itertools.cycle(("mptcp", "tcp", "sockets"))
-    for number, at in enumerate(range(FIRST_MS, LAST_MS, EVERY_MS)):
-        word = (f"set mptcp.scheduler {next(schedulers)}", f"set mptcp.congestion {next(controls)}", f"replace {(block := next(blocks))} {block}")
-        lines[at] = [(next(names), [word[number % 3]])]
+    changes = (
+        [f"set mptcp.scheduler {scheduler}" for scheduler in SCHEDULERS],
+        [f"set mptcp.congestion {control}" for control in CONTROLS],
+        [f"replace {block} {block}" for block in ("mptcp", "tcp", "sockets")],
+    )
+    # One of each kind in turn, to one node and the other.
+    words = (word for each in zip(*map(itertools.cycle, changes)) for word in each)
+    for at, name, word in zip(range(FIRST_MS, LAST_MS, EVERY_MS), itertools.cycle(NODES), words):
+        lines[at] = [(name, [word])]
     summary, out = run(folder, "replaced", world(lines))
     judge(out, 2)
     found = counted(out)
