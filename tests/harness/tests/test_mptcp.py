@@ -124,9 +124,9 @@ class Boxes(unittest.TestCase):
         every, short = boxes.cases(), [case for case in boxes.cases() if boxes.short(case)]
         left = {"drops unknown", "shortens", "resets the client", "resets the server"}
         self.assertEqual({case.box for case in every} - {case.box for case in short}, left)
-        self.assertEqual({(case.box, case.point) for case in every
-                          if case.box not in left and (case.box, case.point) not in {of[:2] for of in boxes.NOT_YET}} - {(case.box, case.point) for case in short}, set())
-        self.assertEqual(set(boxes.SHORT_BESIDE_LINUX) - set(short), set())
+        of_others = {(case.box, case.point) for case in every if case.box not in left}
+        self.assertEqual(of_others - {(case.box, case.point) for case in short}, set())
+        self.assertEqual({*boxes.SHORT_BESIDE_LINUX, *boxes.SHORT_ON_BOTH} - set(short), set())
 
 
 class Programs(unittest.TestCase):
