@@ -141,3 +141,28 @@ fn what_it_knows_survives_as_bytes_and_its_last_subflow_may_go() {
     let child = pair.accepted().unwrap();
     assert_eq!(pair.app(1, |app, _| app.flow(child).received.len()), 30_000);
 }
+
+#[test]
+fn what_is_announced_has_a_bound() {
+    let mut pair = managed(7);
+    let mut announced = 0;
+    // An address that goes with its subflow leaves what was said of it.
+    for port in 1..1200 {
+        let entry = json!({ "id": 1, "address": "10.0.1.1", "port": port, "flags": SIGNAL });
+        match order(&mut pair, 0, "path_announce", entry) {
+            Ok(_) => announced += 1,
+            Err((28, why)) => {
+                assert_eq!((announced, why.as_str()), (255, "a connection announces 255 addresses: take some back"));
+                return;
+            }
+            Err(_) => {
+                let to = json!({ "id": 2, "address": "10.0.1.1", "remote": "10.0.0.2:80", "flags": 0 });
+                order(&mut pair, 0, "path_create", to).unwrap_or_default();
+                let path = paths(&mut pair.nodes[0]).into_iter().find(|(local, ..)| local.starts_with("10.0.1.1:"));
+                let Some((local, ..)) = path else { continue };
+                order(&mut pair, 0, "path_destroy", json!({ "local": local, "remote": "10.0.0.2:80" })).unwrap_or_default();
+            }
+        }
+    }
+    panic!("{announced} announced without a bound");
+}

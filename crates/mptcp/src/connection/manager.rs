@@ -21,6 +21,9 @@ const IMPLICIT: u32 = 16;
 /// Those that are kept.
 const FLAGS: u32 = 63;
 
+/// Addresses that are announced at a time, at most: one of each identifier.
+const ANNOUNCED_MAX: usize = u8::MAX as usize;
+
 /// An address of this side that the connection knows. There is one of each identifier, at most.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
@@ -115,6 +118,10 @@ impl Connection {
             return Err(invalid("invalid addr flags"));
         }
         let (id, address, port) = (entry.id, entry.address, Some(entry.port).filter(|port| *port > 0));
+        // A subflow that is ended takes its address along, and not what was said of it.
+        if self.said.len() >= ANNOUNCED_MAX {
+            return Err(Refused::new(ErrorKind::NoSpace, format!("a connection announces {ANNOUNCED_MAX} addresses: take some back")));
+        }
         self.append(entry)?;
         let manager = self.manager()?;
         manager.announced = manager.announced.saturating_add(1);
