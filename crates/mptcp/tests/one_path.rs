@@ -6,7 +6,7 @@ use support::common::OnWire;
 use support::common::pair::Wire;
 use support::*;
 use weft_wire::tcp::Flags;
-use weft_wire::tcp::mptcp::{Keys, Message};
+use weft_wire::tcp::mptcp::{Capable, Keys, Message};
 
 #[test]
 fn both_sides_speak_it_from_the_handshake_to_the_end() {
@@ -30,7 +30,7 @@ fn both_sides_speak_it_from_the_handshake_to_the_end() {
             let offset = u64::try_from(on_wire.segment.seq - start).unwrap();
             let mapping = |message: &Message| match message {
                 Message::Dss(dss) => dss.mapping.map(|mapping| u64::from(mapping.subflow_seq) - 1 + u64::from(mapping.len)),
-                Message::Capable(_) => Some(on_wire.payload.len() as u64),
+                Message::Capable(Capable { keys: Keys::WithData { data_len, .. }, .. }) => Some(u64::from(*data_len)),
                 _ => None,
             };
             let end = options(on_wire).iter().find_map(mapping);

@@ -62,7 +62,10 @@ impl Subflow {
             // Whatever of it goes again has the mapping that all of it had.
             Some(extent) => extent,
             None => {
-                let extent = Extent { bytes: if self.says_once() { ahead.max(given.bytes) } else { given.bytes }, ..given };
+                // The connection's first mapping is of all that follows, too: each of its segments says MP_CAPABLE, as Linux's do, and whichever of them
+                // comes ends the handshake.
+                let whole = self.says_once() || self.says_handshake();
+                let extent = Extent { bytes: if whole { ahead.max(given.bytes) } else { given.bytes }, ..given };
                 self.sent.push_back(extent);
                 extent
             }
@@ -136,7 +139,7 @@ impl Subflow {
     }
 
     /// Is it the client's turn to say both keys, or its HMAC?
-    fn says_handshake(&self) -> bool {
+    pub(super) fn says_handshake(&self) -> bool {
         self.opens && !self.confirmed
     }
 

@@ -86,11 +86,38 @@ fn the_first_data_of_the_client_has_both_keys_and_its_length() {
     let mut pair = one();
     exchange(&mut pair);
     let (client, server) = keys(&pair);
-    let (_, on_wire, first) = capables(&pair).into_iter().find(|(_, on_wire, _)| !on_wire.payload.is_empty()).unwrap();
-    let Keys::WithData { sender, receiver, data_len, .. } = first.keys else { panic!("{first:?}") };
-    assert_eq!((Key(sender), Key(receiver)), (client, server));
-    // The mapping is that of the frame, which may become several segments.
-    assert!(usize::from(data_len) >= on_wire.payload.len() && usize::from(data_len) % on_wire.payload.len() == 0);
+    // The mapping is of all the data that there was: each of its segments says so until the peer has answered.
+    let with_data: Vec<_> = capables(&pair).into_iter().filter(|(_, on_wire, _)| !on_wire.payload.is_empty()).collect();
+    let said: Vec<u16> = with_data
+        .iter()
+        .map(|(_, _, capable)| {
+            let Keys::WithData { sender, receiver, data_len, .. } = capable.keys else { panic!("{capable:?}") };
+            assert_eq!((Key(sender), Key(receiver)), (client, server));
+            data_len
+        })
+        .collect();
+    let first = with_data[0].1.segment.seq;
+    assert!(with_data.len() > 1 && said.iter().all(|len| *len == said[0]), "{said:?}");
+    assert!(with_data.iter().all(|(_, on_wire, _)| on_wire.segment.seq - first < i32::from(said[0])));
+}
+
+#[test]
+fn any_segment_of_the_first_data_ends_the_handshake() {
+    for checksum in [false, true] {
+        let mut pair = one();
+        pair.nodes[0].tell("mptcp", "checksum", checksum.into()).unwrap();
+        // The acknowledgment of SYN|ACK is lost, and the first segment of data is.
+        let mut lost = 0;
+        pair.filter = Some(Box::new(move |from, on_wire| {
+            let loses = from == 0 && !is_syn(on_wire) && lost < 2;
+            lost += usize::from(loses);
+            !loses
+        }));
+        exchange(&mut pair);
+        let server = &mut pair.nodes[1];
+        assert_eq!((counter(server, Counter::MPCapableACKRX), counter(server, Counter::MPCapableFallbackACK)), (1, 0), "{checksum}");
+        no_errors(&mut pair);
+    }
 }
 
 #[test]
