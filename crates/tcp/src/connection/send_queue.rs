@@ -18,6 +18,21 @@ struct Chunk {
     mapping: u64,
 }
 
+/// What is being joined, as state has it.
+pub(super) struct Joined<'a> {
+    pub bytes: &'a [u8],
+    pub mapping: u64,
+    pub room: usize,
+}
+
+impl Joined<'_> {
+    /// Of a build that did not say how much room there was: its successor began with a whole buffer.
+    pub(super) fn without_room(bytes: &[u8], mapping: u64) -> Joined<'_> {
+        let room = if bytes.is_empty() { 0 } else { JOIN_BUFFER_BYTES.saturating_sub(bytes.len()) };
+        Joined { bytes, mapping, room }
+    }
+}
+
 /// The send queue. Positions are those of the sequence space.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
@@ -25,6 +40,9 @@ pub(crate) struct SendQueue {
     /// Small writes being joined: what follows the last chunk.
     open: BytesMut,
     open_mapping: u64,
+    /// Bytes that still fit into the buffer that they are joined in. Counted, and not asked of the allocator: what is one piece here is one piece of
+    /// the frame, and of what the peer's connection hands up.
+    room: usize,
     start: u64,
     end: u64,
     /// Where the last look-up ended: the next one mostly begins there.
@@ -34,7 +52,7 @@ pub(crate) struct SendQueue {
 impl SendQueue {
     /// An empty queue whose first byte will be at `start`.
     pub(crate) fn new(start: u64) -> SendQueue {
-        SendQueue { chunks: VecDeque::new(), open: BytesMut::new(), open_mapping: 0, start, end: start, hint: 0 }
+        SendQueue { chunks: VecDeque::new(), open: BytesMut::new(), open_mapping: 0, room: 0, start, end: start, hint: 0 }
     }
     /// Position after the last byte.
     pub(crate) fn end(&self) -> u64 {
@@ -52,10 +70,11 @@ impl SendQueue {
         }
         let joins = behind && length < JOIN_BYTES && (self.open.is_empty() || self.open_mapping == mapping);
         if joins && self.open.len() + length <= JOIN_BUFFER_BYTES {
-            if self.open.capacity() - self.open.len() < length {
+            if self.room < length {
                 self.flush();
-                self.open.reserve(JOIN_BUFFER_BYTES);
+                (self.open, self.room) = (BytesMut::with_capacity(JOIN_BUFFER_BYTES), JOIN_BUFFER_BYTES);
             }
+            self.room -= length;
             self.open_mapping = mapping;
             self.open.extend_from_slice(&bytes);
         } else {
@@ -64,11 +83,11 @@ impl SendQueue {
         }
         self.end += length as u64;
     }
-    /// For state: where it begins, where its first piece does, the pieces with their mappings, what is being joined and its mapping.
-    pub(super) fn parts(&self) -> (u64, u64, impl ExactSizeIterator<Item = (&Bytes, &u64)>, &[u8], &u64) {
+    /// For state: where it begins, where its first piece does, the pieces with their mappings, what is being joined.
+    pub(super) fn parts(&self) -> (u64, u64, impl ExactSizeIterator<Item = (&Bytes, &u64)>, Joined<'_>) {
         let first = self.chunks.front().map_or(self.end - self.open.len() as u64, |chunk| chunk.start);
         let chunks = self.chunks.iter().map(|chunk| (&chunk.bytes, &chunk.mapping));
-        (self.start, first, chunks, &self.open, &self.open_mapping)
+        (self.start, first, chunks, Joined { bytes: &self.open, mapping: self.open_mapping, room: self.room })
     }
     /// Adds a piece as it is.
     pub(super) fn push_whole(&mut self, bytes: Bytes, mapping: u64) {
@@ -76,14 +95,15 @@ impl SendQueue {
         self.end += bytes.len() as u64;
         self.chunks.push_back(Chunk { start, bytes, mapping });
     }
-    /// Goes on joining where another queue stopped.
-    pub(super) fn reopen(&mut self, joined: &[u8], mapping: u64) {
-        if !joined.is_empty() {
-            self.open.reserve(JOIN_BUFFER_BYTES.max(joined.len()));
-            self.open.extend_from_slice(joined);
-            self.end += joined.len() as u64;
+    /// Goes on joining where another queue stopped. False: that is more than the buffer takes.
+    pub(super) fn reopen(&mut self, Joined { bytes, mapping, room }: Joined<'_>) -> bool {
+        if !bytes.is_empty() {
+            self.open.reserve(JOIN_BUFFER_BYTES.max(bytes.len()));
+            self.open.extend_from_slice(bytes);
+            self.end += bytes.len() as u64;
         }
-        self.open_mapping = mapping;
+        (self.open_mapping, self.room) = (mapping, room);
+        bytes.len().saturating_add(room) <= JOIN_BUFFER_BYTES
     }
     /// Everything before this has been released.
     pub(super) fn begins_at(&mut self, start: u64) {
@@ -163,6 +183,7 @@ impl SendQueue {
     /// Throws everything away.
     pub(crate) fn clear(&mut self) {
         self.chunks.clear();
+        self.room += self.open.len();
         self.open.clear();
         self.start = self.end;
     }
@@ -192,6 +213,39 @@ mod tests {
         queue.append_to(&mut frame, 3011, 3);
         assert_eq!(frame.to_vec(), b"bab");
         assert_eq!(queue.release(9999), 200);
+    }
+
+    #[test]
+    fn a_queue_that_was_put_back_cuts_its_pieces_where_it_would_have() {
+        let now = weft_core::Instant::from_millis(7);
+        let kind = &crate::block::KIND;
+        let put_back = |queue: &SendQueue| -> SendQueue {
+            let state = weft_core::State::written(kind, now, |out| out.put(queue));
+            state.taken(kind, now, |from| from.take()).unwrap()
+        };
+        let lengths = |queue: &SendQueue| -> Vec<usize> {
+            let (_, _, chunks, joined) = queue.parts();
+            chunks.map(|(bytes, _)| bytes.len()).chain([joined.bytes.len()]).collect()
+        };
+        let mut rng = weft_core::Rng::for_name(6, "put back");
+        for every in [1, 7, 60] {
+            let (mut plain, mut restored) = (SendQueue::new(1), SendQueue::new(1));
+            for round in 0..2000 {
+                let bytes = Bytes::from(vec![0; [1, 48, 300, 511, 1448][rng.below(5) as usize]]);
+                let (mapping, behind) = (rng.below(20) / 19, rng.below(30) > 0);
+                let at = plain.end() - rng.below(plain.len().min(20_000) + 1);
+                for queue in [&mut plain, &mut restored] {
+                    queue.push(bytes.clone(), mapping, behind);
+                    if round % 5 == 0 {
+                        queue.release(at);
+                    }
+                }
+                if round % every == 0 {
+                    restored = put_back(&restored);
+                }
+                assert_eq!(lengths(&plain), lengths(&restored), "round {round}");
+            }
+        }
     }
 
     #[test]

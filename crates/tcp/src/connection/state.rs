@@ -10,7 +10,7 @@ use super::outstanding::{Outstanding, Sent};
 use super::reassembly::Reassembly;
 use super::receiver::Receiver;
 use super::recovery::Recovery;
-use super::send_queue::SendQueue;
+use super::send_queue::{Joined, SendQueue};
 use super::sender::Sender;
 use super::{Connection, Finished};
 use crate::congestion;
@@ -101,6 +101,8 @@ pub(crate) fn write_extension(extension: Option<&dyn Extension>, out: &mut Write
 
 /// The version of tcp's state in which no connection has an extension.
 pub(crate) const STATE_WITHOUT_EXTENSIONS: u32 = 4;
+/// The last in which a send queue does not say how much more it joins.
+const STATE_WITHOUT_ROOM_TO_JOIN: u32 = 5;
 
 /// The same, until the block that reads it makes it what it is.
 pub(crate) fn read_extension(from: &mut Reader<'_>) -> Result<Option<Box<dyn Extension>>, Damage> {
@@ -189,7 +191,7 @@ connection!(
 /// The pieces follow each other without gaps: their positions are told by their lengths. What is still being joined is copied.
 impl Field for SendQueue {
     fn write(&self, out: &mut Writer) {
-        let (start, first, chunks, open, open_mapping) = self.parts();
+        let (start, first, chunks, joined) = self.parts();
         out.number(start);
         out.number(first);
         out.number(chunks.len() as u64);
@@ -197,8 +199,9 @@ impl Field for SendQueue {
             out.put(bytes);
             out.put(mapping);
         }
-        out.content(open);
-        out.put(open_mapping);
+        out.content(joined.bytes);
+        out.number(joined.mapping);
+        out.number(joined.room as u64);
     }
     fn read(from: &mut Reader<'_>) -> Result<SendQueue, Damage> {
         let (start, first): (u64, u64) = from.take()?;
@@ -211,8 +214,14 @@ impl Field for SendQueue {
             }
             queue.push_whole(bytes, mapping);
         }
-        let open = from.content()?;
-        queue.reopen(open, from.take()?);
+        let (bytes, mapping) = (from.content()?, from.take()?);
+        let joined = match from.version() <= STATE_WITHOUT_ROOM_TO_JOIN {
+            true => Joined::without_room(bytes, mapping),
+            false => Joined { bytes, mapping, room: from.take::<u32>()? as usize },
+        };
+        if !queue.reopen(joined) {
+            return Err(Damage::new("a send queue that joins more than it can"));
+        }
         if !(first..=queue.end()).contains(&start) {
             return Err(Damage::new("a send queue that begins elsewhere than its first piece"));
         }
