@@ -129,6 +129,6 @@ pub static KIND: Kind = Kind {
     counters: COUNTERS,
     owns: &[Table::Sockets],
     asks: Table::ALL,
-    state_version: 6,
+    state_version: 7,
     ..Kind::EMPTY
 };

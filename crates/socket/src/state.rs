@@ -17,6 +17,9 @@ use weft_core::map::{KeyedHasher, Map};
 use weft_core::state::{Damage, Reader, Writer};
 use weft_core::{Instant, State, StateError};
 
+/// The oldest version that is read.
+const STATE_OLDEST: u32 = 6;
+
 /// All of it, in the order in which it is read.
 pub(crate) fn export(sockets: &Sockets, now: Instant) -> State {
     let mut out = Writer::new(now);
@@ -53,7 +56,7 @@ pub(crate) fn export(sockets: &Sockets, now: Instant) -> State {
 
 /// Becomes what a state says.
 pub(crate) fn import(sockets: &mut Sockets, state: &State, now: Instant) -> Result<(), StateError> {
-    *sockets = state.taken(&KIND, now, |from| read(sockets, from))?;
+    *sockets = state.taken_since(&KIND, STATE_OLDEST, now, |from| read(sockets, from))?;
     Ok(())
 }
 

@@ -17,13 +17,19 @@ pub(crate) struct Unread {
     pieces: VecDeque<Bytes>,
     /// What follows the last piece.
     open: BytesMut,
+    /// Bytes that still fit into the buffer that they are joined in: counted, so that pieces end where they would have after a restore, too.
+    room: usize,
 }
+
+/// The last version of the sockets' state in which a queue does not say how much more it joins.
+const STATE_WITHOUT_ROOM_TO_JOIN: u32 = 6;
 
 /// Pieces by reference; what is still being joined is copied.
 impl Field for Unread {
     fn write(&self, out: &mut Writer) {
         out.put(&self.pieces);
         out.content(&self.open);
+        out.number(self.room as u64);
     }
     fn read(from: &mut Reader<'_>) -> Result<Unread, Damage> {
         let pieces: VecDeque<Bytes> = from.take()?;
@@ -33,7 +39,16 @@ impl Field for Unread {
             open.reserve(JOIN_BUFFER_BYTES.max(joined.len()));
             open.extend_from_slice(joined);
         }
-        Ok(Unread { pieces, open })
+        let room = match from.version() <= STATE_WITHOUT_ROOM_TO_JOIN {
+            // Its successor began with a whole buffer.
+            true if joined.is_empty() => 0,
+            true => JOIN_BUFFER_BYTES.saturating_sub(joined.len()),
+            false => from.take::<u32>()? as usize,
+        };
+        if joined.len().saturating_add(room) > JOIN_BUFFER_BYTES {
+            return Err(Damage::new("a receive queue that joins more than it can"));
+        }
+        Ok(Unread { pieces, open, room })
     }
 }
 
@@ -42,10 +57,11 @@ impl Unread {
     pub(crate) fn push(&mut self, bytes: Bytes) {
         let behind = !self.pieces.is_empty() || !self.open.is_empty();
         if behind && bytes.len() < JOIN_BYTES {
-            if self.open.capacity() - self.open.len() < bytes.len() {
+            if self.room < bytes.len() {
                 self.flush();
-                self.open = BytesMut::with_capacity(JOIN_BUFFER_BYTES);
+                (self.open, self.room) = (BytesMut::with_capacity(JOIN_BUFFER_BYTES), JOIN_BUFFER_BYTES);
             }
+            self.room -= bytes.len();
             return self.open.extend_from_slice(&bytes);
         }
         self.flush();
@@ -115,6 +131,37 @@ impl Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_that_was_put_back_cuts_its_pieces_where_it_would_have() {
+        let (now, kind) = (weft_core::Instant::from_millis(7), &crate::kind::KIND);
+        let put_back = |queue: &Unread| -> Unread {
+            let state = weft_core::State::written(kind, now, |out| out.put(queue));
+            state.taken(kind, now, |from| from.take()).unwrap()
+        };
+        let lengths = |queue: &Unread| queue.pieces().map(<[u8]>::len).collect::<Vec<_>>();
+        let mut rng = weft_core::Rng::for_name(6, "put back");
+        for every in [1, 7, 60] {
+            let (mut plain, mut restored, mut held) = (Unread::default(), Unread::default(), 0);
+            for round in 0..2000 {
+                let bytes = Bytes::from(vec![0; [1, 48, 300, 511, 1448][rng.below(5) as usize]]);
+                held += bytes.len();
+                let (read, taken) = (rng.below(20) == 0, rng.below(held as u64 + 1) as usize);
+                for queue in [&mut plain, &mut restored] {
+                    queue.push(bytes.clone());
+                    if read {
+                        queue.copy_to(0, taken, &mut Tail::new());
+                        queue.drop_front(taken);
+                    }
+                }
+                held -= if read { taken } else { 0 };
+                if round % every == 0 {
+                    restored = put_back(&restored);
+                }
+                assert_eq!(lengths(&plain), lengths(&restored), "round {round}");
+            }
+        }
+    }
 
     #[test]
     fn any_sizes_come_out_as_they_went_in_and_small_ones_share_memory() {
