@@ -49,6 +49,11 @@ fn they_are_added_changed_and_taken_away_by_procedures() {
     assert_eq!(exec(node, "endpoint_delete", json!({"id": 7})).unwrap_err().kind().errno(), 2);
     assert_eq!(exec(node, "limits_set", json!({"subflows": 9})).unwrap_err().kind().errno(), 22);
     exec(node, "limits_set", json!({"subflows": 3})).unwrap();
+    exec(node, "endpoint_delete", json!({"id": 8})).unwrap();
+    let replace = Op::Replace { name: "mptcp".to_owned(), kind: "mptcp".to_owned(), parameters: Default::default(), drop_state: false };
+    node.engine.control(node.now, &Message { serial: 1, op: replace }).result.unwrap();
+    let next = exec(node, "endpoint_add", json!({"address": "10.0.9.4"})).unwrap();
+    assert_eq!(next["mptcp"], json!({"id": 8}), "a successor goes on where its predecessor was");
     exec(node, "endpoints_flush", json!({})).unwrap();
     assert_eq!(endpoints(node), []);
 }
