@@ -15,6 +15,8 @@ pub struct View {
     pub rtt: Option<Duration>,
     /// How much that varies: its mean deviation, smoothed.
     pub rtt_variation: Duration,
+    /// What paces it or sizes its frames (tcpi_pacing_rate).
+    pub pacing_rate_bytes_per_s: u64,
     /// Congestion window, bytes.
     pub cwnd_bytes: u32,
     /// Bytes that would leave at once.

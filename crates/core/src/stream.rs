@@ -143,6 +143,8 @@ pub struct Room {
     pub rtt: Option<Duration>,
     /// How much that varies: its mean deviation, smoothed (tcpi_rttvar); zero: not measured.
     pub rtt_variation: Duration,
+    /// What paces it or sizes its frames, bytes per second (tcpi_pacing_rate).
+    pub pacing_rate_bytes_per_s: u64,
     /// Retransmission timeouts in a row, without an acknowledgment of anything new.
     pub timeouts: u32,
     /// Handshakes are over, and it may send.
@@ -152,7 +154,7 @@ pub struct Room {
     /// Bytes acknowledged since the last loss, or between the last two, whichever is more: what some coupled controls ask for of all; 0 of others.
     pub interval_bytes: u64,
 }
-crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, receive_bytes_max, receive_rtt, send_bytes_max, mss_bytes, rtt, rtt_variation, timeouts, may_send, coupled, interval_bytes });
+crate::fields!(struct Room { free_bytes, cwnd_bytes, in_flight_bytes, lost_bytes, unsent_bytes, acknowledged_bytes, receive_bytes, receive_bytes_max, receive_rtt, send_bytes_max, mss_bytes, rtt, rtt_variation, pacing_rate_bytes_per_s, timeouts, may_send, coupled, interval_bytes });
 
 /// A connection of the same group, as a coupled congestion control sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

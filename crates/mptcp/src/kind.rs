@@ -190,7 +190,7 @@ pub static KIND: Kind = Kind {
         Table::Interfaces,
         Table::Schedulers,
     ],
-    state_version: 4,
+    state_version: 5,
     ..Kind::EMPTY
 };
 

@@ -14,6 +14,7 @@ fn question() -> Question {
     let view = View {
         rtt: Some(Duration::from_nanos(101)),
         rtt_variation: Duration::from_nanos(102),
+        pacing_rate_bytes_per_s: 112,
         cwnd_bytes: 10_300,
         free_bytes: 104,
         queued_bytes: 105,

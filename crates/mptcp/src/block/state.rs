@@ -8,9 +8,6 @@ use crate::own::Own;
 use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::{FlowId, Instant, Map, State, StateError};
 
-/// The last version that does not say from where on endpoints get their identifiers, and the oldest that is read.
-const STATE_WITHOUT_NEXT_ID: u32 = 3;
-
 impl Field for Owner {
     fn write(&self, out: &mut Writer) {
         match self {
@@ -67,7 +64,7 @@ impl MptcpBlock {
 
     pub(super) fn import_state(&mut self, state: &State, now: Instant) -> Result<(), StateError> {
         let (flows, tokens) = (*self.flows.hasher(), *self.tokens.hasher());
-        let taken = state.taken_since(&KIND, STATE_WITHOUT_NEXT_ID, now, |from| {
+        let taken = state.taken(&KIND, now, |from| {
             let counters = Counters(from.counters(ROWS)?);
             let (rng, connections) = (from.take()?, from.take()?);
             let mut of_flows: Map<FlowId, Owner> = Map::with_hasher(flows);
@@ -95,10 +92,7 @@ impl MptcpBlock {
                 leaves: false,
                 next_call: from.take()?,
                 next_flow: from.take()?,
-                next_id: match from.version() <= STATE_WITHOUT_NEXT_ID {
-                    true => self.next_id,
-                    false => from.take()?,
-                },
+                next_id: from.take()?,
             })
         })?;
         *self = taken;

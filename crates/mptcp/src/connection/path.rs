@@ -151,6 +151,7 @@ impl Path {
         View {
             rtt: self.room.rtt,
             rtt_variation: self.room.rtt_variation,
+            pacing_rate_bytes_per_s: self.room.pacing_rate_bytes_per_s,
             cwnd_bytes: self.room.cwnd_bytes,
             free_bytes: u32::try_from(u64::from(self.room.free_bytes).saturating_sub(self.room.unsent_bytes)).unwrap_or(u32::MAX),
             queued_bytes: self.sent.saturating_sub(self.room.acknowledged_bytes),

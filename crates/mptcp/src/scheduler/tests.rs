@@ -6,6 +6,7 @@ fn path(rtt_ms: u64, queued_bytes: u64) -> View {
     View {
         rtt: Some(Duration::from_millis(rtt_ms)),
         rtt_variation: Duration::from_millis(rtt_ms / 4),
+        pacing_rate_bytes_per_s: 14_000 * 1000 / rtt_ms,
         cwnd_bytes: 14_000,
         free_bytes: 14_000_u32.saturating_sub(queued_bytes as u32),
         queued_bytes,

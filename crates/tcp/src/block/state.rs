@@ -15,7 +15,7 @@ use crate::outbox::{Env, Outbox};
 use std::collections::VecDeque;
 use weft_core::map::Map;
 use weft_core::state::{Damage, Field, Reader, State, StateError, Writer};
-use weft_core::{Context, FlowId, Instant};
+use weft_core::{Context, FlowId, Instant, Room};
 
 impl Field for Slot {
     fn write(&self, out: &mut Writer) {
@@ -34,10 +34,26 @@ impl Field for Slot {
             confirmed_until: from.take()?,
             memory: from.take()?,
             early_of: from.take()?,
-            room: if from.version() <= STATE_WITHOUT_EXTENSIONS { None } else { from.take()? },
+            room: read_room(from)?,
         })
     }
 }
+
+/// What the connection's room was told as last.
+fn read_room(from: &mut Reader<'_>) -> Result<Option<Room>, Damage> {
+    match from.version() {
+        ..=STATE_WITHOUT_EXTENSIONS => Ok(None),
+        // Who is told of room is a block of the same snapshot, which does not read what an earlier build wrote either.
+        ..=STATE_WITHOUT_RATES => match from.take()? {
+            false => Ok(None),
+            true => Err(Damage::new("it has subflows, of a build before version 7")),
+        },
+        _ => from.take(),
+    }
+}
+
+/// The last version in which a connection's room is without the rate that paces it.
+const STATE_WITHOUT_RATES: u32 = 6;
 
 impl Field for Counters {
     fn write(&self, out: &mut Writer) {

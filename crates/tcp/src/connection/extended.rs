@@ -31,6 +31,7 @@ impl Connection {
             mss_bytes: self.send.mss,
             rtt: self.recovery.rtt.srtt(),
             rtt_variation: self.recovery.rtt.mean_deviation(),
+            pacing_rate_bytes_per_s: self.rate().0,
             timeouts: self.recovery.timeouts,
             may_send: self.state.can_send() && !self.send.fin_wanted,
             coupled: self.control.algorithm.is_coupled(),
