@@ -139,7 +139,7 @@ def snapshots(folder: Path) -> str:
     plain, plain_out = run(folder, "plain", world({}))
     judge(plain_out, 2)
     lines: Lines = {}
-    for turn, at in enumerate(range(FIRST_MS, LAST_MS, EVERY_MS * 3)):
+    for turn, at in enumerate(range(FIRST_MS, LAST_MS, EVERY_MS)):
         name = "ab"[turn % 2]
         lines[at] = [(name, [f"snapshot {name}.snapshot"]), (name, [f"restore {name}.snapshot"])]
     restored, out = run(folder, "restored", world(lines))
