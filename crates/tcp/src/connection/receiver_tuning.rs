@@ -9,12 +9,14 @@ use crate::outbox::Env;
 use weft_core::{Duration, Instant, StreamOptions};
 
 impl Receiver {
-    /// The window opens with the data that comes, so that a peer cannot fill the buffer with tiny segments (tcp_grow_window).
+    /// The window opens with the data that comes, so that a peer cannot fill the buffer with tiny segments, and the peer hears of it at once
+    /// (tcp_grow_window: "inet_csk(sk)->icsk_ack.quick |= 1").
     #[inline]
     pub(super) fn grow_window(&mut self, arrived: u32) {
-        let room = self.clamp.saturating_sub(self.slow_start);
+        let room = self.clamp.min(self.free_space()).saturating_sub(self.slow_start);
         if room > 0 && arrived >= self.mss / 2 {
             self.slow_start += room.min(2 * self.announced_mss).min(arrived.max(self.announced_mss) * 2);
+            self.ack.quick |= 1;
         }
     }
 

@@ -12,7 +12,7 @@ impl Receiver {
         (self.buffer / 2).min(self.clamp)
     }
     /// What is free of it.
-    fn free_space(&self) -> u32 {
+    pub(super) fn free_space(&self) -> u32 {
         let held = (self.delivered - self.taken) + self.queue.bytes();
         u64::from(self.full_space()).saturating_sub(held) as u32
     }
