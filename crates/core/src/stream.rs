@@ -168,11 +168,13 @@ pub struct Sibling {
 }
 crate::fields!(struct Sibling { cwnd_bytes, rtt, interval_bytes });
 
-/// What whoever has several flows to one peer knows, and the congestion control of one of them does not.
+/// What whoever has several flows to one peer knows, and one of them does not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Advice {
     /// These are the others. At most [`SIBLINGS_MAX`] are looked at.
     Siblings(Vec<Sibling>),
+    /// The window that the receive buffers of all of them allow together, bytes: it has as much room.
+    ReceiveWindow(u32),
     /// It holds up the others: half the window (Raiciu et al., "How Hard Can It Be?", NSDI'12, §4.2).
     Halve,
 }

@@ -6,7 +6,7 @@ use crate::key::Key;
 use crate::out::Out;
 use crate::subflow::is_right;
 use crate::word::{Down, Say};
-use weft_core::{Bytes, DataFlags, StreamEvent, StreamMessage};
+use weft_core::{Advice, Bytes, DataFlags, StreamEvent, StreamMessage};
 use weft_wire::tcp::mptcp::reset_reason;
 
 impl Connection {
@@ -121,7 +121,12 @@ impl Connection {
         }
         self.receive.taken = (self.receive.taken + u64::from(bytes)).min(self.receive.next);
         let rtt = self.paths.iter().filter(|path| path.may_send()).filter_map(|path| path.room.receive_rtt.or(path.room.rtt)).max();
-        self.receive.tune(out.now(), rtt.unwrap_or_default());
+        if self.receive.tune(out.now(), rtt.unwrap_or_default()) {
+            let window = u32::try_from(self.receive.buffer).unwrap_or(u32::MAX);
+            for path in self.paths.iter().filter(|path| path.may_send()) {
+                out.down(StreamMessage::Advice { flow: path.flow, advice: Box::new(Advice::ReceiveWindow(window)) });
+            }
+        }
         if !self.receive.open() || self.stage != Stage::Open {
             return;
         }

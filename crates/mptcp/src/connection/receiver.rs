@@ -65,22 +65,24 @@ impl Receiver {
 
     /// Dynamic right-sizing, as tcp does it for one connection (mptcp_rcv_space_adjust): once a round trip of the slowest subflow, the buffer becomes twice
     /// what the program took in it, and more while that grows.
-    pub(super) fn tune(&mut self, now: Instant, rtt: Duration) {
+    /// Returns whether it has grown.
+    pub(super) fn tune(&mut self, now: Instant, rtt: Duration) -> bool {
         let (at, taken_then) = *self.mark.get_or_insert((now, 0));
         if now - at < rtt {
-            return;
+            return false;
         }
         let taken = self.taken - taken_then;
         self.mark = Some((now, self.taken));
         if taken <= self.space {
-            return;
+            return false;
         }
         let before = self.space.max(INITIAL_SPACE_BYTES);
         self.space = taken;
         let wanted = 2 * taken + TUNE_BYTES;
         let growing = 2 * (u128::from(wanted) * u128::from(taken.saturating_sub(before)) / u128::from(before));
         let wanted = wanted.saturating_add(u64::try_from(growing).unwrap_or(u64::MAX));
-        self.buffer = self.buffer.max(wanted.min(self.buffer_max));
+        let buffer = self.buffer.max(wanted.min(self.buffer_max));
+        std::mem::replace(&mut self.buffer, buffer) != buffer
     }
 
     pub(super) fn open(&mut self) -> bool {

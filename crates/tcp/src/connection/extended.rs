@@ -44,9 +44,10 @@ impl Connection {
         self.extension.wants_room().then(|| self.room(config))
     }
 
-    /// Advice for its congestion control.
+    /// Advice of whoever stands above.
     pub fn on_advice(&mut self, advice: &Advice) {
         match advice {
+            Advice::ReceiveWindow(bytes) => self.receive.follow(*bytes),
             Advice::Siblings(siblings) => self.control.algorithm.learn_siblings(&siblings[..siblings.len().min(SIBLINGS_MAX)]),
             Advice::Halve => self.control.halve(),
         }

@@ -20,6 +20,15 @@ impl Receiver {
         }
     }
 
+    /// Whoever has several flows to one peer has tuned the buffer of all of them (mptcp_rcv_space_adjust: "Make subflows follow along").
+    pub(super) fn follow(&mut self, window: u32) {
+        let buffer = window.saturating_mul(2);
+        if buffer > self.buffer {
+            self.buffer = buffer;
+            self.clamp = self.clamp.max(window);
+        }
+    }
+
     /// The round trip as the receiver sees it: by timestamps (tcp_rcv_rtt_measure_ts), else a window's worth of data takes one.
     #[inline]
     pub(super) fn measure_rtt(&mut self, opening: &Opening, now: Instant, echo: Option<u32>, length: u32) {
