@@ -23,6 +23,8 @@ pub struct View {
     pub free_bytes: u32,
     /// Bytes in its tcp that the peer has not acknowledged, sent or not.
     pub queued_bytes: u64,
+    /// Memory that these take in Linux's tcp, about (sk_wmem_queued), bytes.
+    pub queued_memory_bytes: u64,
     /// Bytes that its tcp takes now.
     pub credit_bytes: u64,
     /// Segment size, bytes.

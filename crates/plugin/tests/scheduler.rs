@@ -18,6 +18,7 @@ fn question() -> Question {
         cwnd_bytes: 10_300,
         free_bytes: 104,
         queued_bytes: 105,
+        queued_memory_bytes: 0,
         credit_bytes: 1_000_006,
         mss_bytes: 107,
         mapping_bytes: 8,

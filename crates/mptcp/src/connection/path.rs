@@ -9,6 +9,9 @@ use weft_core::{Bytes, FlowId, Instant, Room, Sibling, StreamError};
 /// Mappings with checksums that wait for their data, at most: as many as the extension holds.
 const SUMMED_MAX: usize = 1 << 14;
 
+/// What a buffer of Linux's takes beside its data (SKB_TRUESIZE of MAX_TCP_HEADER), bytes.
+const BUFFER_OVERHEAD_BYTES: u64 = 880;
+
 /// A subflow.
 #[derive(Debug)]
 pub struct Path {
@@ -148,13 +151,15 @@ impl Path {
 
     /// As a scheduler sees it.
     pub(crate) fn view(&self, checksum: bool) -> View {
+        let queued = self.sent.saturating_sub(self.room.acknowledged_bytes);
         View {
             rtt: self.room.rtt,
             rtt_variation: self.room.rtt_variation,
             pacing_rate_bytes_per_s: self.room.pacing_rate_bytes_per_s,
             cwnd_bytes: self.room.cwnd_bytes,
             free_bytes: u32::try_from(u64::from(self.room.free_bytes).saturating_sub(self.room.unsent_bytes)).unwrap_or(u32::MAX),
-            queued_bytes: self.sent.saturating_sub(self.room.acknowledged_bytes),
+            queued_bytes: queued,
+            queued_memory_bytes: queued + self.overhead_bytes(queued),
             credit_bytes: self.credit,
             mss_bytes: self.room.mss_bytes,
             // With checksums every segment has one, and is as much smaller.
@@ -165,6 +170,12 @@ impl Path {
             sent_bytes: self.sent,
             interface: 0,
         }
+    }
+
+    /// What tcp's buffers take beside the data: what has been sent lies in buffers of two segments each, and the rest in large ones.
+    fn overhead_bytes(&self, queued: u64) -> u64 {
+        let sent = queued.saturating_sub(self.room.unsent_bytes);
+        sent.div_ceil(2 * u64::from(self.room.mss_bytes.max(1))) * BUFFER_OVERHEAD_BYTES
     }
 
     /// Bytes that its tcp could hold in all.

@@ -74,6 +74,12 @@ impl Connection {
             return;
         }
         let bytes = u32::try_from(allowed - send.granted).unwrap_or(u32::MAX);
+        // sk_stream_is_writeable, as in tcp: who waits goes on when a third of the buffer is free, and who writes hears of a third at a time.
+        let (queued, credit) = (send.end - send.una, send.granted - send.end);
+        let writable = send.buffer.saturating_sub(queued) >= queued / 2;
+        if !out.scheduler().lends() && !(writable && (credit < send.buffer / 3 || u64::from(bytes) * 3 >= send.buffer)) {
+            return;
+        }
         send.granted += u64::from(bytes);
         out.up(StreamMessage::Credit { flow: self.flow, bytes, enough: send.enough });
     }

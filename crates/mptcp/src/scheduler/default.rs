@@ -40,7 +40,7 @@ impl Scheduler for Default {
         // What has no rate yet comes last.
         let linger = |(index, path): &(usize, View)| match rate(*index, path, memory) {
             0.0 => f64::INFINITY,
-            rate => path.queued_bytes as f64 / rate,
+            rate => path.queued_memory_bytes as f64 / rate,
         };
         // "pick the best backup if no other subflow is active"
         let (index, path) = asked.usable().min_by(|a, b| linger(a).total_cmp(&linger(b)))?;
@@ -50,7 +50,7 @@ impl Scheduler for Default {
         }
         let burst = BURST_BYTES.min(asked.edge.saturating_sub(asked.next));
         if burst > 0 {
-            let (queued, burst) = (path.queued_bytes as f64, burst as f64);
+            let (queued, burst) = (path.queued_memory_bytes as f64, burst as f64);
             remember(*index, (rate(*index, path, memory) * queued + pace(path) * burst) / (burst + queued), memory);
         }
         asked.give(*index, BURST_BYTES)

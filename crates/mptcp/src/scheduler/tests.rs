@@ -10,6 +10,7 @@ fn path(rtt_ms: u64, queued_bytes: u64) -> View {
         cwnd_bytes: 14_000,
         free_bytes: 14_000_u32.saturating_sub(queued_bytes as u32),
         queued_bytes,
+        queued_memory_bytes: queued_bytes,
         credit_bytes: 100_000,
         mss_bytes: 1400,
         ..View::default()
