@@ -292,7 +292,7 @@ impl TcpBlock {
     fn tell_of_extension(&mut self, key: u64, now: Instant) {
         let Some(slot) = self.connections.get_mut(key) else { return };
         slot.connection.pass_words_up(&mut Env { now, config: &self.settings, out: &mut self.out });
-        let room = slot.connection.wanted_room(&self.settings);
+        let room = slot.connection.wanted_room(&self.settings, slot.room.as_ref());
         if let Some(room) = room.filter(|_| slot.room != room) {
             slot.room = Some(room);
             self.out.messages.push(StreamMessage::Room { flow: slot.connection.flow(), room: Box::new(room) });

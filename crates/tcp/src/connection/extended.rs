@@ -39,9 +39,15 @@ impl Connection {
         }
     }
 
-    /// The same, if whoever is above wants to know.
-    pub(crate) fn wanted_room(&self, config: &Config) -> Option<Room> {
-        self.extension.wants_room().then(|| self.room(config))
+    /// The same, if whoever is above wants to know. `told`: what it was told last.
+    pub(crate) fn wanted_room(&self, config: &Config, told: Option<&Room>) -> Option<Room> {
+        let mut room = self.extension.wants_room().then(|| self.room(config))?;
+        // Acknowledgments change the rate (tcp_update_pacing_rate), and a pause, which makes the window small, does not.
+        let same = |told: &&Room| told.rtt.is_some() && told.acknowledged_bytes == room.acknowledged_bytes && room.lost_bytes == 0;
+        if let Some(told) = told.filter(same) {
+            room.pacing_rate_bytes_per_s = told.pacing_rate_bytes_per_s;
+        }
+        Some(room)
     }
 
     /// Advice of whoever stands above.
