@@ -71,15 +71,20 @@ impl Guard {
     }
 
     /// Guards these addresses and no others, from one packet to the next. Groups, broadcasts and loopback addresses are left out. True: all of
-    /// them are kept; false: there were more than [`ADDRESSES_MAX`].
+    /// them are kept; false: there were more than [`ADDRESSES_MAX`], of which the first are.
     ///
     /// # Errors
     /// The kernel refuses; the guard is then as it was.
     pub fn set(&mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Result<bool, OpenError> {
         let own = |address: &IpAddr| !address.is_multicast() && !address.is_unspecified() && !address.is_loopback();
-        let wanted: BTreeSet<IpAddr> = addresses.into_iter().filter(own).collect();
-        let all = wanted.len() <= ADDRESSES_MAX;
-        let wanted: BTreeSet<IpAddr> = wanted.into_iter().take(ADDRESSES_MAX).collect();
+        let (mut wanted, mut all) = (BTreeSet::new(), true);
+        for address in addresses.into_iter().filter(own) {
+            if wanted.len() < ADDRESSES_MAX || wanted.contains(&address) {
+                wanted.insert(address);
+            } else {
+                all = false;
+            }
+        }
         if wanted == self.addresses {
             return Ok(all);
         }

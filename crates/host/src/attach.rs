@@ -205,7 +205,7 @@ impl World {
         let now = self.clock.now();
         for (index, port) in &mut self.ports {
             let Some(guard) = port.guard() else { continue };
-            let addresses = outside::addresses(&mut self.node, now, *index);
+            let addresses = outside::guarded(&mut self.node, now, *index);
             match guard.set(addresses) {
                 Ok(true) => {}
                 Ok(false) => {

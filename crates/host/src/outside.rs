@@ -121,17 +121,32 @@ pub fn guard(section: &InterfaceSection, backend: &dyn Backend) -> Result<Option
     Guard::new(backend.name()).map(Some).map_err(told)
 }
 
-/// The addresses of one interface of the node.
-pub fn addresses(node: &mut Node, now: Instant, interface: InterfaceIndex) -> Vec<IpAddr> {
-    let mut addresses = Vec::new();
+/// The addresses that a guard on one interface keeps, its own first. The node takes what is for any of them wherever it comes in, as the host's
+/// kernel does; only a link-local address means something else on another link.
+pub fn guarded(node: &mut Node, now: Instant, interface: InterfaceIndex) -> Vec<IpAddr> {
+    let (mut own, mut others) = (Vec::new(), Vec::new());
     for family in [Family::V4, Family::V6] {
         let list = Message { serial: 0, op: Op::List(Table::Addresses(family)) };
         // A graph without an owner of that table has no addresses of it.
         let Ok(Value::Array(rows)) = node.control(now, &list).result else { continue };
-        let ours = rows.iter().filter(|row| row["interface"].as_u64() == Some(u64::from(interface.0)));
-        addresses.extend(ours.filter_map(|row| row["address"].as_str()?.parse::<IpAddr>().ok()));
+        for row in &rows {
+            let Some(address) = row["address"].as_str().and_then(|text| text.parse::<IpAddr>().ok()) else { continue };
+            if row["interface"].as_u64() == Some(u64::from(interface.0)) {
+                own.push(address);
+            } else if !is_link_local(&address) {
+                others.push(address);
+            }
+        }
     }
-    addresses
+    own.extend(others);
+    own
+}
+
+fn is_link_local(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
 }
 
 /// Masquerades the networks of the first interface, which must be a TAP or TUN device of the host, called `name` there. What is switched on for that
