@@ -1,7 +1,7 @@
 //! A bridge of two interfaces with the impairments a wire has: rate, delay, loss and the rest. For tests on a bad network without netem.
 //!
 //! Each direction is a chain of weft's own blocks, of those that are wanted: blackhole → loss or gilbert → duplicate → corrupt → rate → delay →
-//! reorder. Large frames are cut on entry, as a wire would see them.
+//! reorder. Large frames are cut on entry, as a wire would see them. Both interfaces have Ethernet frames, or both have bare IP packets.
 
 use crate::clock::Clock;
 use crate::error::WorldError;
@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 use rustix::fd::AsFd;
 use std::io;
 use std::time::Duration;
-use weft_backend::{Backend, OpenOptions};
+use weft_backend::{Backend, LinkType, OpenOptions};
 use weft_core::control::{Message, Value};
 use weft_core::engine::Engine;
 use weft_core::offload::{self, CutChecksums};
@@ -135,6 +135,10 @@ impl Bridge {
         let first = impairment.chain().first().map_or("rate", |(kind, _)| kind);
         let entry = ["ab", "ba"].map(|side| (engine.graph().find(&format!("{side}-{first}")).unwrap_or(BlockId(0)), InPort(0)));
         let Ok(ports) = <[Port; 2]>::try_from(ports) else { unreachable!("two urls make two ports") };
+        if ports[0].link() != ports[1].link() {
+            let why = format!("one of it and {} has Ethernet frames, the other bare IP packets: join two of one kind", urls[0]);
+            return Err(WorldError::Interface { interface: urls[1].to_owned(), why });
+        }
         Ok(Bridge { clock, engine, reactor, ports, entry, ready: Vec::new() })
     }
 
@@ -217,7 +221,11 @@ fn section(index: usize, url: &str) -> InterfaceSection {
 
 fn add_interface(engine: &mut Engine, clock: &Clock, name: &str, backend: &dyn Backend) -> Result<InterfaceIndex, weft_core::ControlError> {
     let features = backend.features();
-    let arguments = serde_json::json!({"name": name, "mac": features.mac.to_string(), "mtu": features.mtu, "link": "ethernet"});
+    let link = match features.link {
+        LinkType::Ethernet => "ethernet",
+        LinkType::Ip => "raw",
+    };
+    let arguments = serde_json::json!({"name": name, "mac": features.mac.to_string(), "mtu": features.mtu, "link": link});
     let op = Op::Exec { target: Selector::parse("interfaces"), procedure: "add".to_owned(), arguments };
     let value = engine.control(clock.now(), &Message { serial: 0, op }).result?;
     Ok(InterfaceIndex(value["interfaces"]["index"].as_u64().unwrap_or(0) as u32))
