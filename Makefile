@@ -107,7 +107,7 @@ test-mptcp: ## boxes on the way at every point of a connection of Multipath TCP,
 	@$(BUILD) --quiet
 	@$(PYTHON) -m mptcp test
 
-test-mptcp-interop: ## Multipath TCP against the host kernel's, over wires that lose and reorder, and over two paths
+test-mptcp-interop: ## Multipath TCP against the host kernel's, over wires that lose and reorder, and over two paths, with and without Ethernet
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m mptcp interop

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import paths
@@ -50,11 +50,12 @@ def ipv6_edges(edges: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...
 
 
 def stack_file(name: str, interfaces: list[tuple[str, str]], default: str = "", host_side: str = "",
-               interface_lines: tuple[str, ...] = ()) -> str:
-    """A stack file: interfaces with a TAP of the same name each and an address with its prefix; `interface_lines` hold for each."""
+               interface_lines: tuple[str, ...] = (), backend: Callable[[str], str] = lambda interface: f"tap:{interface}") -> str:
+    """A stack file: interfaces with an address with its prefix each, and a TAP of the same name unless `backend` says otherwise; `interface_lines`
+    hold for each."""
     lines = ["[node]", f'name = "{name}"']
     for interface, address in interfaces:
-        lines += ["[[interface]]", f'name = "{interface}"', f'backend = "tap:{interface}"']
+        lines += ["[[interface]]", f'name = "{interface}"', f'backend = "{backend(interface)}"']
         if host_side:
             lines += [f'host_address = "{host_side}"']
         lines += interface_lines
@@ -169,11 +170,11 @@ def host_side(weft_pid: int, namespace: Namespace | None) -> list[str] | None:
 
 
 def bridge(env: Environment, namespace: Namespace, interfaces: tuple[str, str], rate: str,
-           impairment: dict[str, str], seed: int = 1) -> Process:
-    """A `weft bridge` between two interfaces of `namespace`."""
+           impairment: dict[str, str], seed: int = 1, scheme: str = "packet") -> Process:
+    """A `weft bridge` between two interfaces of `namespace`, which it makes itself where `scheme` says so (tap, tun)."""
     options = [word for key, value in impairment.items() for word in (f"--{key}", value)]
     process = env.start("bridge", [
-        binary(), "bridge", "--rate", rate, *options, "--seed", str(seed), *(f"packet:{name}" for name in interfaces),
+        binary(), "bridge", "--rate", rate, *options, "--seed", str(seed), *(f"{scheme}:{name}" for name in interfaces),
     ], namespace)
     process.wait_for_line("ready")
     return process

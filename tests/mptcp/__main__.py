@@ -6,7 +6,7 @@ import tempfile
 from harness.environment import run_main
 from virtual.shared import run_rows
 
-from mptcp import bench, boxes, changes, coverage, examples, interop, programs, refused, sim
+from mptcp import bench, boxes, changes, coverage, examples, interop, own_addresses, programs, refused, sim
 
 # Most worlds wait for their own programs.
 BOXES_AT_ONCE = 2
@@ -20,7 +20,7 @@ def test() -> int:
 
 
 TARGETS = {"bench": bench.main, "test": lambda: run_main(test), "sim": lambda: sim.main(changes.rows() | refused.rows() | examples.rows()),
-           "interop": lambda: run_main(interop.main), "coverage": coverage.main}
+           "interop": lambda: run_main(lambda: interop.main(own_addresses.groups())), "coverage": coverage.main}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TARGETS:

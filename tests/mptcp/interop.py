@@ -345,12 +345,13 @@ def run_group(recorder: results.Recorder, build: Callable[[Environment], World],
         recorder.add(results.Row(f"world of {next(iter(rows))}", results.FAILED, reason=str(failure)))
 
 
-def main() -> int:
+def main(more: Sequence[tuple[Callable[[Environment], World], dict[str, Body]]]) -> int:
+    """`more`: groups of other modules."""
     recorder = results.Recorder()
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         recorder.add(results.Row("all", results.SKIPPED, reason="/dev/net/tun cannot be opened"))
         return recorder.finish()
-    worlds = [(build, rows) for build, rows in ((build, chosen(rows)) for build, rows in groups()) if rows]
+    worlds = [(build, rows) for build, rows in ((build, chosen(rows)) for build, rows in [*groups(), *more]) if rows]
     # They wait for their wires most of the time.
     with ThreadPoolExecutor(max(len(worlds), 1)) as pool:
         list(pool.map(lambda of: run_group(recorder, *of), worlds))

@@ -48,19 +48,27 @@ class World:
         if not (Path("/proc/sys") / SETTINGS.replace(".", "/")).exists():
             raise paths.MissingTool("this kernel has no Multipath TCP")
         self.kernel.enable_ipv6()
+        self._bridges: list[Process] = []
         for number in range(wires):
-            veth((self._weft, f"a{number}"), (self.kernel, f"c{number}"))
+            self._lay(number)
             self.kernel.ip("address", "add", f"{self.address('linux', 4, number)}/24", "dev", f"c{number}")
             self.kernel.ip("address", "add", f"{self.address('linux', 6, number)}/64", "dev", f"c{number}", "nodad")
         self.daemon = self._start(wires)
-        self._bridges: list[Process] = []
         for number in range(wires):
-            self._weft.ip("link", "set", f"w{number}", "up")
-            self._bridges.append(self._bridge(number))
+            self._join(number)
         self.kernel.shell(cases.LIMITS)
         self.set("enabled", True)
         for host in endpoints if wires > 1 else ():
             self.set_endpoints(host)
+
+    def _lay(self, number: int) -> None:
+        """A wire, as far as it is there before weft."""
+        veth((self._weft, f"a{number}"), (self.kernel, f"c{number}"))
+
+    def _join(self, number: int) -> None:
+        """What weft has made of a wire, and the wire itself."""
+        self._weft.ip("link", "set", f"w{number}", "up")
+        self._bridges.append(self._bridge(number))
 
     def _bridge(self, number: int) -> Process:
         return weft.bridge(self.env, self._weft, (f"w{number}", f"a{number}"), f"{self.wire.rate_mbit}mbit", dict(self.wire.impairment), seed=1 + number)
@@ -88,7 +96,7 @@ class World:
             self.kernel.shell("; ".join((change if known else cases.linux_endpoints(self.role_of(host), *of)) if there else ["ip mptcp endpoint flush"]))
 
     def _start(self, wires: int) -> weft.Daemon:
-        text = weft.stack_file("weft", [(f"w{number}", f"{self.address('weft', 4, number)}/24") for number in range(wires)])
+        text = weft.stack_file("weft", [(f"w{number}", f"{self.address('weft', 4, number)}/24") for number in range(wires)], backend=self._backend)
         for number in range(wires):
             text += f'[[address]]\ninterface = "w{number}"\naddress = "{self.address("weft", 6, number)}/64"\n'
         file = self.env.folder / "stack.toml"
@@ -96,6 +104,10 @@ class World:
         # As on Linux, without endpoints no address but the first is used.
         settings = {"mptcp.path_manager": "kernel"} if wires > 1 else {}
         return weft.Daemon(self.env, self._weft, settings, extra=("--stack", str(file), "--mptcp"))
+
+    def _backend(self, interface: str) -> str:
+        """What one of weft's interfaces is."""
+        return f"tap:{interface}"
 
     @staticmethod
     def address(host: str, family: int = 4, wire: int = 0) -> str:
