@@ -74,7 +74,9 @@ impl Listening {
             _ => return Offer::Plain,
         };
         self.count(Counter::MPCapableSYNRX);
-        Offer::With(Box::new(Subflow::accepter(key, checksum)))
+        // That of an acknowledgment is scaled, by what nobody has kept.
+        let window_bytes = (!ends_cookie).then_some(offered.syn.window);
+        Offer::With(Box::new(Subflow::accepter(key, checksum, window_bytes)))
     }
 
     fn join(&mut self, join: &Join, offered: &mut Offered<'_>) -> Offer {

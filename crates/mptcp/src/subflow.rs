@@ -101,7 +101,7 @@ pub struct Subflow {
     have: Have,
     /// Acknowledgments have 64 bits, as the peer's numbers do.
     long_acks: bool,
-    /// What was told last of the peer's DATA_ACK and window.
+    /// What was told last of the peer's DATA_ACK and window; before the handshake's end, the window of its SYN.
     heard: Option<(u64, u32)>,
     /// What was sent, and may have to be sent again with the same mapping.
     sent: VecDeque<Extent>,
@@ -151,9 +151,12 @@ impl Subflow {
         }
     }
 
-    /// Of a connection that a listener accepts.
-    pub fn accepter(local: Key, checksum: bool) -> Subflow {
-        let mut subflow = Subflow { opens: false, ..Subflow::opener(local, checksum) };
+    /// Of a connection that a listener accepts. `window_bytes`: what its SYN has announced, if that is known. The last acknowledgment of the handshake
+    /// announces it once more, in units of the scale and rounded up; Linux takes no more of a connection than the SYN has said, until its first DATA_ACK
+    /// (msk->rcv_wnd_sent), and throws away what came by a second subflow and ends behind it.
+    pub fn accepter(local: Key, checksum: bool, window_bytes: Option<u16>) -> Subflow {
+        let heard = window_bytes.map(|bytes| (0, u32::from(bytes)));
+        let mut subflow = Subflow { opens: false, heard, ..Subflow::opener(local, checksum) };
         subflow.say_up(Up::Begun { local });
         subflow
     }

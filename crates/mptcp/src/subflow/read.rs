@@ -158,7 +158,8 @@ impl Subflow {
         if self.remote.is_none() {
             self.count(Counter::MPCapableACKRX);
             self.agree(Key(sender), checksum, deny_join_id0);
-            self.hear(0, window_bytes);
+            let most = self.heard.take().map_or(u32::MAX, |(_, bytes)| bytes);
+            self.hear(0, window_bytes.min(most));
             self.confirm();
         }
         Verdict::Continue

@@ -103,6 +103,33 @@ fn no_data_goes_beyond_the_window_of_the_connection() {
 }
 
 #[test]
+fn until_the_first_acknowledgment_of_data_the_window_is_that_of_the_syn() {
+    const WINDOW: u16 = 3_000;
+    let mut pair = one();
+    // What ends the handshake announces more, as Linux does by rounding up; less than this is what it takes.
+    pair.alter = Some(Box::new(|from, on_wire| {
+        if from == 0 && is_syn(on_wire) {
+            on_wire.segment.window = WINDOW;
+        }
+    }));
+    connect(&mut pair);
+    pair.nodes[1].app(|app, _| app.reply = Some(pattern(BYTES)));
+    pair.run_for(Duration::from_secs(60));
+    let (_, server) = keys(&pair);
+    let (mut farthest, mut heard) = (0, false);
+    for (from, _, message) in said(&pair) {
+        let Option30::Dss(dss) = message else { continue };
+        heard |= from == 0 && dss.ack.is_some();
+        if let Some(mapping) = dss.mapping.filter(|_| from == 1 && !heard) {
+            farthest = farthest.max(full(mapping.seq).wrapping_sub(server.first()) + u64::from(mapping.len));
+        }
+    }
+    assert_eq!(farthest, u64::from(WINDOW));
+    let received = pair.app(0, |app, _| app.flow(FLOW).received.len());
+    assert_eq!(received, BYTES);
+}
+
+#[test]
 fn data_before_the_first_and_far_behind_the_window_is_dropped() {
     // Mappings that lie: the subflow has the data, the connection does not take it, and the sender says it again elsewhere.
     for by in [1_u64 << 40, (1_u64 << 40).wrapping_neg()] {
