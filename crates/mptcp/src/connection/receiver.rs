@@ -109,8 +109,10 @@ impl Receiver {
             self.next = end;
             return Some(bytes);
         }
-        // No two pieces that wait overlap: there is never more of them than this, and not so many that holding them costs far more.
-        let edge = (self.edge + ROUNDING_BYTES).max(self.next + BUFFER_MIN);
+        // The window of a subflow on which nothing comes does not shrink while the others carry data: with a later DATA_ACK it promises as much as it did
+        // with an earlier one, which was the buffer at most. Linux takes what it has promised, too (msk->rcv_wnd_sent). No two pieces that wait overlap:
+        // there is never more of them than this, and not so many that holding them costs far more.
+        let edge = (self.edge.max(self.next + self.buffer) + ROUNDING_BYTES).max(self.next + BUFFER_MIN);
         if end > edge || self.waiting.len() as u64 >= PIECES_MIN + (edge - self.next) / PIECE_BYTES {
             out.count(Counter::NoDSSInWindow);
             return None;
