@@ -206,7 +206,7 @@ test-fidelity: ## virtual time: goodput of weft's TCP beside that of Linux kerne
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual fidelity
 
-bench-mptcp: ## Multipath TCP in virtual time beside Linux kernels and weft's TCP: sums, failover, ten pairs of paths, fairness; skipped where none has been built
+bench-mptcp: ## Multipath TCP in virtual and real time beside Linux and weft's TCP: sums, failover, ten pairs of paths, fairness, processor time
 	@$(SETUP) bench
 	@$(BUILD) --quiet
 	@$(PYTHON) -m mptcp bench

@@ -19,7 +19,7 @@ def test() -> int:
     return max(run_rows(boxes.rows() | examples.real_rows(), at_once=BOXES_AT_ONCE), programs.main())
 
 
-TARGETS = {"bench": bench.main, "test": lambda: run_main(test), "sim": lambda: sim.main(changes.rows() | refused.rows() | examples.rows()),
+TARGETS = {"bench": lambda: run_main(bench.main), "test": lambda: run_main(test), "sim": lambda: sim.main(changes.rows() | refused.rows() | examples.rows()),
            "interop": lambda: run_main(lambda: interop.main(own_addresses.groups())), "coverage": coverage.main}
 
 if __name__ == "__main__":

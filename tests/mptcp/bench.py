@@ -1,6 +1,7 @@
-"""`make bench-mptcp`: what several paths are worth, in virtual time beside Linux kernels and weft's own TCP.
+"""`make bench-mptcp`: what several paths are worth, in virtual time and in real time, beside Linux kernels and weft's own TCP.
 
-ONLY= chooses rows by words of their names. FULL=1: 30 seeds, all schedulers with all controls; else a few.
+Rows in real time are those of bench_real.py; they are told, and never fail. ONLY= chooses rows by words of their names. FULL=1: 30 seeds, all
+schedulers with all controls; else a few.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from harness.bench import report
 from harness.processes import Failure
 from virtual.kernels import kernel
 
-from . import shared_bottleneck
+from . import bench_real, shared_bottleneck
 from .cases import SCHEDULERS
 from .pairs import PAIRS, Flow, Measured, Wire, run, world
 
@@ -165,26 +166,36 @@ def fairness() -> list[report.Row]:
     return rows
 
 
-BODIES: Bodies = {"two and one": two_and_one, "wide": wide, "one path": one_path, "failover": failover, "pairs": pairs, "fairness": fairness}
+VIRTUAL: Bodies = {"two and one": two_and_one, "wide": wide, "one path": one_path, "failover": failover, "pairs": pairs, "fairness": fairness}
 
 
-def main() -> int:
-    wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
+def without_kernel() -> str | None:
+    """Why there is no Linux kernel for virtual time."""
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir="/var/tmp") as name:
         try:
             kernel(Path(name))
         except paths.MissingTool as missing:
-            print(f"skipped: {missing}")
-            return 1 if FULL else 0
+            return str(missing)
+    return None
+
+
+def main() -> int:
+    wanted = [word for word in os.environ.get("ONLY", "").split(",") if word]
+    chosen = {name: body for name, body in (VIRTUAL | bench_real.BODIES).items() if not wanted or any(word in name for word in wanted)}
+    missing = without_kernel() if chosen.keys() & VIRTUAL.keys() else None
+    if missing:
+        print(f"skipped in virtual time: {missing}")
+        if FULL:
+            return 1
+        chosen = {name: body for name, body in chosen.items() if name not in VIRTUAL}
     rows: list[report.Row] = []
-    for name, body in BODIES.items():
-        if not wanted or any(word in name for word in wanted):
-            try:
-                found = body()
-            except Failure as failure:
-                print(failure, file=sys.stderr)
-                return 1
-            print(report.table(found), flush=True)
-            rows += found
+    for body in chosen.values():
+        try:
+            found = body()
+        except (Failure, paths.MissingTool) as failure:
+            print(failure, file=sys.stderr)
+            return 1
+        print(report.table(found), flush=True)
+        rows += found
     report.write("mptcp", rows)
     return int(any(of.met is False for of in rows))
