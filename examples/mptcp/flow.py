@@ -4,13 +4,14 @@
     flow.py client PROTOCOL ADDRESS PORT bytes COUNT [CONTROL]      sends so many bytes
     flow.py client PROTOCOL ADDRESS PORT seconds COUNT [CONTROL]    sends for so many seconds
 
-PROTOCOL: 6, or 262 (IPPROTO_MPTCP); CONTROL: TCP_CONGESTION. The last line of the server is a JSON object: bytes, seconds from the accepted connection to its
+PROTOCOL: 6, or 262 (IPPROTO_MPTCP); CONTROL: TCP_CONGESTION; SNDBUF in the environment: SO_SNDBUF. The last line of the server is a JSON object: bytes, seconds from the accepted connection to its
 end, the longest time in which nothing came, and the bytes of each second.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import time
@@ -20,6 +21,8 @@ CHUNK_BYTES = 1 << 16
 
 def made(protocol: str, control: list[str]) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, int(protocol))
+    if buffer := os.environ.get("SNDBUF"):
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(buffer))
     if control:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control[0].encode())
     return made

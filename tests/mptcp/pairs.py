@@ -65,6 +65,10 @@ class Flow:
     sysctls: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # And over those of weft's.
     parameters: Mapping = dataclasses.field(default_factory=dict)
+    # The server announces its second address, so that there is a third subflow: by the second wire from the client's.
+    announces: bool = True
+    # SO_SNDBUF; 0: the stacks' own.
+    send_buffer: int = 0
 
     @property
     def name(self) -> str:
@@ -98,7 +102,7 @@ def world(paths: tuple[Wire, ...], flow: Flow, happens: tuple[dict, ...] = ()) -
     text, setup = keys(duration=f"{seconds_of(flow):.0f}s"), ""
     joins = range(1, len(paths)) if flow.multipath else ()
     for number, (name, role) in enumerate((("a", "client"), ("b", "server")), 1):
-        own = [(f"10.{wire + 1}.0.{number}", f"eth{wire}") for wire in joins]
+        own = [(f"10.{wire + 1}.0.{number}", f"eth{wire}") for wire in joins if role == "client" or flow.announces]
         more: dict = {
             "addresses": {f"eth{wire}": f"10.{wire + 1}.0.{number}/24" for wire in range(len(paths))},
             "files": FLOW,
@@ -109,14 +113,17 @@ def world(paths: tuple[Wire, ...], flow: Flow, happens: tuple[dict, ...] = ()) -
             if own:
                 setup += program(f"paths-{name}", name, "sh", "-ec", "; ".join(cases.linux_endpoints(role, *own)))
         elif flow.multipath:
-            more |= {"mptcp": True, "parameters": cases.weft_endpoints(role, *own) | {"mptcp.scheduler": flow.scheduler, **flow.parameters}}
+            # Without an endpoint weft would announce all addresses.
+            endpoints = cases.weft_endpoints(role, *own) if own else {"mptcp.path_manager": "kernel"}
+            more |= {"mptcp": True, "parameters": endpoints | {"mptcp.scheduler": flow.scheduler, **flow.parameters}}
         text += section(f"nodes.{name}", **more)
     for wire, path in zip(WIRES, paths):
         text += section(f"wires.{wire}", between=["a", "b"], **path.words())
     asked = "262" if flow.multipath else "6"
     unit, count = flow.how
     text += setup + program("server", "b", "python3", SCRIPT, "server", asked, "5000", start="500ms")
-    text += program("client", "a", "python3", SCRIPT, "client", asked, "10.1.0.2", "5000", unit, f"{count:.0f}", start="1s")
+    client = ("python3", SCRIPT, "client", asked, "10.1.0.2", "5000", unit, f"{count:.0f}")
+    text += program("client", "a", *(("env", f"SNDBUF={flow.send_buffer}") if flow.send_buffer else ()), *client, start="1s")
     return text + events(*happens)
 
 

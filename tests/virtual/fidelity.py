@@ -97,19 +97,26 @@ def is_alike(ratio: paired.Ratio, full: bool) -> bool:
     return ratio.margin <= MARGIN and LEAST <= least and most <= MOST if full else most >= LEAST and least <= MOST
 
 
+def judged(said: str, ratio: paired.Ratio) -> str:
+    if not is_alike(ratio, FULL):
+        raise Failure(f"{said}: not between {LEAST} and {MOST}, or not known to {MARGIN}")
+    return said
+
+
 def row(transfer: Transfer, control: str) -> Callable[[Path], str]:
     def body(folder: Path) -> str:
         kernel(folder)
         (folder / "w.toml").write_text(scenario(transfer, control))
         ratio, rates = measured(lambda seed: goodput(folder, seed))
-        said = f"{rates['weft']:.4g} and {rates['linux']:.4g} Mbit/s, {ratio} of {ratio.count} seeds"
-        if not is_alike(ratio, FULL):
-            raise Failure(f"{said}: not between {LEAST} and {MOST}, or not known to {MARGIN}")
-        return said
+        return judged(f"{rates['weft']:.4g} and {rates['linux']:.4g} Mbit/s, {ratio} of {ratio.count} seeds", ratio)
 
     return body
 
 
 def main() -> int:
-    rows = {f"{name}/{control}": row(transfer, control) for name, transfer in PATHS.items() for control in CONTROLS}
-    return run_rows(rows if FULL or os.environ.get("ONLY") else {name: rows[name] for name in SHORT})
+    # It has its ways to judge from here.
+    from mptcp import fidelity as multipath
+
+    rows = {f"{name}/{control}": row(transfer, control) for name, transfer in PATHS.items() for control in CONTROLS} | multipath.rows()
+    short = (*SHORT, *(f"mptcp/{name}" for name in multipath.SHORT))
+    return run_rows(rows if FULL or os.environ.get("ONLY") else {name: rows[name] for name in short})

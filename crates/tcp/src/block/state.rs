@@ -41,14 +41,17 @@ impl Field for Slot {
 
 /// What the connection's room was told as last.
 fn read_room(from: &mut Reader<'_>) -> Result<Option<Room>, Damage> {
-    match from.version() {
-        ..=STATE_WITHOUT_EXTENSIONS => Ok(None),
-        // Who is told of room is a block of the same snapshot, which does not read what an earlier build wrote either.
-        ..=STATE_WITHOUT_RATES => match from.take()? {
-            false => Ok(None),
-            true => Err(Damage::new("it has subflows, of a build before version 7")),
-        },
-        _ => from.take(),
+    let version = from.version();
+    if version <= STATE_WITHOUT_EXTENSIONS {
+        return Ok(None);
+    }
+    // Who is told of room is a block of the same snapshot, which does not read what an earlier build wrote either.
+    if version > STATE_WITHOUT_RATES {
+        return from.take();
+    }
+    match from.take()? {
+        false => Ok(None),
+        true => Err(Damage::new("it has subflows, of a build before version 7")),
     }
 }
 
