@@ -248,8 +248,7 @@ impl Connection {
     /// How a subflow does.
     pub(crate) fn on_room(&mut self, index: usize, room: Room, out: &mut Out<'_, '_>) {
         self.paths[index].room = room;
-        let (buffer, buffer_max) = (self.paths[index].room.receive_bytes.into(), self.paths[index].room.receive_bytes_max.into());
-        if self.receive.widen(buffer, buffer_max) {
+        if self.receive.widen(self.paths[index].room.receive_bytes.into(), self.receive_buffer_max(index)) {
             (0..self.paths.len()).for_each(|index| self.have(index, false, out));
         }
         self.watch(index, out);
@@ -257,6 +256,15 @@ impl Connection {
         self.measure_buffer(out);
         self.grant(out);
         self.push(out);
+    }
+
+    /// What the receive buffer may become: as much as those of the subflows together, as the send buffer; with SO_RCVBUF that.
+    fn receive_buffer_max(&self, index: usize) -> u64 {
+        let of = |path: &Path| u64::from(path.room.receive_bytes_max);
+        if self.options.receive_buffer.is_some() {
+            return of(&self.paths[index]);
+        }
+        self.paths.iter().filter(|path| path.may_send()).map(of).sum::<u64>().max(of(&self.paths[index]))
     }
 
     /// Something happened to a subflow.

@@ -257,3 +257,29 @@ fn without_another_subflow_it_fails_when_its_time_is_over() {
     assert_eq!(pair.nodes.each_mut().map(population), [0, 0]);
     assert_eq!(pair.nodes.each_mut().map(|node| node.population()), [(0, 0, 0); 2]);
 }
+
+#[test]
+fn the_receive_buffer_is_as_large_as_those_of_the_subflows_together() {
+    let window_of_one = 16_384;
+    let largest = |second: bool| {
+        let endpoints: &[&str] = if second { &["10.0.1.1 subflow"] } else { &[] };
+        let mut pair = two(3, [slow(8_000_000, 10), slow(4_000_000, 40)], endpoints, &[]);
+        for node in &mut pair.nodes {
+            node.tell("mptcp", "path_manager", "kernel".into()).unwrap();
+            node.tell("tcp", "rmem_default", (2 * window_of_one).into()).unwrap();
+            node.tell("tcp", "rmem_max", (2 * window_of_one).into()).unwrap();
+        }
+        exchange(&mut pair);
+        no_errors(&mut pair);
+        let of_server = || pair.log.iter().flatten().filter(|(_, from, _)| *from == 1).map(|(_, _, on_wire)| &on_wire.segment);
+        let scale = of_server().find_map(|segment| segment.options.window_scale).unwrap();
+        of_server()
+            .filter(|segment| segment.options.window_scale.is_none())
+            .map(|segment| i32::from(segment.window) << scale)
+            .max()
+            .unwrap()
+    };
+    let (one, two) = (largest(false), largest(true));
+    assert!((window_of_one - 1500..=window_of_one + 1500).contains(&one), "{one}");
+    assert!(two > window_of_one * 3 / 2 && two <= 2 * window_of_one + 1500, "{two}");
+}

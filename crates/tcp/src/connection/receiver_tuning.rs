@@ -103,7 +103,8 @@ impl Receiver {
     /// The largest window that the buffer may come to give.
     pub(super) fn most(&self, config: &Config, options: &StreamOptions) -> u32 {
         let grows = config.moderate_receive_buffer && !self.buffer_fixed;
-        let buffer = if grows { self.buffer.max(config.receive_buffer[2]) } else { self.buffer };
+        // Not what it is now: that may be what others have tuned it to.
+        let buffer = if grows { config.receive_buffer[1].max(config.receive_buffer[2]) } else { self.buffer };
         let clamp = if grows { wanted_clamp(options) } else { self.clamp };
         (buffer / 2).min(clamp)
     }
