@@ -15,7 +15,7 @@ use crate::word::{self, Down, Have, Say, Up, Why};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::{Bytes, Instant, State};
-use weft_tcp::extension::{Extension, ExtensionRow, FrameRoom, Incoming, Outgoing, Summed, Verdict};
+use weft_tcp::extension::{Extension, ExtensionRow, FrameRoom, Incoming, Outgoing, Verdict};
 use weft_wire::tcp::mptcp::reset_reason;
 use weft_wire::tcp::{Options, Segment};
 
@@ -212,7 +212,7 @@ impl Extension for Subflow {
         let rest = self.sent_extent(offset).map_or(u64::MAX, |extent| extent.end() - offset);
         match self.infinite {
             Some(true) => None,
-            _ if self.checksum => (rest != u64::MAX).then_some(FrameRoom { option_bytes: 0, bytes: rest }),
+            _ if self.checksum => None,
             // Its mapping has been said, and there is no news.
             None if rest != u64::MAX && self.says_once() && !self.has_news() => Some(FrameRoom { option_bytes: 0, bytes: rest }),
             _ => Some(FrameRoom { option_bytes: sums::DATA_OPTION_BYTES, bytes: rest }),
@@ -241,12 +241,8 @@ impl Extension for Subflow {
         }
     }
 
-    fn summed(&self) -> Summed {
-        match () {
-            () if !self.checksum => Summed::Nothing,
-            () if self.says_handshake() => Summed::Ahead,
-            () => Summed::Segment,
-        }
+    fn wants_sum(&self) -> bool {
+        self.checksum
     }
 
     fn mapping(&mut self, offset: u64, bytes: u32) -> Result<(u32, u64), Verdict> {

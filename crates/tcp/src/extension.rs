@@ -39,7 +39,7 @@ pub enum Outgoing {
         bytes: u32,
         /// Bytes from there on whose mapping is the same: these, and of new data what is known to follow, in whole segments.
         ahead: u32,
-        /// The Internet checksum of as many of them as [`Extension::summed`] says, without its complement (RFC 1071); else 0.
+        /// Their Internet checksum without its complement (RFC 1071), where [`Extension::wants_sum`]; else 0.
         sum: u16,
     },
     /// An acknowledgment alone.
@@ -68,17 +68,6 @@ pub struct FrameRoom {
     pub option_bytes: u32,
     /// Bytes of data at most.
     pub bytes: u64,
-}
-
-/// What the sum of [`Outgoing::Data`] is of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Summed {
-    /// Nothing: it is 0.
-    Nothing,
-    /// The segment's bytes.
-    Segment,
-    /// These, and those that are ahead of it.
-    Ahead,
 }
 
 /// What an extension makes of a segment.
@@ -154,9 +143,9 @@ pub trait Extension: Send + Debug {
     fn on_acknowledged(&mut self, offset: u64) {
         let _ = offset;
     }
-    /// Which bytes [`Outgoing::Data`] has the sum of.
-    fn summed(&self) -> Summed {
-        Summed::Nothing
+    /// Has [`Outgoing::Data`] to have the sum of its bytes?
+    fn wants_sum(&self) -> bool {
+        false
     }
     /// The mapping that received data goes up with, from `offset` on, and how many of the `bytes` it holds for (at least one). Asked in order. Data that
     /// has none: [`Verdict::FallBack`], or [`Verdict::Reset`].

@@ -63,8 +63,8 @@ impl Subflow {
             Some(extent) => extent,
             None => {
                 // The connection's first mapping is of all that follows, too: each of its segments says MP_CAPABLE, as Linux's do, and whichever of them
-                // comes ends the handshake.
-                let whole = self.says_once() || self.says_handshake();
+                // comes ends the handshake. With checksums it is of a frame: what a box changes is found before there are joins.
+                let whole = self.says_once() || self.says_handshake() && !self.checksum;
                 let extent = Extent { bytes: if whole { ahead.max(given.bytes) } else { given.bytes }, ..given };
                 self.sent.push_back(extent);
                 extent
@@ -139,7 +139,7 @@ impl Subflow {
     }
 
     /// Is it the client's turn to say both keys, or its HMAC?
-    pub(super) fn says_handshake(&self) -> bool {
+    fn says_handshake(&self) -> bool {
         self.opens && !self.confirmed
     }
 

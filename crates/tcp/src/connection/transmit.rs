@@ -10,7 +10,7 @@ use super::{Connection, Phase, State};
 use crate::congestion::CongestionEvent;
 use crate::congestion::usage::Flight;
 use crate::counters::Counter;
-use crate::extension::{FrameRoom, Outgoing, Summed};
+use crate::extension::{FrameRoom, Outgoing};
 use crate::outbox::Env;
 use crate::pacing;
 use crate::position::START;
@@ -456,12 +456,8 @@ impl Connection {
 
     /// Data as its extension sees it.
     fn outgoing(&mut self, start: u64, length: u32, mapping: u64, new: bool) -> Outgoing {
+        let sum = if self.extension.wants_sum() { self.send.queue.sum(start, length) } else { 0 };
         let ahead = if new && length > 0 && !self.extension.is_plain() { self.mapped_ahead(start, length) } else { length };
-        let sum = match self.extension.summed() {
-            Summed::Nothing => 0,
-            Summed::Segment => self.send.queue.sum(start, length),
-            Summed::Ahead => self.send.queue.sum(start, ahead),
-        };
         Outgoing::Data { mapping, offset: start - (START + 1), bytes: length, ahead, sum }
     }
 
