@@ -56,6 +56,7 @@ ONE_SIDE: dict[str, str] = {
     "host-descriptors": "about weft's own limit of descriptors",
     "exec": "about weft's own command",
     "own-blocks": "about weft's own blocks",
+    "mptcp-receive-buffer": "Linux' side is a bound that no socket option tells (mptcp_rcv_space_adjust)",
 }
 # What became of the rows of that commit, the last one without the rule.
 BEFORE = "docs/compatibility-before.md"
