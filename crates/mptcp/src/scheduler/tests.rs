@@ -66,6 +66,14 @@ fn full_windows_are_waited_for() {
 fn linuxs_gives_it_to_whoever_is_done_first() {
     assert_eq!(chosen("default", &[(0, path(100, 1000)), (1, path(10, 1000))]), Some(1));
     assert_eq!(chosen("default", &[(0, path(100, 1000)), (1, path(10, 20_000))]), Some(0));
+    // Memory counts, and not data.
+    let in_flight = View { queued_memory_bytes: 2000, ..path(10, 1000) };
+    assert_eq!(chosen("default", &[(0, in_flight), (1, path(10, 1500))]), Some(1));
+    // And the rate that paces, as it was on the average when data was given: a slow one that has become fast is thought slow for a while.
+    let mut memory = Memory::default();
+    let slow = [(0, View { pacing_rate_bytes_per_s: 1000, ..path(10, 100_000) }), (1, path(10, 3000))];
+    assert_eq!(choose("default", &asked(&slow), &mut memory).map(|choice| choice.index), Some(1));
+    assert_eq!(choose("default", &asked(&[(0, path(10, 1000)), (1, path(10, 3000))]), &mut memory).map(|choice| choice.index), Some(1));
 }
 
 #[test]
