@@ -2,9 +2,11 @@
 
 mod support;
 
-use support::common::OnWire;
 use support::common::pair::Wire;
+use support::common::{OnWire, encode, pattern};
 use support::*;
+use weft_core::*;
+use weft_mptcp::counters::Counter;
 use weft_wire::tcp::Flags;
 use weft_wire::tcp::mptcp::{Capable, Keys, Message};
 
@@ -61,6 +63,45 @@ fn a_bad_wire_changes_nothing() {
         for node in &mut pair.nodes {
             ERRORS.iter().for_each(|error| assert_eq!(counter(node, *error), 0, "seed {seed} {error:?}"));
         }
+    }
+}
+
+/// A repetition is taken where it ends behind the last acknowledgment, for its own may be lost (`tcp_sequence` in Linux's net/ipv4/tcp_input.c).
+#[test]
+fn what_is_sent_again_before_it_is_acknowledged_contradicts_nothing() {
+    for wants_checksum in [false, true] {
+        let mut pair = pair(1, Wire { delay: Duration::from_millis(1), ..Wire::default() }, [true, true]);
+        pair.nodes.iter_mut().for_each(|node| drop(node.tell("mptcp", "checksum", wants_checksum.into()).unwrap()));
+        connect(&mut pair);
+        pair.nodes[0].call(1, StreamCall::Set(StreamOption::Nodelay(true)));
+        pair.run_for(Duration::from_millis(500));
+        let child = pair.accepted().unwrap();
+        // The acknowledgment of one has left, that of the next is delayed.
+        pair.nodes[1].call(child.0, StreamCall::Set(StreamOption::Quickack(Some(false))));
+        let (mut again, mut writes) = (None, 1);
+        for _ in 0..40 {
+            pair.nodes[0].write(1, pattern(100));
+            pair.run_for(Duration::from_millis(10));
+            writes += 1;
+            let log = pair.log.as_ref().unwrap();
+            let data: Vec<&OnWire> =
+                log.iter().filter(|(_, from, sent)| *from == 0 && !sent.payload.is_empty()).map(|(.., sent)| sent).collect();
+            let acked = log.iter().rev().find(|(_, from, _)| *from == 1).unwrap().2.segment.ack;
+            if let [.., before, last] = data[..]
+                && acked == before.segment.seq + 100
+            {
+                let mut segment = before.segment.clone();
+                segment.options.timestamps = last.segment.options.timestamps;
+                let bytes = encode(&segment, &before.payload, before.src, before.dst);
+                again = Some(OnWire { segment, bytes, ..before.clone() });
+                break;
+            }
+        }
+        pair.nodes[1].inject(&again.unwrap());
+        pair.nodes[0].write(1, pattern(100));
+        pair.run_for(Duration::from_millis(10));
+        assert_eq!(counter(&mut pair.nodes[1], Counter::DSSNotMatching), 0);
+        assert_eq!(pair.app(1, |app, _| app.flow(child).received.len()), 100 * writes);
     }
 }
 

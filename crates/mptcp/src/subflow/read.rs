@@ -240,10 +240,9 @@ impl Subflow {
 
     /// A mapping of data that has come, or comes.
     fn keep(&mut self, extent: Extent, incoming: &Incoming<'_>) {
-        if incoming.bytes == 0
-            || self.covering(incoming.offset).is_some_and(|known| known.end() >= incoming.offset + u64::from(incoming.bytes))
-        {
-            // What has a mapping keeps it.
+        let end = incoming.offset + u64::from(incoming.bytes);
+        // What was looked at comes again where its acknowledgment is lost, or not sent yet: its mapping is forgotten. What has a mapping keeps it.
+        if incoming.bytes == 0 || end <= self.have.answered || self.covering(incoming.offset).is_some_and(|known| known.end() >= end) {
             return;
         }
         let clashes = self.arrived.get(&extent.offset).is_some_and(|known| known.bytes >= extent.bytes);
