@@ -81,8 +81,7 @@ def matrix_row(case: Case) -> Body:
         moved = since(before, world.counters())
         for role, host in zip(("client", "server"), case.hosts, strict=True):
             counters.expect_spoken(f"{role} ({host})", moved[host], role, ends.KINDS[case.kind].connections)
-            # An announcement that the wire repeats is dropped, and counted so.
-            counters.expect_sound(f"{role} ({host})", moved[host], case.kind in judge.RESETS, but=("AddAddrDrop",) if case.wire == LOSSY else ())
+            counters.expect_sound(f"{role} ({host})", moved[host], case.kind in judge.RESETS)
         return said
 
     return body

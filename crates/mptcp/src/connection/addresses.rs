@@ -193,6 +193,10 @@ impl Connection {
             // Which of them are used is the program's business.
             return;
         }
+        if self.known.contains(&Known { id, at }) {
+            // The echo was lost, or late: Linux from 6.18 on says it again after one RTO.
+            return;
+        }
         let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
         let usable = !address.is_unspecified() && !address.is_multicast() && !address.is_loopback() && !broadcast && at.port() != 0;
         let most = out.settings.add_addr_accepted.min(ADDRESSES_MAX);

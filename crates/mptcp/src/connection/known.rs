@@ -21,7 +21,7 @@ pub(crate) struct Announcement {
 weft_core::fields!(struct Announcement { id, address, port, echoed, times, again_at });
 
 /// An address of the peer's that may be used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub id: u8,
     pub at: SocketAddr,

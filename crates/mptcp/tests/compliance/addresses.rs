@@ -67,6 +67,23 @@ fn an_address_that_is_told_twice_is_not_joined_twice() {
 }
 
 #[test]
+fn what_is_announced_again_is_echoed_again_and_not_dropped() {
+    let mut pair = announcing();
+    connect(&mut pair);
+    pair.run_for(Duration::from_secs(1));
+    pair.nodes[0].write(1, pattern(100));
+    pair.run_for(Duration::from_millis(500));
+    let [add] = announcements(&pair, 1)[..] else { panic!() };
+    assert_eq!(announcements(&pair, 0).len(), 1);
+    add_once(&mut pair, 1, 1, Option30::AddAddr(add));
+    pair.nodes[0].write(1, pattern(100));
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(announcements(&pair, 0).len(), 2);
+    let [dropped, joins] = [Counter::AddAddrDrop, Counter::MPJoinSynTx].map(|of| counter(&mut pair.nodes[0], of));
+    assert_eq!((dropped, joins), (0, 1));
+}
+
+#[test]
 fn an_address_that_is_nobodys_is_echoed_and_not_joined() {
     for (address, port) in [("255.255.255.255", None), ("224.0.0.9", None), ("127.0.0.1", None), ("0.0.0.0", None), ("10.0.1.2", Some(0))] {
         let mut pair = announcing();
