@@ -320,6 +320,43 @@ def ports_row(pair: str) -> Callable[[Path], str]:
     return body
 
 
+# Both wires lose all when the server announces its second address, and until the handshake has been repeated.
+DEAF = ({"at": "1047ms", "wire": "one", "set": {"loss": 1.0}}, {"at": "1200ms", "wire": "one", "set": {"loss": 0.0}})
+SAYS_AGAIN_AFTER = 2
+
+
+def announced_again_row(pair: str) -> Callable[[Path], str]:
+    """The peer hears of the second address when it is announced for the second time."""
+    def body(folder: Path) -> str:
+        case, second = Case("long", pair), PATHS["two"]["b"]
+        text = keys(duration=f"{PATHS_SECONDS}s")
+        for name, host in zip(NODES, case.hosts, strict=True):
+            more: dict = {"addresses": {f"eth{number}": f"{path[name]}/24" for number, path in enumerate(PATHS.values())}}
+            if host == "weft":
+                announces = weft_endpoints("server", (second, "eth1")) if name == "b" else {}
+                more["parameters"] = {"mptcp.add_addr_timeout": f"{SAYS_AGAIN_AFTER}s"} | announces
+            else:
+                more["sysctls"] = {"net.mptcp.enabled": "1", "net.mptcp.add_addr_timeout": str(SAYS_AGAIN_AFTER)}
+            text += section(f"nodes.{name}", **node(host, **more))
+        for wire in PATHS:
+            text += section(f"wires.{wire}", between=["a", "b"], **PATH)
+        client, server = case.hosts
+        setup = {"a": linux_endpoints("client"), "b": linux_endpoints("server", (second, "eth1"))}
+        for name, host in zip(NODES, case.hosts, strict=True):
+            if host == "linux":
+                text += program(f"paths-{name}", name, "sh", "-ec", "; ".join(setup[name]))
+        text += programs(case.kind, (protocol(client), protocol(server)), case.family, PATHS["one"]["b"]) + events(*DEAF) + looks(case.hosts, PATHS_SECONDS)
+        result = run(folder, text, case.hosts)
+        said = judge.expect_ends(case.kind, *result.reports(case.kind))
+        for name in NODES:
+            counters.expect_sound(name, result.counters[name])
+        found = [result.counters[name][of] for name, of in (("b", "AddAddrTx"), ("a", "AddAddr"), ("a", "MPJoinSynTx"), ("b", "EchoAdd"))]
+        expect("announced, heard, joined, echoed", found, [2, 1, 1, 1])
+        return f"{said}, {time_of(result.summary):.1f} s"
+
+    return body
+
+
 # A client and a server that ask for Multipath TCP by name, and say whether they have got it.
 GO = """package main
 import ("context"; "fmt"; "io"; "net"; "os")
@@ -389,6 +426,7 @@ def rows() -> dict[str, Callable[[Path], str]]:
     for (pair, happens), scheduler in schedulers:
         found[f"two paths/{pair}/{scheduler}/{happens}"] = paths_row(Case("long", pair), happens, scheduler)
     found |= {f"ndiffports/{pair}": ports_row(pair) for pair in (WEFT_LINUX, WEFT_WEFT)}
+    found |= {f"announced again/{pair}": announced_again_row(pair) for pair in (PAIRS if EVERYTHING else (WEFT_LINUX, LINUX_WEFT))}
     return found | own_scheduler.rows()
 
 

@@ -113,16 +113,6 @@ impl MptcpBlock {
         Ok(block)
     }
 
-    /// How many connections there are.
-    pub fn population(&self) -> usize {
-        self.connections.len()
-    }
-
-    /// A counter's value.
-    pub fn counter(&self, counter: Counter) -> u64 {
-        self.counters.get(counter)
-    }
-
     /// Calls into a connection, then looks what is left of it.
     fn with<R>(&mut self, key: u64, cx: &mut Context<'_>, f: impl FnOnce(&mut Connection, &mut Out<'_, '_>) -> R) -> Option<R> {
         let connection = self.connections.get_mut(key)?;

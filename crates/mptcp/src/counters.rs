@@ -91,10 +91,6 @@ impl Counters {
     pub fn count(&mut self, counter: Counter) {
         self.0[counter as usize] += 1;
     }
-    /// Its value.
-    pub fn get(&self, counter: Counter) -> u64 {
-        self.0[counter as usize]
-    }
     /// One less of something that there is a number of.
     pub fn less(&mut self, counter: Counter) {
         self.0[counter as usize] = self.0[counter as usize].saturating_sub(1);

@@ -34,7 +34,7 @@ fn ends(arguments: &Value) -> Result<(SocketAddr, SocketAddr), Refused> {
     Ok((parsed(arguments, "local")?, parsed(arguments, "remote")?))
 }
 
-fn told(connection: &Connection) -> Result<Value, Refused> {
+fn told(connection: &mut Connection) -> Result<Value, Refused> {
     let one = |entry: &Entry| json!({ "id": entry.id, "address": entry.address.to_string(), "port": entry.port, "flags": entry.flags, "interface": entry.interface });
     Ok(connection.managed()?.entries.iter().map(one).collect())
 }

@@ -95,17 +95,13 @@ fn invalid(why: impl Into<String>) -> Refused {
 
 impl Connection {
     /// Its addresses, if a program manages it.
-    pub(crate) fn managed(&self) -> Result<&Manager, Refused> {
-        self.manager.as_ref().ok_or_else(|| invalid("userspace PM not selected"))
-    }
-
-    fn manager(&mut self) -> Result<&mut Manager, Refused> {
+    pub(crate) fn managed(&mut self) -> Result<&mut Manager, Refused> {
         self.manager.as_mut().ok_or_else(|| invalid("userspace PM not selected"))
     }
 
     fn append(&mut self, entry: Entry) -> Result<(), Refused> {
         let entry = Entry { flags: entry.flags & FLAGS, ..entry };
-        if self.manager()?.append(entry) { Ok(()) } else { Err(invalid("did not match address and id")) }
+        if self.managed()?.append(entry) { Ok(()) } else { Err(invalid("did not match address and id")) }
     }
 
     /// mptcp_pm_nl_announce_doit: the peer hears of an address.
@@ -123,7 +119,7 @@ impl Connection {
             return Err(Refused::new(ErrorKind::NoSpace, format!("a connection announces {ANNOUNCED_MAX} addresses: take some back")));
         }
         self.append(entry)?;
-        let manager = self.manager()?;
+        let manager = self.managed()?;
         manager.announced = manager.announced.saturating_add(1);
         // Whoever says it again is heard again.
         self.said.retain(|said| (said.address, said.port) != (address, port));
@@ -135,7 +131,7 @@ impl Connection {
 
     /// mptcp_pm_nl_remove_doit: the peer hears that an address is no more. What it has by it the peer ends.
     pub(crate) fn remove_managed(&mut self, id: u8, out: &mut Out<'_, '_>) -> Result<(), Refused> {
-        let manager = self.manager()?;
+        let manager = self.managed()?;
         if id > 0 {
             let at = manager.entries.iter().position(|entry| entry.id == id);
             let at = at.ok_or_else(|| invalid(format!("address with id {id} not found")))?;
@@ -145,7 +141,7 @@ impl Connection {
             self.said.retain(|said| (said.address, said.port) != (entry.address, port));
             let announced = self.said.len() < before;
             if announced {
-                let manager = self.manager()?;
+                let manager = self.managed()?;
                 manager.announced = manager.announced.saturating_sub(1);
             }
             self.offer_again(out);
@@ -180,7 +176,7 @@ impl Connection {
         self.append(Entry { flags: entry.flags | SUBFLOW, ..entry.clone() })?;
         let done = self.begin_managed(&entry, (remote_id, remote), out);
         if done.is_err() {
-            self.manager()?.delete(entry.address);
+            self.managed()?.delete(entry.address);
         }
         self.offer_again(out);
         done
@@ -249,7 +245,7 @@ impl Connection {
             (path.local, path.remote) == (local, remote) && !path.closed && !path.released
         };
         let found = (0..self.paths.len()).find(is_it).ok_or_else(|| Refused::new(ErrorKind::NoMatch, "subflow not found"))?;
-        self.manager()?.delete(local.ip());
+        self.managed()?.delete(local.ip());
         out.count(Counter::RmSubflow);
         if self.stage != Stage::Open || !self.paths[found].up {
             self.drop_path(found, reset_reason::UNSPECIFIED, out);
@@ -270,7 +266,7 @@ impl Connection {
         backup: bool,
         out: &mut Out<'_, '_>,
     ) -> Result<(), Refused> {
-        let manager = self.manager()?;
+        let manager = self.managed()?;
         if let Some(at) = manager.at(local.ip()) {
             let entry = &mut manager.entries[at];
             entry.flags = entry.flags & !BACKUP | if backup { BACKUP } else { 0 };

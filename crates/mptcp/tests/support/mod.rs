@@ -105,10 +105,7 @@ pub fn counter(node: &mut Node, counter: Counter) -> u64 {
 }
 
 pub fn population(node: &mut Node) -> u64 {
-    let id = node.engine.graph().find("mptcp").unwrap();
-    node.engine
-        .with(node.now, id, |block, _| block.as_any_mut().downcast_mut::<weft_mptcp::MptcpBlock>().unwrap().population() as u64)
-        .unwrap()
+    connections(node).len() as u64
 }
 
 pub fn options(on_wire: &OnWire) -> Vec<Option30> {
