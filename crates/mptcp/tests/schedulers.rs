@@ -114,7 +114,7 @@ fn one_that_waits_is_sooner_done_over_unlike_wires() {
         sends(&mut pair)
     };
     let (turns, ecf) = (of("round-robin"), of("ecf"));
-    assert!(ecf * 3 < turns * 2, "ecf {ecf:?}, round-robin {turns:?}");
+    assert!(ecf * 4 < turns * 3, "ecf {ecf:?}, round-robin {turns:?}");
 }
 
 #[test]
@@ -180,4 +180,22 @@ fn the_send_buffer_follows_the_longest_path_but_for_linuxs_scheduler() {
     };
     let (wide, linux) = (of("lowest-rtt"), of("default"));
     assert!(wide > 2 * linux, "{wide} {linux}");
+}
+
+/// The connection's buffer is full, and the subflow's is not: SOCK_NOSPACE is the connection's (`tcp_cwnd_application_limited`).
+#[test]
+fn subflows_know_that_the_program_waits_for_room() {
+    let of = |filled: bool| {
+        let mut pair = pair_with(9, "default", [slow(20_000_000, 5), slow(300_000, 100)]);
+        pair.nodes[1].listen(1, "0.0.0.0:80", 16, StreamOptions::default());
+        pair.nodes[0].connect(1, "10.0.0.1:1234", "10.0.0.2:80", StreamOptions { send_buffer: Some(60_000), ..StreamOptions::default() });
+        pair.run_for(Duration::from_secs(1));
+        pair.nodes[0].write(1, pattern(1));
+        pair.run_for(Duration::from_secs(2));
+        pair.nodes[0].write(1, pattern(if filled { 200_000 } else { 30_000 }));
+        pair.run_for(Duration::from_secs(8));
+        pair.nodes[0].info(1).sndbuf_limited_us
+    };
+    assert!(of(true) > 0);
+    assert_eq!(of(false), 0);
 }

@@ -81,7 +81,7 @@ Example: [block.tcp] congestion = \"reno\", mss = 536",
     counters: counters::ROWS,
     owns: &[Table::Flows],
     asks: &[Table::Addresses(Family::V4), Table::Addresses(Family::V6), Table::Routes(Family::V4), Table::Routes(Family::V6)],
-    state_version: 7,
+    state_version: 8,
     ..Kind::EMPTY
 };
 

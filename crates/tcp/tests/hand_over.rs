@@ -434,7 +434,7 @@ fn damaged_state_is_refused_and_the_old_block_goes_on() {
             assert!(matches!(import(&mut target, flipped), Err(ControlError::StateRefused { .. })), "byte {at}");
         }
         let refused = import(&mut target, State { version: 9, ..good.clone() }).unwrap_err();
-        assert_eq!(refused.to_string(), "cannot replace 'tcp': state of tcp has version 9, this build reads 7");
+        assert_eq!(refused.to_string(), "cannot replace 'tcp': state of tcp has version 9, this build reads 8");
         // The forge is still there: its export is asked for again, and this time it is a good one.
         import(&mut target, good.clone()).unwrap();
         assert_eq!(state_of(&target), good);

@@ -45,6 +45,8 @@ pub struct Path {
     pub(crate) next: u64,
     /// Bytes that have come up since the first.
     pub(crate) received: u64,
+    /// By how much its data has opened the window.
+    pub(crate) opened_bytes: u64,
     pub(crate) room: Room,
     /// Data that was handed to it and the peer has not acknowledged: distances.
     pub(crate) maps: VecDeque<(u64, u64)>,
@@ -54,6 +56,8 @@ pub struct Path {
     pub(crate) suspect: bool,
     /// What its congestion control was told of the others.
     pub(crate) told: Vec<Sibling>,
+    /// And whether the program waits for room.
+    pub(crate) told_waits: bool,
     /// When its window was halved because it held up the others.
     pub(crate) halved_at: Option<Instant>,
     /// How it has failed.
@@ -70,7 +74,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, room, maps, lent, suspect, told, halved_at, error, reset, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -95,11 +99,13 @@ impl Path {
             again: 0,
             next: 0,
             received: 0,
+            opened_bytes: 0,
             room: Room::default(),
             maps: VecDeque::new(),
             lent: u64::MAX,
             suspect: false,
             told: Vec::new(),
+            told_waits: false,
             halved_at: None,
             error: None,
             reset: None,

@@ -7,7 +7,7 @@ use crate::endpoint::Locals;
 use crate::out::Out;
 use crate::scheduler::{Asked, Choice, View};
 use crate::word::Down;
-use weft_core::{DataFlags, Duration, FlowId, StreamEvent, StreamMessage};
+use weft_core::{Advice, DataFlags, Duration, FlowId, StreamEvent, StreamMessage};
 
 /// The first wait before the end is said again, and the longest (Linux's TCP_RTO_MIN and TCP_RTO_MAX).
 const AGAIN_MIN: Duration = Duration::from_millis(200);
@@ -84,6 +84,15 @@ impl Connection {
         out.up(StreamMessage::Credit { flow: self.flow, bytes, enough: send.enough });
     }
 
+    /// Subflows leave their windows alone while the program waits for room in the connection's buffer.
+    fn tell_writer_waits(&mut self, out: &mut Out<'_, '_>) {
+        let waits = self.send.writer_waits && !self.fallen_back;
+        for path in self.paths.iter_mut().filter(|path| path.may_send() && path.told_waits != waits) {
+            path.told_waits = waits;
+            out.down(StreamMessage::Advice { flow: path.flow, advice: Box::new(Advice::WriterWaits(waits)) });
+        }
+    }
+
     /// Credit for a subflow.
     pub(crate) fn on_credit(&mut self, index: usize, bytes: u32, enough: u32, out: &mut Out<'_, '_>) {
         self.paths[index].credit += u64::from(bytes);
@@ -98,6 +107,7 @@ impl Connection {
 
     /// Hands data to subflows.
     pub(super) fn push(&mut self, out: &mut Out<'_, '_>) {
+        self.tell_writer_waits(out);
         if self.fallen_back {
             return self.push_plain(out);
         }

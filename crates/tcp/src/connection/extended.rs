@@ -54,6 +54,7 @@ impl Connection {
     pub fn on_advice(&mut self, advice: &Advice) {
         match advice {
             Advice::ReceiveWindow(bytes) => self.receive.follow(*bytes),
+            Advice::WriterWaits(waits) => self.send.writer_waits = *waits,
             Advice::Siblings(siblings) => self.control.algorithm.learn_siblings(&siblings[..siblings.len().min(SIBLINGS_MAX)]),
             Advice::Halve => self.control.halve(),
         }

@@ -66,6 +66,8 @@ pub(super) struct Sender {
     /// Probes of the window that were not answered, and since when it is probed.
     pub probes_unanswered: u32,
     pub probing_since: Option<Instant>,
+    /// The program has filled a buffer above this one, and waits for room.
+    pub writer_waits: bool,
 }
 
 impl Sender {
@@ -99,7 +101,13 @@ impl Sender {
             delivery: Delivery::default(),
             probes_unanswered: 0,
             probing_since: None,
+            writer_waits: false,
         }
+    }
+
+    /// The program has filled the buffer (SOCK_NOSPACE).
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.credit == 0 || self.writer_waits
     }
 
     /// Bytes that the peer's window still takes.

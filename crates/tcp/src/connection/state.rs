@@ -103,6 +103,8 @@ pub(crate) fn write_extension(extension: Option<&dyn Extension>, out: &mut Write
 pub(crate) const STATE_WITHOUT_EXTENSIONS: u32 = 4;
 /// The last in which a send queue does not say how much more it joins.
 const STATE_WITHOUT_ROOM_TO_JOIN: u32 = 5;
+/// The last in which a connection does not know whether a buffer above its own is full.
+const STATE_WITHOUT_WRITERS: u32 = 7;
 
 /// The same, until the block that reads it makes it what it is.
 pub(crate) fn read_extension(from: &mut Reader<'_>) -> Result<Option<Box<dyn Extension>>, Damage> {
@@ -120,7 +122,7 @@ pub(crate) fn read_extension(from: &mut Reader<'_>) -> Result<Option<Box<dyn Ext
 macro_rules! connection {
     (
         owners: $shape_of:ident { $($shape:tt)+ }
-        by hand: $offset:ident, $extension:ident, $algorithm:ident, $finished:ident;
+        by hand: $offset:ident, $extension:ident, $algorithm:ident, $finished:ident, $writer_waits:ident;
         order: $($field:ident),+ $(,)?
     ) => {
         impl Field for Connection {
@@ -133,6 +135,7 @@ macro_rules! connection {
                 out.content($algorithm.name().as_bytes());
                 $algorithm.export(out);
                 write_extension(Some(&**$extension), out);
+                out.put($writer_waits);
             }
             fn read(from: &mut Reader<'_>) -> Result<Connection, Damage> {
                 let stamp: u32 = from.take()?;
@@ -143,6 +146,7 @@ macro_rules! connection {
                     congestion::by_name(&name).ok_or_else(|| Damage::new(format_args!("there is no congestion control {name:?}")))?;
                 $algorithm.import(from)?;
                 let ($extension, $finished) = (read_extension(from)?.unwrap_or_else(|| Box::new(Plain)), Finished::No);
+                let $writer_waits = from.version() > STATE_WITHOUT_WRITERS && from.take()?;
                 let connection = $shape_of { $($shape)+ };
                 connection.check()?;
                 Ok(connection)
@@ -160,6 +164,7 @@ connection!(
             space: send_space, una, next: send_next, window: send_window, window_max, window_seq, scale: send_scale, peer_mss,
             urgent: send_urgent, small, fin_wanted, fin_sent, credit, buffer: send_buffer, more, pushed, tail, last_data, below,
             below_blocked, queue, outstanding, marks, mss, delivery, probes_unanswered, probing_since,
+            writer_waits,
         },
         receive: Receiver {
             space: receive_space, next: receive_next, window_base, window: receive_window, scale: receive_scale,
@@ -174,7 +179,7 @@ connection!(
         },
         control: Control { window, algorithm, seed, usage, pacer, cwr_due },
     }
-    by hand: timestamp_offset, extension, algorithm, finished;
+    by hand: timestamp_offset, extension, algorithm, finished, writer_waits;
     order:
         flow, token, local, remote, state, options, path, path_mtu, agreed, send_space, una, send_next, send_window, window_max,
         window_seq, send_scale, peer_mss, send_urgent, small, fin_wanted, fin_sent, credit, send_buffer, more, pushed, tail,

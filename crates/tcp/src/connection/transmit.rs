@@ -192,7 +192,7 @@ impl Connection {
     /// Accounts for what keeps the connection from sending (tcp_chrono).
     fn note_limit(&mut self, now: Instant, stopped_by_cwnd: bool) {
         let limit = match self.send.unsent() {
-            0 if self.send.credit == 0 && !self.send.outstanding.is_empty() => Some(Limit::Buffer),
+            0 if self.send.waits_for_room() && !self.send.outstanding.is_empty() => Some(Limit::Buffer),
             0 => None,
             _ if !stopped_by_cwnd && !self.send.next_fits() => Some(Limit::Window),
             _ => None,
@@ -206,7 +206,7 @@ impl Connection {
         let flight = Flight { in_flight_bytes: in_flight, snd_una: self.send.una_seq(), snd_nxt: self.send.next_seq(), stopped_by_cwnd };
         let decays = env.config.slow_start_after_idle && !self.control.algorithm.owns_recovery();
         let decay_after = decays.then(|| self.recovery.rtt.rto());
-        let waits_for_room = self.send.credit == 0;
+        let waits_for_room = self.send.waits_for_room();
         // tcp_write_xmit: "if (likely(sent_pkts || is_cwnd_limited)) tcp_cwnd_validate(sk, is_cwnd_limited)".
         if sent || stopped_by_cwnd {
             self.control.usage.on_transmit(
