@@ -17,7 +17,7 @@ from virtual.kernels import kernel
 from .pairs import PAIRS, Flow, Measured, run, world
 
 SYSCTLS = fidelity.BUFFERS | {"net.core.wmem_max": "4194304"}
-FLOWS = {host: Flow(host, ("seconds", 30.0), control="cubic", sysctls=SYSCTLS, announces=False, send_buffer=1_400_000) for host in ("weft", "linux")}
+FLOWS = {host: Flow(host, ("seconds", 30.0), control="cubic", sysctls=SYSCTLS, announces=False, send_buffer=1_000_000) for host in ("weft", "linux")}
 # In the short form: a subflow that stays in slow start, or a far path that seems empty, shows here first.
 SHORT = ("near + far",)
 

@@ -115,3 +115,25 @@ fn where_one_side_does_not_speak_it_the_connection_is_plain() {
         assert!(log.iter().all(|(_, _, on_wire)| on_wire.segment.flags.contains(Flags::SYN) || said(on_wire) == 0));
     }
 }
+
+/// As it does for TCP, however fast the program reads: `tcp_grow_window` in Linux's net/ipv4/tcp_input.c, which each subflow's window obeys.
+#[test]
+fn the_window_opens_with_the_data_that_comes() {
+    const MSS: u64 = 1460;
+    let mut pair = pair(1, Wire::default(), [true, true]);
+    connect(&mut pair);
+    pair.nodes[0].write(1, pattern(BYTES));
+    pair.run_for(Duration::from_secs(20));
+    let log = pair.log.take().unwrap();
+    let scale = log.iter().find_map(|(_, from, sent)| sent.segment.options.window_scale.filter(|_| *from == 1)).unwrap();
+    let (mut came, mut last) = (0, 0);
+    for (_, from, sent) in log.iter().filter(|(_, _, sent)| !sent.segment.flags.contains(Flags::SYN)) {
+        if *from == 0 {
+            came += u64::from(!sent.payload.is_empty());
+            continue;
+        }
+        last = u64::from(sent.segment.window) << scale;
+        assert!(last <= 65536 + 2 * MSS * came + (1 << scale), "{last} after {came} segments");
+    }
+    assert!(last > 65536 + MSS * came, "{last} after {came} segments");
+}

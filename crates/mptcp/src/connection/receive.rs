@@ -22,13 +22,16 @@ impl Connection {
         out.uses(self.paths[index].local.ip(), length);
         self.wakes(out);
         let at = self.paths[index].received.wrapping_add(mapping);
-        self.paths[index].received += length;
+        let path = &mut self.paths[index];
+        path.received += length;
+        self.receive.grow(&mut path.opened_bytes, length, path.room.mss_bytes.into());
         if self.checksum {
             self.check(index, at, bytes, flags, out);
         } else {
             self.put(at, bytes, flags, out);
         }
         let now = self.receive.ended;
+        self.receive.open();
         self.have(index, now, out);
         // The subflow's own buffer is free again: what waits is the connection's.
         let flow = self.paths[index].flow;

@@ -30,6 +30,9 @@ pub struct Receiver {
     pub taken: u64,
     /// The peer may send up to here.
     pub edge: u64,
+    /// The window that the connection began with, and by how much the data of the subflow that carried most has opened it, bytes.
+    pub first: u64,
+    pub opened: u64,
     /// Bytes that may wait here or at the program, and what they may become.
     pub buffer: u64,
     pub buffer_max: u64,
@@ -45,7 +48,7 @@ pub struct Receiver {
     /// The program reads no more.
     pub refuses: bool,
 }
-weft_core::fields!(struct Receiver { next, taken, edge, buffer, buffer_max, mark, space, waiting, end, ended, refuses });
+weft_core::fields!(struct Receiver { next, taken, edge, first, opened, buffer, buffer_max, mark, space, waiting, end, ended, refuses });
 
 impl Receiver {
     /// DATA_ACK: DATA_FIN counts one.
@@ -59,6 +62,7 @@ impl Receiver {
         // The first subflow's at first (Linux: mptcp_rcv_space_init).
         if self.buffer == 0 {
             self.buffer = buffer;
+            self.first = buffer;
         }
         self.open()
     }
@@ -85,8 +89,17 @@ impl Receiver {
         std::mem::replace(&mut self.buffer, buffer) != buffer
     }
 
+    /// The window opens with the data that comes, as a subflow's does (tcp_grow_window); the peer hears of that which has opened most (mptcp_set_rwin).
+    pub(super) fn grow(&mut self, opened: &mut u64, length: u64, mss: u64) {
+        if 2 * length >= mss {
+            *opened = (*opened + 2 * length.max(mss)).min(self.buffer.saturating_sub(self.first));
+            self.opened = self.opened.max(*opened);
+        }
+    }
+
     pub(super) fn open(&mut self) -> bool {
-        let edge = self.edge.max(self.taken + self.buffer);
+        let window = self.next + self.first + self.opened;
+        let edge = self.edge.max((self.taken + self.buffer).min(window));
         std::mem::replace(&mut self.edge, edge) != edge
     }
 
