@@ -56,8 +56,13 @@ class Case(Named):
 
     @property
     def makes_sense(self) -> bool:
-        """A checksum that neither end wants is no other row."""
-        return CHECKSUMS[self.checksum] in ("", *self.hosts)
+        """A checksum that neither end wants is no other row. A reset that is lost nobody repeats: who only reads would wait for ever, Linux's, too."""
+        return CHECKSUMS[self.checksum] in ("", *self.hosts) and (self.kind, self.wire) != ("killed-unread", LOSSY)
+
+    @property
+    def kill_seconds(self) -> int:
+        """After how long a client is killed: when the connection is there, though its SYN or an ARP request is lost."""
+        return 5 if self.wire == LOSSY else 1
 
     def wants_checksum(self, host: str) -> bool:
         return CHECKSUMS[self.checksum] == host

@@ -37,7 +37,6 @@ FETCHED_BYTES = 64_000_000
 # A watchdog for a row.
 SECONDS_MAX = 40
 # A client is killed when it has sent for so long.
-KILL_SECONDS = 1.0
 # Names of processes that only look.
 LOOKS = ("nstat", "weft-show", "weft-set")
 ENDS = str(Path(ends.__file__))
@@ -65,7 +64,7 @@ def talk(world: World, case: Case, protocols: Sequence[str] | None = None,
         client = start("client", client_host, asked)
         stack.callback(client.stop)
         if case.kind in judge.KILLED:
-            time.sleep(KILL_SECONDS)
+            time.sleep(case.kill_seconds)
             client.kill_group(signal.SIGKILL)
             return None, judge.report(end(server, SECONDS_MAX), "the server")
         meanwhile()

@@ -38,9 +38,9 @@ WIRES = {
     CLEAN: {"rate": RATE, "delay": DELAY},
     LOSSY: {"rate": RATE, "delay": DELAY, "jitter": "1ms", "loss": 0.01, "duplicate": 0.005, "reorder": 0.01, "reorder_by": "3ms"},
 }
-# Virtual seconds until everything must have ended, on either wire; a client that is killed is killed at KILL_AT.
+# Virtual seconds until everything must have ended, on either wire; and when clients begin.
 SECONDS = {CLEAN: 30, LOSSY: 90}
-KILL_AT = "2s"
+START = 1
 # A watchdog: real seconds of a run that takes one or two.
 WALL_SECONDS_MAX = 90
 
@@ -65,7 +65,7 @@ def programs(kind: str, protocols: tuple[str, str], family: str, address: str, e
     """The server on node b, and the client on a."""
     expected = {"server": expect, "client": "any" if kind in judge.KILLED else expect}
     text = ""
-    for name, role, asked, start in (("b", "server", protocols[1], "500ms"), ("a", "client", protocols[0], "1s")):
+    for name, role, asked, start in (("b", "server", protocols[1], "500ms"), ("a", "client", protocols[0], f"{START}s")):
         text += program(role, name, "python3", SCRIPT, *end_words(role, kind, family, asked, address), start=start, expect=expected[role])
     return text
 
@@ -90,7 +90,7 @@ def scenario(case: Case) -> str:
     client, server = case.hosts
     text += programs(case.kind, (protocol(client), protocol(server)), case.family, "b") + looks(case.hosts, seconds)
     if case.kind in judge.KILLED:
-        text += events({"at": KILL_AT, "signal": "client", "name": "SIGKILL"})
+        text += events({"at": f"{START + case.kill_seconds}s", "signal": "client", "name": "SIGKILL"})
     return text
 
 
