@@ -195,6 +195,9 @@ LINUX = (
           (HUNG, RESET, ALTERED), Case("alters", ALWAYS, ONE, LINUX_LINUX)),
     Known("who reads waits for ever when the only subflow is reset", ("resets both", "resets the client", "resets the server"), (ONE,), (HUNG,),
           Case("resets both", ALWAYS, ONE, LINUX_LINUX), alone=True),
+    Known("where both paths are cut smaller in a connection that runs, it resets the connection, and its peer does not hear of it", ("splits",), (BOTH,),
+          (HUNG, RESET), Case("splits", FROM_MIDDLE, BOTH, LINUX_LINUX, "both"), FROM_MIDDLE),
+    Known("the same, for a while", ("splits",), (BOTH,), (HUNG, RESET), Case("splits", MIDDLE_ONLY, BOTH, LINUX_LINUX, "both"), MIDDLE_ONLY),
     # The last SYN of Linux comes a second later, when the server has just forgotten: its timers are up to a fiftieth late, and weft's are not.
     Known("its server holds on to a request, and to the options of its answer, for as long as a client sends SYNs", ("drops",), (ONE,), (HUNG,),
           Case("drops", "SYN|ACK", ONE, WEFT_LINUX), "SYN|ACK"),
