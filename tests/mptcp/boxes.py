@@ -199,8 +199,10 @@ LINUX = (
           (HUNG, RESET), Case("splits", FROM_MIDDLE, BOTH, LINUX_LINUX, "both"), FROM_MIDDLE),
     Known("the same, for a while", ("splits",), (BOTH,), (HUNG, RESET), Case("splits", MIDDLE_ONLY, BOTH, LINUX_LINUX, "both"), MIDDLE_ONLY),
     # The last SYN of Linux comes a second later, when the server has just forgotten: its timers are up to a fiftieth late, and weft's are not.
-    Known("its server holds on to a request, and to the options of its answer, for as long as a client sends SYNs", ("drops",), (ONE,), (HUNG,),
-          Case("drops", "SYN|ACK", ONE, WEFT_LINUX), "SYN|ACK"),
+    Known("its server holds on to a request, and to the options of its answer, for as long as a client sends SYNs", ("drops", "drops unknown"),
+          (ONE, *TWO_PATHS), (HUNG,), Case("drops", "SYN|ACK", ONE, WEFT_LINUX), "SYN|ACK"),
+    Known("the same, where all of its answers are dropped", ("drops", "drops unknown"), (ONE, *TWO_PATHS), (HUNG,),
+          Case("drops", "to the client", ONE, WEFT_LINUX), "to the client"),
 )
 
 

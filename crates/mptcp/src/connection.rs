@@ -210,6 +210,7 @@ impl Connection {
             Up::End(distance) => self.peer_ends(index, distance, out),
             Up::FastClosed => self.fast_closed(out),
             Up::FellBack => self.fell_back(out),
+            Up::Silent(silent) => self.paths[index].silent = silent,
             Up::Count(counter) => out.count(counter),
             Up::Summed { offset, bytes, sum } => self.paths[index].sum((offset, bytes, sum)),
             Up::Priority { backup } => {

@@ -33,6 +33,7 @@ counters! {
     MPJoinRejected "MP_JOINs refused by a limit",
     DSSNotMatching "mappings that contradict those before",
     BareAcks "connections that became plain TCP because an acknowledgment of data came without its option",
+    AllSilent "connections that were ended because acknowledgments of none of their subflows had the option any more",
     DSSCorruptionFallback "connections that became plain TCP because a box on the way had changed them",
     DSSCorruptionReset "subflows reset because a box on the way had changed them",
     InfiniteMapTx "infinite mappings sent",

@@ -21,7 +21,7 @@ use weft_wire::tcp::{Options, Segment};
 
 /// Its name in [`State::kind`].
 pub const KIND: &str = "mptcp-subflow";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// How tcp makes one.
 pub const ROW: ExtensionRow =
     ExtensionRow { kind: KIND, make: |state, _| Ok(Box::new(state.read::<Subflow>(KIND, VERSION)?) as Box<dyn Extension>) };
@@ -95,6 +95,8 @@ pub struct Subflow {
     may_fall_back: bool,
     /// The number of the last acknowledgment.
     last_ack: u32,
+    /// That of data came without its option.
+    silent: bool,
     syns: u8,
     /// Data or an acknowledgment has left: the handshake's options have been said.
     sent_to: u64,
@@ -133,6 +135,7 @@ impl Subflow {
             confirmed: false,
             may_fall_back: true,
             last_ack: 0,
+            silent: false,
             syns: 0,
             sent_to: 0,
             have: Have::default(),

@@ -183,6 +183,8 @@ pub enum Up {
     },
     /// The subflow is plain TCP from now on.
     FellBack,
+    /// Acknowledgments of data say nothing of the connection's, though it has several subflows; or do again.
+    Silent(bool),
     /// The subflow is over by a reset.
     Gone {
         /// The peer's.

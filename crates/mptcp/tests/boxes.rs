@@ -115,6 +115,34 @@ fn options_that_vanish_while_one_side_sends_make_it_plain_tcp() {
 }
 
 #[test]
+fn a_connection_none_of_whose_acknowledgments_says_anything_is_ended() {
+    for ways in [1, 2] {
+        let mut pair = pair(1, wire(), [true, true]);
+        pair.more.push([wire(), wire()]);
+        pair.nodes[0].tell("mptcp", "endpoints", vec!["10.0.1.1 subflow"].into()).unwrap();
+        let clock = std::rc::Rc::new(std::cell::Cell::new(pair.now));
+        let (now, begun) = (clock.clone(), pair.now + Duration::from_millis(300));
+        pair.alter = Some(Box::new(move |from, on_wire| {
+            if from == 1 && now.get() >= begun && (ways == 2 || is_second(on_wire)) {
+                strip(on_wire);
+            }
+        }));
+        connect(&mut pair);
+        pair.nodes[0].write(1, pattern(10 * BYTES));
+        pair.run(pair.now + Duration::from_secs(100), |pair| {
+            clock.set(pair.now);
+            false
+        });
+        let (child, silent) = (pair.accepted().unwrap(), counter(&mut pair.nodes[0], Counter::AllSilent));
+        let ends = [(0, FLOW), (1, child)]
+            .map(|(node, flow)| pair.app(node, |app, _| app.flow(flow).events.iter().any(|event| event.starts_with("failed"))));
+        let received = pair.app(1, |app, _| app.flow(child).received.len());
+        // With one way left everything arrives.
+        assert_eq!((silent, ends, received == 10 * BYTES), if ways == 2 { (1, [true; 2], false) } else { (0, [false; 2], true) });
+    }
+}
+
+#[test]
 fn one_of_two_paths_loses_its_options() {
     for seed in 0..8 {
         let mut pair = pair(seed, wire(), [true, true]);

@@ -38,6 +38,12 @@ impl Connection {
         }
     }
 
+    /// This side ends it at once, because it cannot go on.
+    pub(super) fn break_off(&mut self, out: &mut Out<'_, '_>) {
+        self.fail(StreamError::Reset, out);
+        self.abort_paths(Why::FastClose, out);
+    }
+
     fn abort_paths(&mut self, why: Why, out: &mut Out<'_, '_>) {
         for path in self.paths.iter_mut().filter(|path| !path.released) {
             path.closed = true;

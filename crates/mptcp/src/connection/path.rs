@@ -54,6 +54,8 @@ pub struct Path {
     pub(crate) lent: u64,
     /// Its tcp has heard nothing for a retransmission timeout, and others are there.
     pub(crate) suspect: bool,
+    /// The peer acknowledges its data, and no longer says of the connection's what it has.
+    pub(crate) silent: bool,
     /// What its congestion control was told of the others.
     pub(crate) told: Vec<Sibling>,
     /// And whether the program waits for room.
@@ -74,7 +76,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, silent, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -104,6 +106,7 @@ impl Path {
             maps: VecDeque::new(),
             lent: u64::MAX,
             suspect: false,
+            silent: false,
             told: Vec::new(),
             told_waits: false,
             halved_at: None,

@@ -9,6 +9,8 @@ use weft_core::Duration;
 const STALLED_MIN: Duration = Duration::from_secs(1);
 const STALLED_ROUND_TRIPS: u32 = 4;
 const STALLED_MAX: Duration = Duration::from_secs(60);
+/// So often, while no subflow's acknowledgments say anything of the connection's data: then all of its ways take that out.
+const STALLS_SILENT: u32 = 3;
 /// Of it so much at a time, bytes.
 const STALLED_BYTES: u64 = 1 << 16;
 
@@ -64,6 +66,12 @@ impl Connection {
     pub(super) fn stalled(&mut self, out: &mut Out<'_, '_>) {
         self.send.stalls += 1;
         self.send.stalled_at = None;
+        let mut may_send = self.paths.iter().filter(|path| path.may_send()).peekable();
+        if self.send.stalls >= STALLS_SILENT && may_send.peek().is_some() && may_send.all(|path| path.silent) {
+            // Of several subflows none can become plain TCP any more, and nothing will ever be acknowledged (RFC 8684 §3.7).
+            out.count(Counter::AllSilent);
+            return self.break_off(out);
+        }
         let tcp_waits = self.paths.iter().any(|path| path.may_send() && path.room.acknowledged_bytes < path.sent);
         // A tcp that has not delivered yet goes on trying, unless another subflow is idle.
         let idle = self.paths.iter().any(|path| path.may_send() && path.room.acknowledged_bytes >= path.sent);

@@ -55,11 +55,22 @@ impl Subflow {
     fn bare_acknowledgment(&mut self, incoming: &Incoming<'_>, last_ack: u32) -> Verdict {
         let Segment { flags, ack, options, .. } = incoming.segment;
         let of_data = incoming.bytes == 0 && !flags.intersects(Flags::FIN | Flags::RST) && ack.0 != last_ack && !self.sent.is_empty();
-        if !self.may_fall_back || !of_data || options.sack.len() >= SACK_BLOCKS_FULL {
+        if !of_data || options.sack.len() >= SACK_BLOCKS_FULL {
+            return Verdict::Continue;
+        }
+        if !self.may_fall_back {
+            self.hears_nothing(true);
             return Verdict::Continue;
         }
         self.count(Counter::BareAcks);
         Verdict::FallBack
+    }
+
+    /// Acknowledgments of data say nothing of the connection's, or do again.
+    fn hears_nothing(&mut self, silent: bool) {
+        if std::mem::replace(&mut self.silent, silent) != silent {
+            self.say_up(Up::Silent(silent));
+        }
     }
 
     fn take(&mut self, message: &Message, incoming: &Incoming<'_>) -> Verdict {
@@ -197,6 +208,7 @@ impl Subflow {
             return self.nonsense();
         }
         if let Some(ack) = dss.ack {
+            self.hears_nothing(false);
             if self.opens {
                 // RFC 8684 §3.1: the acknowledgment of data level tells that the peer has both keys; §3.2: the fourth segment of a handshake that joins.
                 self.confirm();
