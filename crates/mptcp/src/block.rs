@@ -142,10 +142,16 @@ impl MptcpBlock {
         connection.paths.retain(|path| !path.released || path.flow == first);
         let (left, deadline) = (connection.left(), connection.deadline(&self.settings));
         let wanted = deadline.filter(|_| left == Left::All);
-        let armed = std::mem::replace(&mut connection.armed, wanted);
-        match wanted {
-            Some(at) if armed != wanted => cx.set_timer(key, at),
-            None if armed.is_some() => cx.cancel_timer(key),
+        // Each acknowledgment puts it off: it goes off then all the same, and looks again.
+        match (wanted, connection.armed) {
+            (Some(at), armed) if armed.is_none_or(|armed| at < armed) => {
+                connection.armed = wanted;
+                cx.set_timer(key, at);
+            }
+            (None, Some(_)) => {
+                connection.armed = None;
+                cx.cancel_timer(key);
+            }
             _ => {}
         }
         if left != Left::All {
