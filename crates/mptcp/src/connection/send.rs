@@ -19,6 +19,11 @@ const CHOICES_MAX: usize = 4096;
 const SEGMENTS_AHEAD: u64 = 4;
 const MUCH_BYTES: u64 = 1 << 17;
 
+/// Who writes for a scheduler that fills every path hears of so much room at least: of this part of the buffer, and of so many bytes. To be woken for
+/// each acknowledgment costs more than sending what it makes room for.
+const LENT_PART: u64 = 16;
+const LENT_BYTES_MAX: u64 = 1 << 16;
+
 impl Connection {
     /// DATA_ACK and window of the peer.
     pub(super) fn heard(&mut self, ack: u64, window_bytes: u32, out: &mut Out<'_, '_>) {
@@ -77,7 +82,11 @@ impl Connection {
         // sk_stream_is_writeable, as in tcp: who waits goes on when a third of the buffer is free, and who writes hears of a third at a time.
         let (queued, credit) = (send.end - send.una, send.granted - send.end);
         let writable = send.buffer.saturating_sub(queued) >= queued / 2;
-        if !out.scheduler().lends() && !(writable && (credit < send.buffer / 3 || u64::from(bytes) * 3 >= send.buffer)) {
+        let worth = match out.scheduler().lends() {
+            true => u64::from(bytes) >= (send.buffer / LENT_PART).min(LENT_BYTES_MAX),
+            false => writable && (credit < send.buffer / 3 || u64::from(bytes) * 3 >= send.buffer),
+        };
+        if !worth {
             return;
         }
         send.granted += u64::from(bytes);
