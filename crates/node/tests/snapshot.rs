@@ -221,7 +221,7 @@ fn what_does_not_fit_is_refused_and_nothing_changes() {
     );
     let tee = refused(&|other| other.blocks[arp].1.kind = "tee".to_owned());
     assert!(tee.starts_with("block 'arp' is of kind tee in the snapshot, and of kind arp in the node"), "{tee}");
-    assert_eq!(refused(&|other| other.blocks[tcp].1.version = 77), "block 'tcp': state of tcp has version 77, this build reads 7");
+    assert_eq!(refused(&|other| other.blocks[tcp].1.version = 77), "block 'tcp': state of tcp has version 77, this build reads 8");
     let damaged = refused(&|other| other.blocks[tcp].1.bytes[40] ^= 4);
     assert_eq!(damaged, "block 'tcp': state of tcp is damaged: its checksum is another");
     // The last block by name is refused as well as the first: all had been prepared by then.
