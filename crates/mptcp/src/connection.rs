@@ -374,7 +374,6 @@ impl Connection {
     pub(crate) fn data_down(&mut self, bytes: Bytes, flags: DataFlags, out: &mut Out<'_, '_>) {
         self.wakes(out);
         self.send.push(bytes, flags);
-        self.send.writer_waits = self.send.end >= self.send.granted;
         self.push(out);
     }
 

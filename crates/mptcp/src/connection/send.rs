@@ -93,9 +93,9 @@ impl Connection {
         out.up(StreamMessage::Credit { flow: self.flow, bytes, enough: send.enough });
     }
 
-    /// Subflows leave their windows alone while the program waits for room in the connection's buffer.
+    /// Subflows leave their windows alone while the program waits for room in the connection's buffer (sk_stream_write_space takes SOCK_NOSPACE back).
     fn tell_writer_waits(&mut self, out: &mut Out<'_, '_>) {
-        let waits = self.send.writer_waits && !self.fallen_back;
+        let waits = !self.fallen_back && self.send.end >= self.send.granted;
         for path in self.paths.iter_mut().filter(|path| path.may_send() && path.told_waits != waits) {
             path.told_waits = waits;
             out.down(StreamMessage::Advice { flow: path.flow, advice: Box::new(Advice::WriterWaits(waits)) });

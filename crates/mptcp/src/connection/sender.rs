@@ -24,8 +24,6 @@ pub struct Sender {
     pub granted: u64,
     /// As tcp said it last ([`weft_core::StreamMessage::Credit`]).
     pub enough: u32,
-    /// The last that was written has filled the buffer: whoever wrote waits, or does no more.
-    pub writer_waits: bool,
     /// No more will follow; the peer is being told; it has heard.
     pub end_wanted: bool,
     pub end_said: bool,
@@ -44,7 +42,7 @@ pub struct Sender {
     pub stalls: u32,
 }
 weft_core::fields!(struct Sender {
-    una, next, end, queue, start, flags, edge, buffer, granted, enough, writer_waits, end_wanted, end_said, end_heard, again_at, again, lost, helped, quiet_since, stalled_at, stalls,
+    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again, lost, helped, quiet_since, stalled_at, stalls,
 });
 
 impl Sender {
