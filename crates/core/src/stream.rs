@@ -175,7 +175,7 @@ pub enum Advice {
     Siblings(Vec<Sibling>),
     /// The window that the receive buffers of all of them allow together, bytes: it has as much room.
     ReceiveWindow(u32),
-    /// Whoever writes has filled the buffer of all of them and waits for room, or does no more (SOCK_NOSPACE of the connection's socket).
+    /// Whoever writes has filled the buffer of all of them, and waits for room (SOCK_NOSPACE of the connection's socket).
     WriterWaits(bool),
     /// It holds up the others: half the window (Raiciu et al., "How Hard Can It Be?", NSDI'12, §4.2).
     Halve,

@@ -38,10 +38,10 @@ impl Connection {
         }
     }
 
-    /// This side ends it at once, because it cannot go on.
-    pub(super) fn break_off(&mut self, out: &mut Out<'_, '_>) {
+    /// It is over for the program, and its subflows are reset.
+    pub(super) fn break_off(&mut self, why: Why, out: &mut Out<'_, '_>) {
         self.fail(StreamError::Reset, out);
-        self.abort_paths(Why::FastClose, out);
+        self.abort_paths(why, out);
     }
 
     fn abort_paths(&mut self, why: Why, out: &mut Out<'_, '_>) {
@@ -57,8 +57,7 @@ impl Connection {
         if self.stage == Stage::Failed {
             return;
         }
-        self.fail(StreamError::Reset, out);
-        self.abort_paths(Why::Reason { transient: false, reason: 0 }, out);
+        self.break_off(Why::Reason { transient: false, reason: 0 }, out);
     }
 
     /// It has failed; sockets hear of it once.

@@ -3,6 +3,7 @@
 use super::{Connection, Stage};
 use crate::counters::Counter;
 use crate::out::Out;
+use crate::word::Why;
 use weft_core::Duration;
 
 /// How long nothing may be acknowledged at the connection's level before the oldest data goes again: at least this, or so many round trips.
@@ -70,7 +71,7 @@ impl Connection {
         if self.send.stalls >= STALLS_SILENT && may_send.peek().is_some() && may_send.all(|path| path.silent) {
             // Of several subflows none can become plain TCP any more, and nothing will ever be acknowledged (RFC 8684 §3.7).
             out.count(Counter::AllSilent);
-            return self.break_off(out);
+            return self.break_off(Why::FastClose, out);
         }
         let tcp_waits = self.paths.iter().any(|path| path.may_send() && path.room.acknowledged_bytes < path.sent);
         // A tcp that has not delivered yet goes on trying, unless another subflow is idle.
