@@ -143,14 +143,20 @@ def block_of_page(heading: str) -> list[str]:
 
 
 def five_commands(folder: Path) -> str:
-    """From a shell in weft's folder. What builds weft, and what shows a picture, is not the page's; xdg-open looks whether there is one."""
+    """From a shell in weft's folder. What builds weft, what shows a picture and how long one waits is not the page's: xdg-open looks
+    whether there is a picture, and sleep waits until the paced world has come as far as it does on a machine that is not loaded."""
     commands = block_of_page("In five commands")
     expect("commands", len(commands), 5)
     tools = folder / "tools"
     tools.mkdir()
     (tools / "weft").symlink_to(weft.binary())
     (folder / "examples").symlink_to(paths.ROOT / "examples")
-    for name, script in (("make", "true"), ("xdg-open", 'grep -q "wire wifi down" "$1" && echo "shown: $1"')):
+    scripts = {
+        "make": "true",
+        "xdg-open": 'grep -q "wire wifi down" "$1" && echo "shown: $1"',
+        "sleep": 'until [ "$(weft show mptcp --node phone 2>/dev/null | grep -c " active ")" = 2 ]; do /bin/sleep 0.1; done',
+    }
+    for name, script in scripts.items():
         (tools / name).write_text(f"#!/bin/sh\n{script}\n")
         (tools / name).chmod(0o755)
     # A world of its own is the only one there.
