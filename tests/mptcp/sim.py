@@ -323,36 +323,59 @@ def ports_row(pair: str) -> Callable[[Path], str]:
 # Both wires lose all when the server announces its second address, and until the handshake has been repeated.
 DEAF = ({"at": "1047ms", "wire": "one", "set": {"loss": 1.0}}, {"at": "1200ms", "wire": "one", "set": {"loss": 0.0}})
 SAYS_AGAIN_AFTER = 2
+# Settings, as parameters of weft's nodes and as sysctls of Linux's.
+Both = tuple[dict[str, object], dict[str, str]]
+SAYS_AGAIN: Both = ({"mptcp.add_addr_timeout": f"{SAYS_AGAIN_AFTER}s"}, {"net.mptcp.add_addr_timeout": str(SAYS_AGAIN_AFTER)})
+# weft's client goes where it is told, and not from every address that it has.
+TOLD: Both = ({"mptcp.path_manager": "kernel"}, {})
+COOKIES: Both = ({"tcp.syncookies": 2, "mptcp.path_manager": "kernel"}, {"net.ipv4.tcp_syncookies": "2"})
+
+
+def announcing(folder: Path, pair: str, words: str, happens: tuple[dict, ...], settings: Both) -> tuple[str, dict[str, dict[str, int]]]:
+    """A server that announces its second address, in the words of an endpoint. What the ends say, and their counters."""
+    case, second = Case("long", pair), PATHS["two"]["b"]
+    text = keys(duration=f"{PATHS_SECONDS}s")
+    for name, host in zip(NODES, case.hosts, strict=True):
+        more: dict = {"addresses": {f"eth{number}": f"{path[name]}/24" for number, path in enumerate(PATHS.values())}}
+        if host == "weft":
+            announces = {"mptcp.endpoints": [f"{second} signal {words}"]} if name == "b" else {}
+            more["parameters"] = announces | settings[0]
+        else:
+            more["sysctls"] = {"net.mptcp.enabled": "1"} | settings[1]
+        text += section(f"nodes.{name}", **node(host, **more))
+    for wire in PATHS:
+        text += section(f"wires.{wire}", between=["a", "b"], **PATH)
+    setup = {"a": linux_endpoints("client"), "b": [*linux_endpoints("server"), f"ip mptcp endpoint add {second} dev eth1 signal {words}"]}
+    for name, host in zip(NODES, case.hosts, strict=True):
+        if host == "linux":
+            text += program(f"paths-{name}", name, "sh", "-ec", "; ".join(setup[name]))
+    client, server = case.hosts
+    text += programs(case.kind, (protocol(client), protocol(server)), case.family, PATHS["one"]["b"]) + events(*happens) + looks(case.hosts, PATHS_SECONDS)
+    result = run(folder, text, case.hosts)
+    said = judge.expect_ends(case.kind, *result.reports(case.kind))
+    for name in NODES:
+        counters.expect_sound(name, result.counters[name])
+    return f"{said}, {time_of(result.summary):.1f} s", result.counters
 
 
 def announced_again_row(pair: str) -> Callable[[Path], str]:
     """The peer hears of the second address when it is announced for the second time."""
     def body(folder: Path) -> str:
-        case, second = Case("long", pair), PATHS["two"]["b"]
-        text = keys(duration=f"{PATHS_SECONDS}s")
-        for name, host in zip(NODES, case.hosts, strict=True):
-            more: dict = {"addresses": {f"eth{number}": f"{path[name]}/24" for number, path in enumerate(PATHS.values())}}
-            if host == "weft":
-                announces = weft_endpoints("server", (second, "eth1")) if name == "b" else {}
-                more["parameters"] = {"mptcp.add_addr_timeout": f"{SAYS_AGAIN_AFTER}s"} | announces
-            else:
-                more["sysctls"] = {"net.mptcp.enabled": "1", "net.mptcp.add_addr_timeout": str(SAYS_AGAIN_AFTER)}
-            text += section(f"nodes.{name}", **node(host, **more))
-        for wire in PATHS:
-            text += section(f"wires.{wire}", between=["a", "b"], **PATH)
-        client, server = case.hosts
-        setup = {"a": linux_endpoints("client"), "b": linux_endpoints("server", (second, "eth1"))}
-        for name, host in zip(NODES, case.hosts, strict=True):
-            if host == "linux":
-                text += program(f"paths-{name}", name, "sh", "-ec", "; ".join(setup[name]))
-        text += programs(case.kind, (protocol(client), protocol(server)), case.family, PATHS["one"]["b"]) + events(*DEAF) + looks(case.hosts, PATHS_SECONDS)
-        result = run(folder, text, case.hosts)
-        said = judge.expect_ends(case.kind, *result.reports(case.kind))
-        for name in NODES:
-            counters.expect_sound(name, result.counters[name])
-        found = [result.counters[name][of] for name, of in (("b", "AddAddrTx"), ("a", "AddAddr"), ("a", "MPJoinSynTx"), ("b", "EchoAdd"))]
-        expect("announced, heard, joined, echoed", found, [2, 1, 1, 1])
-        return f"{said}, {time_of(result.summary):.1f} s"
+        said, found = announcing(folder, pair, "", DEAF, SAYS_AGAIN)
+        wanted = [found[name][of] for name, of in (("b", "AddAddrTx"), ("a", "AddAddr"), ("a", "MPJoinSynTx"), ("b", "EchoAdd"))]
+        expect("announced, heard, joined, echoed", wanted, [2, 1, 1, 1])
+        return said
+
+    return body
+
+
+def announced_port_row(pair: str, cookies: bool) -> Callable[[Path], str]:
+    """A port of its own is announced with the address. With cookies the server keeps nothing of a SYN."""
+    def body(folder: Path) -> str:
+        said, found = announcing(folder, pair, "port 7000", (), COOKIES if cookies else TOLD)
+        wanted = [found[name][of] for name, of in (("b", "MPJoinPortSynRx"), ("a", "MPJoinPortSynAckRx"), ("b", "MPJoinPortAckRx"), ("b", "MPJoinAckRx"))]
+        expect("joins at the port: asked, answered, done; all", wanted, [1, 1, 1, 1])
+        return said
 
     return body
 
@@ -427,6 +450,8 @@ def rows() -> dict[str, Callable[[Path], str]]:
         found[f"two paths/{pair}/{scheduler}/{happens}"] = paths_row(Case("long", pair), happens, scheduler)
     found |= {f"ndiffports/{pair}": ports_row(pair) for pair in (WEFT_LINUX, WEFT_WEFT)}
     found |= {f"announced again/{pair}": announced_again_row(pair) for pair in (PAIRS if EVERYTHING else (WEFT_LINUX, LINUX_WEFT))}
+    found |= {f"announced port{', cookies' if cookies else ''}/{pair}": announced_port_row(pair, cookies)
+              for pair in PAIRS for cookies in (False, True) if EVERYTHING or cookies and pair in (WEFT_LINUX, LINUX_WEFT)}
     return found | own_scheduler.rows()
 
 

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod answers;
+mod listeners;
 mod managed;
 mod parameters;
 mod procedures;
@@ -12,7 +13,6 @@ use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::key::Key;
 use crate::kind::{ALERT, DOWN, FROM_ABOVE, KIND, Settings, UP};
-use crate::listening::Listening;
 use crate::out::{OWN_CALL, Out};
 use crate::own::{Own, Scheduled};
 use crate::scheduler::{self, Chosen};
@@ -46,13 +46,16 @@ enum Owner {
     Accepted { listener: FlowId, local: SocketAddr, remote: SocketAddr },
 }
 
-/// A listener of the sockets'.
+/// A listener: of the sockets', or of the block's own.
 #[derive(Clone, Debug)]
-struct Listener {
+pub(crate) struct Listener {
     local: SocketAddr,
+    dual_stack: bool,
     options: StreamOptions,
+    /// It is the block's own, for a port that is announced.
+    own: bool,
 }
-weft_core::fields!(struct Listener { local, options });
+weft_core::fields!(struct Listener { local, dual_stack, options, own });
 
 /// The block.
 #[derive(Debug)]
@@ -124,6 +127,7 @@ impl MptcpBlock {
             next_flow: &mut self.next_flow,
             rng: &mut self.rng,
             locals: &self.locals,
+            listeners: &self.listeners,
             used: &mut self.used,
             own: &mut self.own,
             spent: false,
@@ -176,19 +180,12 @@ impl MptcpBlock {
         }
     }
 
-    /// Listeners answer MP_CAPABLE, or no longer do.
-    fn tell_listeners(&self, capable: bool, cx: &mut Context<'_>) {
-        for flow in self.listeners.keys() {
-            cx.send(DOWN, StreamMessage::Word { flow: *flow, bytes: word::write(&Down::Capable(capable)) });
-        }
-    }
-
     /// A connection is no longer one of Multipath TCP.
     fn forget(&mut self, key: u64, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.remove(key) else { return };
-        if let (Some(listener), Some(_)) = (connection.listener, connection.offered) {
+        for flow in self.listeners.keys().filter(|_| connection.offered.is_some()) {
             let bytes = word::write(&Down::Withdraw(connection.local.token()));
-            cx.send(DOWN, StreamMessage::Word { flow: listener, bytes });
+            cx.send(DOWN, StreamMessage::Word { flow: *flow, bytes });
         }
         for path in &connection.paths {
             self.flows.swap_remove(&path.flow);
@@ -253,17 +250,7 @@ impl MptcpBlock {
                     self.insert(connection);
                 }
             }
-            StreamCall::Listen { local, options, extension: extension @ None, .. } if self.settings.enabled && !self.retired => {
-                *extension = Some(Box::new(Listening::new(true, self.settings.checksum).state()));
-                if !self.listeners.contains_key(&flow) {
-                    cx.alert(ALERT, serde_json::json!({ "event": "listener-created", "local": local.to_string() }));
-                }
-                self.listeners.entry(flow).or_insert_with(|| Listener { local: *local, options: (**options).clone() });
-                cx.send(DOWN, StreamMessage::Call { id, flow, op });
-                // It may have one of an earlier block, which has told it to stop.
-                let bytes = word::write(&Down::Capable(true));
-                return cx.send(DOWN, StreamMessage::Word { flow, bytes });
-            }
+            StreamCall::Listen { extension: None, .. } if self.settings.enabled && !self.retired => return self.listen(id, flow, op, cx),
             StreamCall::Set(option) => {
                 if let Some(listener) = self.listeners.get_mut(&flow) {
                     listener.options.apply(option.clone());
@@ -345,11 +332,7 @@ impl MptcpBlock {
                 }
                 return;
             }
-            StreamEvent::Released => {
-                if let Some(listener) = self.listeners.remove(&flow) {
-                    cx.alert(ALERT, serde_json::json!({ "event": "listener-closed", "local": listener.local.to_string() }));
-                }
-            }
+            StreamEvent::Released if self.listeners.contains_key(&flow) => return self.listener_gone(flow, cx),
             _ => {}
         }
         match self.of_subflow(flow) {
@@ -383,7 +366,6 @@ impl MptcpBlock {
     fn accept(&mut self, child: FlowId, key: Key, listener: FlowId, (local, remote): (SocketAddr, SocketAddr), cx: &mut Context<'_>) {
         let options = self.listeners.get(&listener).map(|listener| listener.options.clone()).unwrap_or_default();
         let mut connection = Connection::new(child, false, key, options, Path::new(child, local, remote));
-        connection.listener = Some(listener);
         connection.manager = self.settings.by_program.then(Manager::default);
         let key = self.insert(connection);
         self.with(key, cx, |connection, out| {
@@ -433,6 +415,7 @@ impl MptcpBlock {
         }
         self.locals.lost.clear();
         self.locals.removed.clear();
+        self.listen_at_announced(cx);
     }
 
     fn keys(&self) -> Vec<u64> {
@@ -556,7 +539,7 @@ impl Block for MptcpBlock {
     fn started(&mut self, cx: &mut Context<'_>) {
         self.look_at_addresses(cx);
         if self.retired {
-            self.tell_listeners(false, cx);
+            self.retire_listeners(cx);
             self.leave_if_retired(cx);
         }
         // Timers do not pass from one block to its successor.

@@ -82,8 +82,6 @@ pub struct Connection {
     pub(crate) fallen_back: bool,
     /// As sockets have set them, for further subflows.
     pub(crate) options: StreamOptions,
-    /// The listener that accepted it.
-    pub(crate) listener: Option<FlowId>,
     pub(crate) send: Sender,
     pub(crate) receive: Receiver,
     pub(crate) paths: Vec<Path>,
@@ -109,7 +107,7 @@ pub struct Connection {
     pub(crate) barred: BTreeSet<(IpAddr, SocketAddr)>,
     /// Subflows that were begun from other ports of the first one's address (ndiffports).
     pub(crate) ports_tried: u32,
-    /// What the listener was told last.
+    /// What listeners were told last.
     pub(crate) offered: Option<Box<Joinable>>,
     /// A program manages its paths.
     pub(crate) manager: Option<Manager>,
@@ -145,7 +143,6 @@ impl Connection {
             stage: Stage::Opening,
             fallen_back: false,
             options,
-            listener: None,
             send: Sender::default(),
             receive: Receiver::default(),
             paths: vec![first],
@@ -206,6 +203,7 @@ impl Connection {
                 self.follow_policy(out);
                 self.push(out);
             }
+            Up::ThirdAgain => self.have(index, true, out),
             Up::Heard { ack, window_bytes } => self.heard(ack, window_bytes, out),
             Up::End(distance) => self.peer_ends(index, distance, out),
             Up::FastClosed => self.fast_closed(out),
@@ -219,6 +217,9 @@ impl Connection {
                 self.push(out);
             }
             Up::Answered { remote_id, backup } => {
+                if self.paths[index].remote.port() != self.paths[0].remote.port() {
+                    out.count(Counter::MPJoinPortSynAckRx);
+                }
                 (self.paths[index].remote_id, self.paths[index].backup_by_peer) = (remote_id, backup);
             }
             Up::Failed(_) => self.failed_at_peer(index, out),
@@ -244,6 +245,17 @@ impl Connection {
         }
         let have = Have { ack: self.receive.acknowledges(), edge: self.receive.edge, answered: path.received, now };
         out.word(path.flow, &Down::Have(have));
+    }
+
+    /// RFC 8684 §3.2: the third segment of a handshake that joins is repeated until the fourth has come.
+    fn say_third_again(&mut self, out: &mut Out<'_, '_>) {
+        for index in 0..self.paths.len() {
+            if self.paths[index].third_again_at().is_some_and(|at| at <= out.now()) {
+                let again = self.paths[index].third.map_or(0, |(_, again)| again.saturating_add(1));
+                self.paths[index].third = Some((out.now(), again));
+                self.have(index, true, out);
+            }
+        }
     }
 
     /// How a subflow does.
@@ -286,6 +298,7 @@ impl Connection {
                 (self.paths[index].local, self.paths[index].remote) = (local, remote);
                 self.paths[index].up = true;
                 if self.paths[index].joined {
+                    self.paths[index].third = self.paths[index].opened.then(|| (out.now(), 0));
                     self.tell_path("subflow-established", index, None, out);
                 } else {
                     self.opened(out);
@@ -381,10 +394,15 @@ impl Connection {
     pub(crate) fn deadline(&self, settings: &Settings) -> Option<Instant> {
         let idle = self.idle_at(settings).filter(|_| self.paths.iter().any(|path| path.may_send() && path.stands_by));
         let bare = self.bare.map(|bare| bare.again_at.map_or(bare.until, |at| at.min(bare.until)));
-        [self.send.again_at, self.send.stalled_at, self.next_announcement(), self.gives_up_at, bare, idle].into_iter().flatten().min()
+        let third = self.paths.iter().filter_map(Path::third_again_at).min();
+        [third, self.send.again_at, self.send.stalled_at, self.next_announcement(), self.gives_up_at, bare, idle]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(crate) fn on_timer(&mut self, out: &mut Out<'_, '_>) {
+        self.say_third_again(out);
         if self.send.again_at.is_some_and(|at| at <= out.now()) {
             self.say_end_again(out);
         }

@@ -190,7 +190,7 @@ pub static KIND: Kind = Kind {
         Table::Interfaces,
         Table::Schedulers,
     ],
-    state_version: 6,
+    state_version: 7,
     ..Kind::EMPTY
 };
 

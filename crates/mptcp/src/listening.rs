@@ -6,6 +6,7 @@ use crate::subflow::{Joins, Subflow};
 use crate::word::{self, Down, Joinable, Up};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use weft_core::{Bytes, Instant, State};
 use weft_tcp::extension::{Extension, ExtensionRow, Offer, Offered};
 use weft_wire::tcp::mptcp::{Capable, CapableFlags, Join, Keys, Message, ResetFlags, VERSION, reset_reason};
@@ -13,30 +14,59 @@ use weft_wire::tcp::{Flags, Options};
 
 /// Its name in [`State::kind`].
 pub const KIND: &str = "mptcp-listener";
-const VERSION_OF_STATE: u32 = 1;
+const VERSION_OF_STATE: u32 = 2;
 /// How tcp makes one.
 pub const ROW: ExtensionRow =
     ExtensionRow { kind: KIND, make: |state, _| Ok(Box::new(state.read::<Listening>(KIND, VERSION_OF_STATE)?) as Box<dyn Extension>) };
 
 /// Connections that one listener lets others join, at most: as many as a node may have.
 const JOINABLE_MAX: usize = 1 << 20;
+/// Joins that were answered by a cookie, of which something is kept, at most (COOKIE_JOIN_SLOTS of Linux's net/mptcp/syncookies.c). The oldest goes.
+const BY_COOKIE_MAX: usize = 1024;
+
+/// What a join needs that was answered by a cookie: the acknowledgment that ends it has neither token nor nonces. Only whoever knows the token of a
+/// connection takes a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct ByCookie {
+    local: SocketAddr,
+    remote: SocketAddr,
+    joins: Joins,
+    remote_id: u8,
+    /// The peer wants it as a backup.
+    backup: bool,
+}
 
 /// The extension.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Listening {
     /// MP_CAPABLE is answered.
     capable: bool,
+    /// Whoever does not join is refused, for nobody would take the connection.
+    only_joins: bool,
     /// DSS will have checksums.
     checksum: bool,
     /// By token.
     joinable: BTreeMap<u32, Joinable>,
+    by_cookie: VecDeque<ByCookie>,
     words: VecDeque<Vec<u8>>,
 }
 
 impl Listening {
-    /// Of a listener whose connections may be Multipath TCP ones (`capable`), or of one for MP_JOINs only.
-    pub fn new(capable: bool, checksum: bool) -> Listening {
-        Listening { capable, checksum, joinable: BTreeMap::new(), words: VecDeque::new() }
+    /// Of a listener whose connections may be Multipath TCP ones.
+    pub fn new(checksum: bool) -> Listening {
+        Listening {
+            capable: true,
+            only_joins: false,
+            checksum,
+            joinable: BTreeMap::new(),
+            by_cookie: VecDeque::new(),
+            words: VecDeque::new(),
+        }
+    }
+
+    /// Of a listener that is there for an announced port: connections are joined at it, and do not begin there.
+    pub fn of_joins() -> Listening {
+        Listening { capable: false, only_joins: true, ..Listening::new(false) }
     }
 
     /// As state of its kind.
@@ -63,7 +93,7 @@ impl Listening {
             && capable.flags.contains(CapableFlags::HMAC_SHA256)
             && !capable.flags.contains(CapableFlags::EXTENSION);
         if !self.capable || !speaks {
-            return Offer::Plain;
+            return self.plain();
         }
         let checksum = self.checksum || capable.flags.contains(CapableFlags::CHECKSUM);
         let ends_cookie = offered.by_cookie && offered.syn.flags.contains(Flags::ACK);
@@ -80,25 +110,82 @@ impl Listening {
     }
 
     fn join(&mut self, join: &Join, offered: &mut Offered<'_>) -> Offer {
-        let Join::Syn { backup, address_id, token, nonce } = *join else { return Offer::Plain };
+        let ends_cookie = offered.by_cookie && offered.syn.flags.contains(Flags::ACK);
+        let (backup, address_id, token, nonce) = match *join {
+            Join::Syn { backup, address_id, token, nonce } if !ends_cookie => (backup, address_id, token, nonce),
+            Join::Ack { .. } if ends_cookie => return self.end_of_cookie(offered),
+            _ => return self.plain(),
+        };
         self.count(Counter::MPJoinSynRx);
-        if offered.by_cookie {
-            return Listening::refuse(reset_reason::RESOURCES, true);
-        }
         let Some(joinable) = self.joinable.get(&token) else {
             self.count(Counter::MPJoinNoTokenFound);
             return Listening::refuse(reset_reason::MPTCP, false);
         };
-        if joinable.room == 0 {
+        let (room, port) = (joinable.room, joinable.port);
+        // Whoever only begins a join takes no room: the connection counts those that end their handshake, and refuses what is too much.
+        let local_id = joinable.id(offered.local);
+        if offered.local.port() != port {
+            // mptcp_pm_sport_in_anno_list.
+            if !joinable.ports.contains(&offered.local.port()) {
+                self.count(Counter::MismatchPortSynRx);
+                return Listening::refuse(reset_reason::PROHIBITED, false);
+            }
+            self.count(Counter::MPJoinPortSynRx);
+        }
+        if room == 0 {
             self.count(Counter::MPJoinRejected);
             return Listening::refuse(reset_reason::PROHIBITED, false);
         }
-        // Whoever only begins a join takes no room: the connection counts those that end their handshake, and refuses what is too much.
-        let local_id = joinable.ids.iter().find(|(address, _)| *address == offered.local.ip()).map_or(0, |(_, id)| *id);
         let joins = Joins { token, local_id, backup: false, local_nonce: offered.rng.u32(), remote_nonce: nonce };
+        let mut cookie = ByCookie { local: offered.local, remote: offered.remote, joins, remote_id: address_id, backup };
+        if offered.by_cookie {
+            self.keep(&mut cookie);
+        }
+        self.joining(&cookie)
+    }
+
+    /// What the acknowledgment of a cookie will need. A SYN that comes again is answered with the nonce that the first answer had.
+    fn keep(&mut self, new: &mut ByCookie) {
+        let is_same = |known: &ByCookie| {
+            (known.local, known.remote, known.joins.token, known.joins.remote_nonce)
+                == (new.local, new.remote, new.joins.token, new.joins.remote_nonce)
+        };
+        if let Some(known) = self.by_cookie.iter().find(|known| is_same(known)) {
+            new.joins.local_nonce = known.joins.local_nonce;
+        }
+        self.by_cookie.retain(|known| (known.local, known.remote) != (new.local, new.remote));
+        if self.by_cookie.len() >= BY_COOKIE_MAX {
+            self.by_cookie.pop_front();
+        }
+        self.by_cookie.push_back(*new);
+    }
+
+    /// The acknowledgment that ends a join by cookie: its HMAC is looked at by the subflow, as any other's is.
+    fn end_of_cookie(&mut self, offered: &Offered<'_>) -> Offer {
+        let at = self.by_cookie.iter().position(|known| (known.local, known.remote) == (offered.local, offered.remote));
+        match at.and_then(|at| self.by_cookie.remove(at)) {
+            Some(known) => self.joining(&known),
+            // There were too many since, or it was never asked for.
+            None => Listening::refuse(reset_reason::RESOURCES, true),
+        }
+    }
+
+    /// The subflow of a join, if the connection is still there.
+    fn joining(&self, join: &ByCookie) -> Offer {
+        let ByCookie { joins, remote_id, backup, .. } = *join;
+        let Some(joinable) = self.joinable.get(&joins.token) else { return Listening::refuse(reset_reason::MPTCP, false) };
         let mut subflow = Subflow::joins(false, joins, (joinable.local, joinable.remote), joinable.checksum);
-        subflow.say_up(Up::Joined { token, remote_id: address_id, local_id, backup });
+        subflow.say_up(Up::Joined { token: joins.token, remote_id, local_id: joins.local_id, backup });
         Offer::With(Box::new(subflow))
+    }
+
+    /// A connection that does not join another. Where only joins are taken Linux refuses it (subflow_reset_req_endp).
+    fn plain(&mut self) -> Offer {
+        if !self.only_joins {
+            return Offer::Plain;
+        }
+        self.count(Counter::MPCapableEndpAttempt);
+        Listening::refuse(reset_reason::PROHIBITED, false)
     }
 }
 
@@ -131,15 +218,15 @@ impl Extension for Listening {
             match (read, &found) {
                 (Ok(message @ (Message::Capable(_) | Message::Join(_))), None) => found = Some(message),
                 // Both, or twice: Linux takes neither (subflow_check_req).
-                (Ok(Message::Capable(_) | Message::Join(_)), Some(_)) => return Offer::Plain,
+                (Ok(Message::Capable(_) | Message::Join(_)), Some(_)) => return self.plain(),
                 (Ok(_), _) => {}
-                (Err(_), _) => return Offer::Plain,
+                (Err(_), _) => return self.plain(),
             }
         }
         match found {
             Some(Message::Capable(capable)) => self.begin(&capable, offered),
             Some(Message::Join(join)) => self.join(&join, offered),
-            _ => Offer::Plain,
+            _ => self.plain(),
         }
     }
 }

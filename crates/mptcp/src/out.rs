@@ -1,11 +1,13 @@
 //! The way out of the block, for what deals with one connection.
 
+use crate::block::Listener;
 use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::kind::{DOWN, Settings, UP};
 use crate::own::{InUse, Own, Scheduled};
 use crate::scheduler::{Asked, Choice};
 use crate::word::{self, Down};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weft_core::{CallId, Context, FlowId, Instant, Rng, StreamCall, StreamError, StreamEvent, StreamMessage};
 
@@ -24,6 +26,8 @@ pub(crate) struct Out<'a, 'b> {
     pub next_flow: &'a mut u64,
     pub rng: &'a mut Rng,
     pub locals: &'a Locals,
+    /// Whoever may be joined at.
+    pub listeners: &'a BTreeMap<FlowId, Listener>,
     pub own: &'a mut Own,
     /// What has gone over the interfaces of each quota, bytes.
     pub used: &'a mut Vec<u64>,

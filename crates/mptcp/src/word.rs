@@ -4,7 +4,7 @@
 
 use crate::key::Key;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use weft_core::Bytes;
 
 /// From the block to an extension.
@@ -93,8 +93,20 @@ pub struct Joinable {
     pub checksum: bool,
     /// Subflows that it may still get.
     pub room: u8,
-    /// Identifiers of this side's addresses; others have 0.
-    pub ids: Vec<(IpAddr, u8)>,
+    /// Identifiers of this side's addresses; others have 0. One with a port holds there only.
+    pub ids: Vec<(IpAddr, Option<u16>, u8)>,
+    /// The port of this side's first subflow, and others that the peer was told of.
+    pub port: u16,
+    /// See `port`.
+    pub ports: Vec<u16>,
+}
+
+impl Joinable {
+    /// The identifier of an address at a port.
+    pub fn id(&self, at: SocketAddr) -> u8 {
+        let is_there = |port: &Option<u16>| port.is_none_or(|port| port == at.port());
+        self.ids.iter().find(|(address, port, _)| *address == at.ip() && is_there(port)).map_or(0, |(_, _, id)| *id)
+    }
 }
 
 /// From an extension to the block.
@@ -192,6 +204,8 @@ pub enum Up {
     },
     /// Count this.
     Count(crate::counters::Counter),
+    /// The third segment of a handshake that joins has come again: the fourth was lost.
+    ThirdAgain,
 }
 
 /// A word as bytes.

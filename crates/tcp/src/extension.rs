@@ -181,7 +181,7 @@ pub trait Extension: Send + Debug {
     fn on_reset(&mut self, by_peer: Option<&Segment>) {
         let _ = by_peer;
     }
-    /// Of a listener: should a SYN with options that TCP does not know become a connection with an extension?
+    /// Of a listener: should a SYN become a connection with an extension, or none at all?
     fn accept(&mut self, offered: &mut Offered<'_>) -> Offer {
         let _ = offered;
         Offer::Plain

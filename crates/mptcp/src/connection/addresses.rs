@@ -1,6 +1,7 @@
 //! Addresses of both sides, and the subflows between them.
 
 use super::known::{Announcement, Known, PATHS_MAX};
+use super::manager::Manager;
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
 use crate::endpoint::{Endpoint, Locals};
@@ -348,6 +349,9 @@ impl Connection {
         self.choose_control(path.flow, out);
         self.is_bare_no_more(out);
         self.took(path.local.ip(), path.local_id);
+        if path.local.port() != self.paths[0].local.port() {
+            out.count(Counter::MPJoinPortAckRx);
+        }
         self.paths.push(path);
         let index = self.paths.len() - 1;
         self.have(index, false, out);
@@ -368,17 +372,27 @@ impl Connection {
         }
     }
 
-    /// The listener that accepted it learns that it may be joined, and by how many more.
+    /// Listeners learn that it may be joined, and by how many more. Any of them may be asked: others may share the port (SO_REUSEPORT), and an announced
+    /// port has one of its own.
     fn offer(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
-        let (Some(listener), Some(remote)) = (self.listener, self.remote) else { return };
-        let own = self.paths[0].local.ip();
-        let of_endpoints =
-            || locals.endpoints.iter().map(|endpoint| (endpoint.address, endpoint.id)).filter(|(address, _)| *address != own).collect();
-        let ids = self.manager.as_ref().map_or_else(of_endpoints, |manager| manager.ids(own, &locals.addresses));
-        let joinable = Box::new(Joinable { local: self.local, remote, checksum: self.checksum, room: self.room(out.settings), ids });
+        let Some(remote) = self.remote else { return };
+        let own = self.paths[0].local;
+        let of_endpoints = || {
+            let all = locals.endpoints.iter().map(|endpoint| (endpoint.address, endpoint.port, endpoint.id));
+            all.filter(|(address, port, _)| port.is_some() || *address != own.ip()).collect()
+        };
+        let of_program = |manager: &Manager| {
+            let all = manager.ids(own.ip(), &locals.addresses).into_iter();
+            all.map(|(address, id)| (address, None, id)).collect()
+        };
+        let ids = self.manager.as_ref().map_or_else(of_endpoints, of_program);
+        let ports = self.said.iter().filter_map(|said| said.port).collect();
+        let (local, checksum, room) = (self.local, self.checksum, self.room(out.settings));
+        let joinable = Box::new(Joinable { local, remote, checksum, room, ids, port: own.port(), ports });
         if self.offered.as_ref() != Some(&joinable) {
-            self.offered = Some(joinable.clone());
-            out.word(listener, &Down::Offer(joinable));
+            let word = Down::Offer(joinable.clone());
+            self.offered = Some(joinable);
+            out.listeners.keys().for_each(|listener| out.word(*listener, &word));
         }
     }
 

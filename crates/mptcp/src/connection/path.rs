@@ -4,10 +4,14 @@ use crate::scheduler::View;
 use crate::subflow::DATA_OPTION_BYTES;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use weft_core::{Bytes, FlowId, Instant, Room, Sibling, StreamError};
+use weft_core::{Bytes, Duration, FlowId, Instant, Room, Sibling, StreamError};
 
 /// Mappings with checksums that wait for their data, at most: as many as the extension holds.
 const SUMMED_MAX: usize = 1 << 14;
+
+/// The third segment of a handshake is said again after so long, where no round trip has been measured (TCP_TIMEOUT_INIT), and at last.
+const THIRD_AGAIN: Duration = Duration::from_secs(1);
+const THIRD_AGAIN_MAX: Duration = Duration::from_secs(120);
 
 /// What a buffer of Linux's takes beside its data (SKB_TRUESIZE of MAX_TCP_HEADER), bytes.
 const BUFFER_OVERHEAD_BYTES: u64 = 880;
@@ -31,6 +35,8 @@ pub struct Path {
     pub(crate) up: bool,
     /// And the peer has heard so: it may send.
     pub(crate) confirmed: bool,
+    /// When the third segment of a handshake that joins was said last, and how often again.
+    pub(crate) third: Option<(Instant, u32)>,
     pub(crate) backup: bool,
     pub(crate) backup_by_peer: bool,
     /// A preferred interface has one that works: this is a backup, too.
@@ -76,7 +82,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, silent, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, third, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, silent, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -93,6 +99,7 @@ impl Path {
             interface: 0,
             up: false,
             confirmed: false,
+            third: None,
             backup: false,
             backup_by_peer: false,
             stands_by: false,
@@ -125,6 +132,14 @@ impl Path {
     pub(crate) fn may_send(&self) -> bool {
         // RFC 8684 §3.2: on a subflow that joins "data … MUST NOT be sent until" the fourth segment has come.
         self.up && (!self.joined || self.confirmed) && !self.closed && !self.released
+    }
+
+    /// When its third segment is said again, for the fourth has not come: twice the round trip later, as Linux (schedule_3rdack_retransmission), each time
+    /// twice as late.
+    pub(crate) fn third_again_at(&self) -> Option<Instant> {
+        let (said_at, again) = self.third.filter(|_| !self.confirmed && !self.closed && !self.released)?;
+        let first = self.room.rtt.map_or(THIRD_AGAIN, |rtt| 2 * rtt);
+        Some(said_at + first.saturating_mul(1 << again.min(31)).min(THIRD_AGAIN_MAX))
     }
 
     /// Is it to be used only if no other is left?

@@ -62,7 +62,6 @@ impl Field for Connection {
             stage,
             fallen_back,
             options,
-            listener,
             send,
             receive,
             paths,
@@ -94,7 +93,6 @@ impl Field for Connection {
         out.put(stage);
         out.put(fallen_back);
         out.put(options);
-        out.put(listener);
         out.put(send);
         out.put(receive);
         out.put(paths);
@@ -129,7 +127,6 @@ impl Field for Connection {
             stage: from.take()?,
             fallen_back: from.take()?,
             options: from.take()?,
-            listener: from.take()?,
             send: from.take()?,
             receive: from.take()?,
             paths: from.take::<Vec<Path>>()?,

@@ -193,7 +193,10 @@ impl Subflow {
                     self.count(Counter::MPJoinAckHMacFailure);
                     return self.reset_for(reset_reason::MPTCP);
                 }
-                if !self.confirmed {
+                if self.confirmed {
+                    // check_fully_established: the fourth is said again.
+                    self.say_up(Up::ThirdAgain);
+                } else {
                     self.count(Counter::MPJoinAckRx);
                 }
                 self.confirm();

@@ -25,6 +25,92 @@ fn an_announcement_has_its_hmac_and_its_echo_says_the_same_without() {
     assert_eq!(announcements(&pair, 0), [AddAddr { hmac: None, ..add }]);
 }
 
+/// A server whose second address is announced with another port.
+fn at_a_port() -> Pair {
+    two(2, wires(), &[], &["10.0.1.2 signal id 9 port 8080"])
+}
+
+/// Counters of a side.
+fn each<const N: usize>(pair: &mut Pair, side: usize, wanted: [Counter; N]) -> [u64; N] {
+    wanted.map(|of| counter(&mut pair.nodes[side], of))
+}
+
+#[test]
+fn a_port_that_is_announced_is_listened_at_and_joined() {
+    let mut pair = at_a_port();
+    exchange(&mut pair);
+    no_errors(&mut pair);
+    let server = [Counter::MPJoinPortSynRx, Counter::MPJoinPortAckRx, Counter::MismatchPortSynRx];
+    assert_eq!(each(&mut pair, 1, server), [1, 1, 0]);
+    assert_eq!(each(&mut pair, 0, [Counter::MPJoinPortSynAckRx]), [1]);
+    assert!(share(&pair, 0) > 0.1 && share(&pair, 1) > 0.1);
+    let answers =
+        joins(&pair).into_iter().find_map(|join| if let Join::SynAck { address_id, .. } = join { Some(address_id) } else { None });
+    assert_eq!(answers, Some(9));
+}
+
+#[test]
+fn at_an_announced_port_nothing_begins() {
+    for multipath in [true, false] {
+        let mut pair = at_a_port();
+        if !multipath {
+            pair.nodes[0].tell("mptcp", "enabled", false.into()).unwrap();
+        }
+        pair.nodes[0].connect(1, "10.0.1.1:1234", "10.0.1.2:8080", StreamOptions::default());
+        pair.run_for(Duration::from_secs(1));
+        let events = pair.app(0, |app, _| app.flow(FLOW).events.clone());
+        assert!(events.iter().any(|event| event.starts_with("failed")), "{events:?}");
+        assert_eq!(each(&mut pair, 1, [Counter::MPCapableEndpAttempt]), [1]);
+    }
+}
+
+#[test]
+fn at_a_port_that_was_not_announced_nobody_joins() {
+    let mut pair = announcing();
+    alter(&mut pair, 1, |_, message| (!matches!(message, Option30::AddAddr(_))).then_some(message));
+    pair.nodes[1].listen(2, "0.0.0.0:8080", 16, StreamOptions::default());
+    connect(&mut pair);
+    pair.run_for(Duration::from_millis(200));
+    pair.nodes[0].write(1, pattern(100));
+    pair.run_for(Duration::from_millis(200));
+    let (client, server) = keys(&pair);
+    let (address, port) = ("10.0.1.2".parse().unwrap(), Some(8080));
+    let add = AddAddr { address_id: 9, address, port, hmac: Some(address_hmac(server, client, 9, address, port)) };
+    add_once(&mut pair, 1, 1, Option30::AddAddr(add));
+    pair.nodes[0].write(1, pattern(100));
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(each(&mut pair, 1, [Counter::MismatchPortSynRx, Counter::MPJoinAckRx]), [1, 0]);
+    assert_eq!(resets(&pair, 1), [reset_reason::PROHIBITED]);
+}
+
+#[test]
+fn a_program_that_listens_at_an_announced_port_takes_the_joins_there_and_its_own_connections() {
+    let mut pair = at_a_port();
+    pair.nodes[1].listen(2, "0.0.0.0:8080", 16, StreamOptions::default());
+    exchange(&mut pair);
+    pair.nodes[0].connect(2, "10.0.1.1:1234", "10.0.1.2:8080", StreamOptions::default());
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(each(&mut pair, 1, [Counter::MPJoinPortAckRx, Counter::MPCapableEndpAttempt, Counter::MPCapableSYNRX]), [1, 0, 2]);
+    // When it has gone, the block listens again.
+    pair.nodes[1].call(2, StreamCall::Close { unread: false, linger: None });
+    pair.run_for(Duration::from_millis(10));
+    pair.nodes[0].connect(3, "10.0.1.1:1235", "10.0.1.2:8080", StreamOptions::default());
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(each(&mut pair, 1, [Counter::MPCapableEndpAttempt]), [1]);
+}
+
+#[test]
+fn a_port_that_is_no_longer_announced_is_not_listened_at() {
+    let mut pair = at_a_port();
+    pair.nodes[1].tell("mptcp", "endpoints", Value::Array(Vec::new())).unwrap();
+    pair.nodes[0].connect(1, "10.0.1.1:1234", "10.0.1.2:8080", StreamOptions::default());
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(each(&mut pair, 1, [Counter::MPCapableEndpAttempt]), [0]);
+    let events = pair.app(0, |app, _| app.flow(FLOW).events.clone());
+    assert!(events.iter().any(|event| event.starts_with("failed")), "{events:?}");
+    assert_eq!(pair.nodes[1].population(), (0, 0, 0));
+}
+
 #[test]
 fn an_address_with_a_wrong_hmac_is_neither_used_nor_echoed() {
     let mut pair = announcing();

@@ -234,7 +234,7 @@ impl TcpBlock {
         by_cookie: bool,
         cx: &mut Context<'_>,
     ) -> Option<Option<Box<dyn Extension>>> {
-        let Some(listener) = self.listeners.get_mut(key).filter(|_| syn.options.has_others()) else { return Some(None) };
+        let Some(listener) = self.listeners.get_mut(key).filter(|listener| !listener.extension.is_plain()) else { return Some(None) };
         let (local, remote, now) = (tuple.local, tuple.remote, cx.now);
         let made = listener.extension.accept(&mut Offered { syn, by_cookie, local, remote, now, rng: &mut self.rng });
         let flow = listener.flow;
