@@ -380,6 +380,67 @@ def announced_port_row(pair: str, cookies: bool) -> Callable[[Path], str]:
     return body
 
 
+# What the SYN carries, and all that each end sends. The server reads a piece before it answers.
+EARLY_BYTES, EARLY_ALL = 1000, 300_000
+EARLY = f"""import socket, sys
+role, host, protocol = sys.argv[1:]
+data = bytes(range(251)) * ({EARLY_ALL} // 251)
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, int(protocol))
+if role == "serve":
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 5)
+    s.bind(("0.0.0.0", 5000))
+    s.listen()
+    # Where nobody listens there are no joins.
+    listener, (s, _) = s, s.accept()
+    got = s.recv(1)
+    s.sendall(data)
+else:
+    print(s.sendto(data[:{EARLY_BYTES}], socket.MSG_FASTOPEN, (host, 5000)))
+    s.sendall(data[{EARLY_BYTES}:])
+    got = s.recv(1)
+# TCPI_OPT_SYN_DATA.
+print(bool(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[5] & 32))
+s.shutdown(socket.SHUT_WR)
+while piece := s.recv(65536):
+    got += piece
+assert got == data, (len(got), len(data))
+print("whole")
+"""
+
+
+def fast_open_row(pair: str) -> Callable[[Path], str]:
+    """Data of a SYN, which comes before the connection's first number (RFC 8684, appendix B), over two paths. No cookies, as those do not fit beside
+    MP_CAPABLE in a SYN|ACK with timestamps."""
+    def body(folder: Path) -> str:
+        folder.chmod(0o755)
+        (folder / "early.py").write_text(EARLY)
+        case, text = Case("long", pair), keys(duration=f"{PATHS_SECONDS}s")
+        for name, host in zip(NODES, case.hosts, strict=True):
+            more: dict = {"addresses": {f"eth{number}": f"{path[name]}/24" for number, path in enumerate(PATHS.values())}}
+            second = PATHS["two"][name], "eth1"
+            if host == "weft":
+                more["parameters"] = {"tcp.fastopen": 519} | weft_endpoints(NODES[name], second)
+            else:
+                more["sysctls"] = {"net.mptcp.enabled": "1", "net.ipv4.tcp_fastopen": "519"}
+                text += program(f"paths-{name}", name, "sh", "-ec", "; ".join(linux_endpoints(NODES[name], second)))
+            text += section(f"nodes.{name}", **node(host, **more))
+            role = {"a": "open", "b": "serve"}[name]
+            words = "python3", str(folder / "early.py"), role, PATHS["one"]["b"], str(protocol(host))
+            text += program(role, name, *words, start="2s" if role == "open" else "1s")
+        for wire in PATHS:
+            text += section(f"wires.{wire}", between=["a", "b"], **PATH)
+        result = run(folder, text + looks(case.hosts, PATHS_SECONDS), case.hosts)
+        for name, said in (("open", [str(EARLY_BYTES), "True", "whole"]), ("serve", ["True", "whole"])):
+            expect(name, result.wrote[name].split(), said)
+        for name in NODES:
+            # Linux's server sends beyond the window of its client, whoever that is.
+            counters.expect_sound(name, result.counters[name], but=("NoDSSInWindow",) if case.hosts[1] == "linux" else ())
+        counters.expect_joined("the server", result.counters["b"])
+        return f"{EARLY_BYTES} bytes with the SYN"
+
+    return body
+
+
 # A client and a server that ask for Multipath TCP by name, and say whether they have got it.
 GO = """package main
 import ("context"; "fmt"; "io"; "net"; "os")
@@ -452,6 +513,7 @@ def rows() -> dict[str, Callable[[Path], str]]:
     found |= {f"announced again/{pair}": announced_again_row(pair) for pair in (PAIRS if EVERYTHING else (WEFT_LINUX, LINUX_WEFT))}
     found |= {f"announced port{', cookies' if cookies else ''}/{pair}": announced_port_row(pair, cookies)
               for pair in PAIRS for cookies in (False, True) if EVERYTHING or cookies and pair in (WEFT_LINUX, LINUX_WEFT)}
+    found |= {f"fast open/{pair}": fast_open_row(pair) for pair in ((WEFT_LINUX, LINUX_WEFT, WEFT_WEFT) if EVERYTHING else (WEFT_LINUX, LINUX_WEFT))}
     return found | own_scheduler.rows()
 
 

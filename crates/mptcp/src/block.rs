@@ -237,17 +237,14 @@ impl MptcpBlock {
             return;
         }
         match &mut *op {
-            StreamCall::Connect { local, remote, options, extension: extension @ None } if self.has_room() => {
-                if let Some(key) = self.new_key() {
-                    *extension = Some(Box::new(Subflow::opener(key, self.settings.checksum).state()));
-                    let first = Path::new(flow, *local, *remote);
-                    let chosen = (**options).clone();
-                    if options.congestion.is_none() {
-                        options.congestion.clone_from(&self.settings.congestion);
-                    }
-                    let mut connection = Connection::new(flow, true, key, chosen, first);
-                    connection.manager = self.settings.by_program.then(Manager::default);
-                    self.insert(connection);
+            StreamCall::Connect { local, remote, options, extension: extension @ None } => {
+                self.begin(Path::new(flow, *local, *remote), options, extension);
+            }
+            StreamCall::ConnectWith { local, remote, options, data, extension: extension @ None } => {
+                let key = self.begin(Path::new(flow, *local, *remote), options, extension);
+                if let Some(key) = key.filter(|_| !data.is_empty()) {
+                    let data = data.clone();
+                    self.with(key, cx, |connection, out| connection.goes_early(data, out));
                 }
             }
             StreamCall::Listen { extension: None, .. } if self.settings.enabled && !self.retired => return self.listen(id, flow, op, cx),
@@ -259,6 +256,19 @@ impl MptcpBlock {
             _ => {}
         }
         cx.send(DOWN, StreamMessage::Call { id, flow, op });
+    }
+
+    /// Sockets open a connection: it gets an extension, if there is room for it.
+    fn begin(&mut self, first: Path, options: &mut StreamOptions, extension: &mut Option<Box<State>>) -> Option<u64> {
+        let key = if self.has_room() { self.new_key()? } else { return None };
+        *extension = Some(Box::new(Subflow::opener(key, self.settings.checksum).state()));
+        let chosen = options.clone();
+        if options.congestion.is_none() {
+            options.congestion.clone_from(&self.settings.congestion);
+        }
+        let mut connection = Connection::new(first.flow, true, key, chosen, first);
+        connection.manager = self.settings.by_program.then(Manager::default);
+        Some(self.insert(connection))
     }
 
     /// May there be one more connection?
@@ -344,8 +354,8 @@ impl MptcpBlock {
     fn word(&mut self, flow: FlowId, bytes: &Bytes, cx: &mut Context<'_>) {
         let Some(word) = word::read::<Up>(bytes) else { return self.counters.count(Counter::WordsUnread) };
         match (self.flows.get(&flow).copied(), word) {
-            (Some(Owner::Accepted { listener, local, remote }), Up::Begun { local: key }) => {
-                self.accept(flow, key, listener, (local, remote), cx);
+            (Some(Owner::Accepted { listener, local, remote }), Up::Begun { local: key, early }) => {
+                self.accept(key, listener, Path { early, ..Path::new(flow, local, remote) }, cx);
             }
             (Some(Owner::Accepted { listener, local, remote }), Up::Joined { token, remote_id, local_id, backup }) => {
                 let path = Path { local_id, remote_id, backup_by_peer: backup, joined: true, up: true, ..Path::new(flow, local, remote) };
@@ -363,9 +373,10 @@ impl MptcpBlock {
     }
 
     /// A listener has a new connection.
-    fn accept(&mut self, child: FlowId, key: Key, listener: FlowId, (local, remote): (SocketAddr, SocketAddr), cx: &mut Context<'_>) {
+    fn accept(&mut self, key: Key, listener: FlowId, first: Path, cx: &mut Context<'_>) {
+        let Path { flow: child, local, remote, .. } = first;
         let options = self.listeners.get(&listener).map(|listener| listener.options.clone()).unwrap_or_default();
-        let mut connection = Connection::new(child, false, key, options, Path::new(child, local, remote));
+        let mut connection = Connection::new(child, false, key, options, first);
         connection.manager = self.settings.by_program.then(Manager::default);
         let key = self.insert(connection);
         self.with(key, cx, |connection, out| {

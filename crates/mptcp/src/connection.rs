@@ -30,7 +30,7 @@ use crate::key::Key;
 use crate::kind::Settings;
 use crate::out::Out;
 use crate::own::Scheduled;
-use crate::word::{Down, Have, Joinable, Up};
+use crate::word::{Down, Early, Have, Joinable, Up};
 use bare::Bare;
 use known::{Announcement, Known};
 use receiver::Receiver;
@@ -73,6 +73,8 @@ pub struct Connection {
     pub(crate) local: Key,
     pub(crate) remote: Option<Key>,
     pub(crate) checksum: bool,
+    /// What the SYNs of the first subflow carried.
+    pub(crate) early: Early,
     /// The peer does not want subflows to the address of the first.
     pub(crate) deny_join_id0: bool,
     /// The peer has heard all of the first handshake.
@@ -138,6 +140,7 @@ impl Connection {
             local,
             remote: None,
             checksum: false,
+            early: Early::default(),
             deny_join_id0: false,
             confirmed: false,
             stage: Stage::Opening,
@@ -184,8 +187,8 @@ impl Connection {
     /// A word of a subflow's extension.
     pub(crate) fn on_word(&mut self, index: usize, word: Up, out: &mut Out<'_, '_>) {
         match word {
-            Up::Agreed { remote, checksum, deny_join_id0 } => {
-                (self.remote, self.checksum, self.deny_join_id0) = (Some(remote), checksum, deny_join_id0);
+            Up::Agreed { remote, checksum, deny_join_id0, early } => {
+                (self.remote, self.checksum, self.deny_join_id0, self.early) = (Some(remote), checksum, deny_join_id0, early);
             }
             Up::Confirmed => {
                 self.paths[index].confirmed = true;
@@ -388,6 +391,17 @@ impl Connection {
         self.wakes(out);
         self.send.push(bytes, flags);
         self.push(out);
+    }
+
+    /// Its SYN has this data, and tcp has it already. It is beyond what sockets were allowed to write.
+    pub(crate) fn goes_early(&mut self, bytes: Bytes, out: &mut Out<'_, '_>) {
+        let length = bytes.len() as u64;
+        out.uses(self.paths[0].local.ip(), length);
+        self.send.push(bytes, DataFlags::default());
+        self.send.granted += length;
+        self.send.next = length;
+        self.paths[0].sent = length;
+        self.paths[0].map(0, length);
     }
 
     /// The time that it has set.

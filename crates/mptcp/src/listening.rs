@@ -106,7 +106,7 @@ impl Listening {
         self.count(Counter::MPCapableSYNRX);
         // That of an acknowledgment is scaled, by what nobody has kept.
         let window_bytes = (!ends_cookie).then_some(offered.syn.window);
-        Offer::With(Box::new(Subflow::accepter(key, checksum, window_bytes)))
+        Offer::With(Box::new(Subflow::accepter(key, checksum, window_bytes, offered.early_bytes)))
     }
 
     fn join(&mut self, join: &Join, offered: &mut Offered<'_>) -> Offer {
@@ -174,7 +174,7 @@ impl Listening {
     fn joining(&self, join: &ByCookie) -> Offer {
         let ByCookie { joins, remote_id, backup, .. } = *join;
         let Some(joinable) = self.joinable.get(&joins.token) else { return Listening::refuse(reset_reason::MPTCP, false) };
-        let mut subflow = Subflow::joins(false, joins, (joinable.local, joinable.remote), joinable.checksum);
+        let mut subflow = Subflow::joins(false, joins, (joinable.local, joinable.remote), joinable.checksum, joinable.early);
         subflow.say_up(Up::Joined { token: joins.token, remote_id, local_id: joins.local_id, backup });
         Offer::With(Box::new(subflow))
     }

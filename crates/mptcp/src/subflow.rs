@@ -11,7 +11,7 @@ pub(crate) use sums::{DATA_OPTION_BYTES, is_right};
 
 use crate::counters::Counter;
 use crate::key::Key;
-use crate::word::{self, Down, Have, Say, Up, Why};
+use crate::word::{self, Down, Early, Have, Say, Up, Why};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::{Bytes, Instant, State};
@@ -21,7 +21,7 @@ use weft_wire::tcp::{Options, Segment};
 
 /// Its name in [`State::kind`].
 pub const KIND: &str = "mptcp-subflow";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// How tcp makes one.
 pub const ROW: ExtensionRow =
     ExtensionRow { kind: KIND, make: |state, _| Ok(Box::new(state.read::<Subflow>(KIND, VERSION)?) as Box<dyn Extension>) };
@@ -85,6 +85,8 @@ pub struct Subflow {
     opens: bool,
     local: Key,
     local_first: u64,
+    /// What the SYNs carried: it comes before the first numbers.
+    early: Early,
     /// The peer's, and its first number.
     remote: Option<(Key, u64)>,
     /// DSS has checksums: asked for, then agreed on.
@@ -130,6 +132,7 @@ impl Subflow {
             opens: true,
             local,
             local_first: local.first(),
+            early: Early::default(),
             remote: None,
             checksum,
             confirmed: false,
@@ -157,19 +160,26 @@ impl Subflow {
     /// Of a connection that a listener accepts. `window_bytes`: what its SYN has announced, if that is known. The last acknowledgment of the handshake
     /// announces it once more, in units of the scale and rounded up; Linux takes no more of a connection than the SYN has said, until its first DATA_ACK
     /// (msk->rcv_wnd_sent), and throws away what came by a second subflow and ends behind it.
-    pub fn accepter(local: Key, checksum: bool, window_bytes: Option<u16>) -> Subflow {
+    /// `early_bytes` of data came with the SYN.
+    pub fn accepter(local: Key, checksum: bool, window_bytes: Option<u16>, early_bytes: u32) -> Subflow {
         let heard = window_bytes.map(|bytes| (0, u32::from(bytes)));
-        let mut subflow = Subflow { opens: false, heard, ..Subflow::opener(local, checksum) };
-        subflow.say_up(Up::Begun { local });
+        let early = Early { received: early_bytes, sent: 0 };
+        let mut subflow = Subflow { opens: false, heard, early, ..Subflow::opener(local, checksum) };
+        if early_bytes > 0 {
+            subflow.arrived.insert(0, Extent { offset: 0, bytes: early_bytes, mapping: 0, sum: 0 });
+        }
+        subflow.say_up(Up::Begun { local, early: early_bytes > 0 });
         subflow
     }
 
     /// Joins a connection whose keys are known.
-    pub fn joins(opens: bool, joins: Joins, (local, remote): (Key, Key), checksum: bool) -> Subflow {
+    pub fn joins(opens: bool, joins: Joins, (local, remote): (Key, Key), checksum: bool, early: Early) -> Subflow {
         Subflow {
             part: Part::Joins(joins),
             opens,
-            remote: Some((remote, remote.first())),
+            remote: Some((remote, early.remote_first(remote))),
+            local_first: early.first(local),
+            early,
             may_fall_back: false,
             ..Subflow::opener(local, checksum)
         }
@@ -179,6 +189,11 @@ impl Subflow {
     pub fn state(&self) -> State {
         // Cannot fail: it is written into memory, and every length in it is known.
         State::write(KIND, VERSION, self).unwrap_or_else(|_| State::none(KIND))
+    }
+
+    /// What its own SYNs carried.
+    fn own_early(&self) -> Early {
+        if self.part == Part::First { self.early } else { Early::default() }
     }
 
     pub(crate) fn say_up(&mut self, word: Up) {

@@ -99,6 +99,30 @@ pub struct Joinable {
     pub port: u16,
     /// See `port`.
     pub ports: Vec<u16>,
+    /// What the SYNs carried.
+    pub early: Early,
+}
+
+/// Bytes of data that the connection's SYNs carried (RFC 7413), this side's and the peer's. They come before the first data sequence number, and have no
+/// mapping (RFC 8684, appendix B).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Early {
+    /// This side's that the peer has taken.
+    pub sent: u32,
+    /// The peer's.
+    pub received: u32,
+}
+weft_core::fields!(struct Early { sent, received });
+
+impl Early {
+    /// The number of this side's first byte.
+    pub fn first(self, local: Key) -> u64 {
+        local.first().wrapping_sub(self.sent.into())
+    }
+    /// Of the peer's.
+    pub fn remote_first(self, remote: Key) -> u64 {
+        remote.first().wrapping_sub(self.received.into())
+    }
 }
 
 impl Joinable {
@@ -116,6 +140,8 @@ pub enum Up {
     Begun {
         /// This side's key.
         local: Key,
+        /// Its SYN carried data, and its handshake has not ended.
+        early: bool,
     },
     /// The first word of an accepted connection that joins another.
     Joined {
@@ -136,6 +162,8 @@ pub enum Up {
         checksum: bool,
         /// No subflows to the address of the first.
         deny_join_id0: bool,
+        /// What the SYNs carried.
+        early: Early,
     },
     /// A subflow that joined: the peer's answer.
     Answered {

@@ -59,6 +59,8 @@ pub struct Incoming<'a> {
     pub bytes: u32,
     /// The window that it announces, bytes.
     pub window_bytes: u32,
+    /// Of a SYN|ACK: how many bytes of the SYN's data it acknowledges (RFC 7413); of other segments 0.
+    pub early_bytes: u32,
 }
 
 /// What a frame of new data has room for.
@@ -102,6 +104,8 @@ pub struct Offered<'a> {
     /// Nothing was kept of the SYN, which was answered by a cookie. Asked about the SYN, the extension writes its answer and is forgotten; asked about
     /// the acknowledgment, it has nothing but that.
     pub by_cookie: bool,
+    /// How many bytes of data it has that are taken before the handshake ends (RFC 7413). None of them has a mapping.
+    pub early_bytes: u32,
     /// This side.
     pub local: SocketAddr,
     /// Whoever sent it.

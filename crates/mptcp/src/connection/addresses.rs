@@ -326,7 +326,7 @@ impl Connection {
         let local = SocketAddr::new(from.address, port);
         let flow = out.new_flow();
         let joins = Joins { token: remote.token(), local_id: from.id, backup: from.backup, local_nonce: out.rng.u32(), remote_nonce: 0 };
-        let extension = Subflow::joins(true, joins, (self.local, remote), self.checksum).state();
+        let extension = Subflow::joins(true, joins, (self.local, remote), self.checksum, self.early).state();
         let interface = from.interface.0;
         let path =
             Path { local_id: from.id, remote_id, backup: from.backup, joined: true, opened: true, interface, ..Path::new(flow, local, to) };
@@ -388,7 +388,7 @@ impl Connection {
         let ids = self.manager.as_ref().map_or_else(of_endpoints, of_program);
         let ports = self.said.iter().filter_map(|said| said.port).collect();
         let (local, checksum, room) = (self.local, self.checksum, self.room(out.settings));
-        let joinable = Box::new(Joinable { local, remote, checksum, room, ids, port: own.port(), ports });
+        let joinable = Box::new(Joinable { local, remote, checksum, room, ids, port: own.port(), ports, early: self.early });
         if self.offered.as_ref() != Some(&joinable) {
             let word = Down::Offer(joinable.clone());
             self.offered = Some(joinable);

@@ -17,8 +17,8 @@ const LAST_ACK: u8 = 9;
 impl Connection {
     /// What `struct mptcp_info` has of it, and its subflows. Numbers of data are those on the wire.
     pub(crate) fn info(&self, limits: MultipathLimits) -> MultipathInfo {
-        let local = self.local.first();
-        let remote = self.remote.map_or(0, Key::first);
+        let local = self.early.first(self.local);
+        let remote = self.remote.map_or(0_u64, |remote| self.early.remote_first(remote));
         let end_said = u64::from(self.send.end_said);
         let handed_down: u64 = self.paths.iter().map(|path| path.sent).sum();
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);

@@ -35,6 +35,8 @@ pub struct Path {
     pub(crate) up: bool,
     /// And the peer has heard so: it may send.
     pub(crate) confirmed: bool,
+    /// Its SYN brought data: it is up before its handshake has ended.
+    pub(crate) early: bool,
     /// When the third segment of a handshake that joins was said last, and how often again.
     pub(crate) third: Option<(Instant, u32)>,
     pub(crate) backup: bool,
@@ -82,7 +84,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, third, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, silent, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
+    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, early, third, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, silent, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -99,6 +101,7 @@ impl Path {
             interface: 0,
             up: false,
             confirmed: false,
+            early: false,
             third: None,
             backup: false,
             backup_by_peer: false,
@@ -130,8 +133,9 @@ impl Path {
 
     /// May data be handed to it?
     pub(crate) fn may_send(&self) -> bool {
-        // RFC 8684 §3.2: on a subflow that joins "data … MUST NOT be sent until" the fourth segment has come.
-        self.up && (!self.joined || self.confirmed) && !self.closed && !self.released
+        // RFC 8684 §3.2: on a subflow that joins "data … MUST NOT be sent until" the fourth segment has come. And after early data nothing is sent before the
+        // third: a mapping without DATA_ACK, as erratum 6609 has it, makes Linux's client fall back (MPCapableDataFallback), and Linux's server waits, too.
+        self.up && (self.confirmed || !self.joined && !self.early) && !self.closed && !self.released
     }
 
     /// When its third segment is said again, for the fourth has not come: twice the round trip later, as Linux (schedule_3rdack_retransmission), each time

@@ -2,7 +2,6 @@
 
 use super::{Connection, Stage};
 use crate::counters::Counter;
-use crate::key::Key;
 use crate::out::Out;
 use crate::subflow::is_right;
 use crate::word::{Down, Say};
@@ -78,8 +77,9 @@ impl Connection {
         let held = std::mem::take(&mut path.held);
         path.summed.pop_front();
         let data = held.iter().fold(weft_wire::checksum::Sum::default(), |sum, bytes| sum.add_bytes(bytes)).fold();
-        let seq = self.remote.map_or(0, Key::first).wrapping_add(first_at);
-        let subflow_seq = (offset as u32).wrapping_add(1);
+        let seq = self.remote.map_or(0_u64, |remote| self.early.remote_first(remote)).wrapping_add(first_at);
+        let early = if self.paths[index].joined { 0 } else { self.early.received };
+        let subflow_seq = (offset as u32).wrapping_add(1).wrapping_sub(early);
         if offset == first && !is_right(seq, subflow_seq, bytes as u16, data, sum) {
             out.count(Counter::DataCsumErr);
             if self.checksum_is_wrong(index, first_at, out) {

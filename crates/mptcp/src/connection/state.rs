@@ -57,6 +57,7 @@ impl Field for Connection {
             local,
             remote,
             checksum,
+            early,
             deny_join_id0,
             confirmed,
             stage,
@@ -88,6 +89,7 @@ impl Field for Connection {
         out.put(local);
         out.put(remote);
         out.put(checksum);
+        out.put(early);
         out.put(deny_join_id0);
         out.put(confirmed);
         out.put(stage);
@@ -122,6 +124,7 @@ impl Field for Connection {
             local: from.take()?,
             remote: from.take()?,
             checksum: from.take()?,
+            early: from.take()?,
             deny_join_id0: from.take()?,
             confirmed: from.take()?,
             stage: from.take()?,

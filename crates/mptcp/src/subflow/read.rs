@@ -40,7 +40,7 @@ impl Subflow {
         }
         // What is out of order says nothing about the handshake (check_fully_established in Linux's net/mptcp/options.c). Later, data that comes without a
         // mapping is looked at when its turn has come: an earlier segment may have said it.
-        if self.confirmed || incoming.offset > 0 {
+        if self.confirmed || incoming.offset > self.own_early().received.into() {
             return self.bare_acknowledgment(incoming, last_ack);
         }
         if !self.opens && self.part == Part::First {
@@ -119,8 +119,10 @@ impl Subflow {
                     return self.fall_back_or_reset();
                 }
                 self.count(Counter::MPCapableSYNACKRX);
+                self.early.sent = incoming.early_bytes;
+                self.local_first = self.early.first(self.local);
                 self.agree(Key(key), checksum, deny_join_id0);
-                self.hear(0, incoming.window_bytes);
+                self.hear(self.early.sent.into(), incoming.window_bytes);
             }
             (Part::First, Keys::Both { sender, receiver }) if !self.opens && !syn => {
                 return self.end_handshake((sender, receiver), checksum, deny_join_id0, incoming.window_bytes);
@@ -129,7 +131,8 @@ impl Subflow {
                 let verdict = self.end_handshake((sender, receiver), checksum, deny_join_id0, incoming.window_bytes);
                 if verdict == Verdict::Continue && data_len > 0 {
                     // RFC 8684 §3.1: the mapping of the connection's first bytes.
-                    self.keep(Extent { offset: 0, bytes: data_len.into(), mapping: 0, sum: sum.unwrap_or(0) }, incoming);
+                    let offset = self.early.received.into();
+                    self.keep(Extent { offset, bytes: data_len.into(), mapping: 0, sum: sum.unwrap_or(0) }, incoming);
                 }
                 return verdict;
             }
@@ -141,9 +144,9 @@ impl Subflow {
     }
 
     fn agree(&mut self, remote: Key, checksum: bool, deny_join_id0: bool) {
-        self.remote = Some((remote, remote.first()));
+        self.remote = Some((remote, self.early.remote_first(remote)));
         self.checksum = checksum;
-        self.say_up(Up::Agreed { remote, checksum, deny_join_id0 });
+        self.say_up(Up::Agreed { remote, checksum, deny_join_id0, early: self.early });
     }
 
     /// The peer has everything before `ack`, and takes so much more.
@@ -245,7 +248,8 @@ impl Subflow {
         }
         if bytes > 0 {
             // Its subflow sequence number, which has 32 bits, is near this segment's.
-            let distance = mapping.subflow_seq.wrapping_sub(1).wrapping_sub(incoming.offset as u32) as i32;
+            let offset = mapping.subflow_seq.wrapping_sub(1).wrapping_add(self.own_early().received);
+            let distance = offset.wrapping_sub(incoming.offset as u32) as i32;
             let Some(offset) = incoming.offset.checked_add_signed(distance.into()) else { return self.nonsense() };
             let extent = Extent { offset, bytes, mapping: seq.wrapping_sub(offset), sum: checksum.unwrap_or(0) };
             self.keep(extent, incoming);

@@ -71,7 +71,7 @@ impl Subflow {
             }
         };
         self.sent_to = self.sent_to.max(extent.end());
-        if self.says_handshake() && extent.offset == 0 {
+        if self.says_handshake() && extent.offset == u64::from(self.own_early().sent) {
             let checksum = self.checksum.then(|| self.checksum_of(&extent));
             let keys = Keys::WithData { sender: self.local.0, receiver: remote.0, data_len: extent.bytes as u16, checksum };
             push(options, &self.capable(keys));
@@ -146,16 +146,21 @@ impl Subflow {
     fn mapping_of(&self, extent: &Extent) -> Mapping {
         Mapping {
             seq: DataSeq::Long(self.local_first.wrapping_add(extent.mapping.wrapping_add(extent.offset))),
-            subflow_seq: (extent.offset as u32).wrapping_add(1),
+            subflow_seq: self.subflow_seq(extent),
             // No frame is longer.
             len: extent.bytes as u16,
             checksum: self.checksum.then(|| self.checksum_of(extent)),
         }
     }
 
+    /// Of its first byte: 1 is the first behind what the SYN carried (RFC 8684, appendix B.3).
+    fn subflow_seq(&self, extent: &Extent) -> u32 {
+        (extent.offset as u32).wrapping_sub(self.own_early().sent).wrapping_add(1)
+    }
+
     fn checksum_of(&self, extent: &Extent) -> u16 {
         let seq = self.local_first.wrapping_add(extent.mapping.wrapping_add(extent.offset));
-        sum_of(seq, (extent.offset as u32).wrapping_add(1), extent.bytes as u16, extent.sum)
+        sum_of(seq, self.subflow_seq(extent), extent.bytes as u16, extent.sum)
     }
 
     /// DSS: DATA_ACK, and a mapping if there is one.

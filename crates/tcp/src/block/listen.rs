@@ -141,7 +141,8 @@ impl TcpBlock {
         (initial, option, kept): (Option<Seq>, Option<FastOpen>, Kept),
         cx: &mut Context<'_>,
     ) {
-        let Some(extension) = self.offer(key, tuple, segment, false, cx) else { return };
+        let window = self.listeners.get(key).map_or(0, |listener| self.agree(listener, tuple, segment, &path, cx.now).window);
+        let Some(extension) = self.offer(key, tuple, segment, (false, (frame.len() as u32).min(window)), cx) else { return };
         let Some(listener) = self.listeners.get(key) else { return };
         let opening = Opening {
             tuple: *tuple,
@@ -200,7 +201,7 @@ impl TcpBlock {
     ) {
         let Some(found) = self.listeners.get(listener) else { return };
         let handshake = self.agree(found, tuple, segment, &path, cx.now);
-        let Some(extension) = self.offer(listener, tuple, segment, false, cx) else { return };
+        let Some(extension) = self.offer(listener, tuple, segment, (false, 0), cx) else { return };
         let settings = &self.settings;
         let Some(found) = self.listeners.get_mut(listener) else { return };
         found.half_open += 1;
@@ -231,12 +232,12 @@ impl TcpBlock {
         key: u64,
         tuple: &Tuple,
         syn: &Segment,
-        by_cookie: bool,
+        (by_cookie, early_bytes): (bool, u32),
         cx: &mut Context<'_>,
     ) -> Option<Option<Box<dyn Extension>>> {
         let Some(listener) = self.listeners.get_mut(key).filter(|listener| !listener.extension.is_plain()) else { return Some(None) };
         let (local, remote, now) = (tuple.local, tuple.remote, cx.now);
-        let made = listener.extension.accept(&mut Offered { syn, by_cookie, local, remote, now, rng: &mut self.rng });
+        let made = listener.extension.accept(&mut Offered { syn, by_cookie, early_bytes, local, remote, now, rng: &mut self.rng });
         let flow = listener.flow;
         while let Some(bytes) = listener.extension.take_word() {
             cx.send(UPPER, StreamMessage::Word { flow, bytes });
@@ -505,7 +506,7 @@ impl TcpBlock {
         let agreement = Agreement { scale: handshake.peer_scale, sack: handshake.sack, ecn: handshake.ecn };
         let clock = cookies::stamp(cx.now.as_millis() as u32, agreement);
         let mut answer = syn_ack(tuple, &handshake, initial, clock.wrapping_add(self.secrets.timestamp_offset(tuple)));
-        let Some(extension) = self.offer(key, tuple, segment, true, cx) else { return };
+        let Some(extension) = self.offer(key, tuple, segment, (true, 0), cx) else { return };
         if let Some(mut extension) = extension {
             extension.write_options(Outgoing::SynAck, &mut answer.options);
         }
@@ -568,7 +569,7 @@ impl TcpBlock {
         }
         // cookie_v4_check: "ireq->ireq_opt = tcp_v4_save_options(sock_net(sk), skb)", here of the final ACK.
         let kept = Kept::of(frame, 0);
-        let extension = self.offer(key, tuple, segment, true, cx)?;
+        let extension = self.offer(key, tuple, segment, (true, 0), cx)?;
         Some(Opening { tuple: *tuple, listener: key, handshake, initial, timestamp_offset, path, extension, kept })
     }
 

@@ -57,8 +57,12 @@ impl Connection {
         // RFC 7323 §2.2: "The Window field in a segment where the SYN bit is set … MUST NOT be scaled."
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.send.scale };
         let window_bytes = u32::from(segment.window) << scale;
-        let verdict =
-            self.extension.on_segment(&Incoming { segment, offset: start.saturating_sub(START + 1), bytes: length, window_bytes });
+        let early_bytes = match segment.flags.contains(Flags::SYN) {
+            true => self.send.space.position(self.send.una, segment.ack).saturating_sub(START + 1) as u32,
+            false => 0,
+        };
+        let offset = start.saturating_sub(START + 1);
+        let verdict = self.extension.on_segment(&Incoming { segment, offset, bytes: length, window_bytes, early_bytes });
         // What it has read goes up before the data that it is about.
         self.pass_words_up(env);
         match verdict {
