@@ -67,9 +67,10 @@ SCRIPTS = (
     "filecalls.py",
     "multipath.py",
     "managers.py",
+    "subflows.py",
 )
 # Those about Multipath TCP: on a stack that has it, with this path manager.
-MULTIPATH = {"multipath.py": "all", "managers.py": "userspace"}
+MULTIPATH = {"multipath.py": "all", "managers.py": "userspace", "subflows.py": "userspace"}
 TABLE = HERE / "options.toml"
 SHOWN = 20
 # What weft's loader takes of a limit of memory, at most.
