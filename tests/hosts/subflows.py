@@ -116,6 +116,11 @@ def info(s):
     return s.getsockopt(SOL_MPTCP, INFO, INFO_BYTES)
 
 
+def total(s):
+    """mptcpi_subflows_total."""
+    return info(s)[80]
+
+
 def numbers(s):
     """Of its subflows, as MPTCP_FULL_INFO has them."""
     flows, tcp = ctypes.create_string_buffer(SUBFLOWS_MAX * SUBFLOW_BYTES), ctypes.create_string_buffer(SUBFLOWS_MAX * 8)
@@ -146,8 +151,20 @@ def known():
     pair.close()
 
 
+def first():
+    """The first one goes, and the connection goes on."""
+    pair = Pair("first", "127.0.0.1")
+    pair.joins("127.0.0.2", 2)
+    pair.does("destroy", end(address="127.0.0.1", port=pair.there), end(REMOTE, "127.0.0.1", port=pair.here), whose="server")
+    # Its other end goes as soon as it has heard so.
+    wait(lambda: total(pair.client) == 1)
+    print("first: total", total(pair.server), total(pair.client), "listed", len(numbers(pair.server)), len(numbers(pair.client)))
+    pair.close()
+
+
 def main():
     known()
+    first()
 
 
 main()
