@@ -1,11 +1,12 @@
-"""Subflows as programs are told of them one by one: their numbers, and what sock_diag(7) says of each."""
+"""Subflows as programs are told of them one by one: their numbers, what sock_diag(7) says of each, and what went again when one was stuck."""
 
 import ctypes
 import socket
 import struct
+import subprocess
 import time
 
-from generic import REMOTE, TOKEN, Events, Manager, attributes, end, number
+from generic import BACKUP, REMOTE, TOKEN, Events, Manager, attributes, end, number
 
 MPTCP, SOL_MPTCP, INFO, FULL_INFO = 262, 284, 1, 4
 # sock_diag(7): the request, INET_DIAG_*, INET_ULP_INFO_*.
@@ -68,9 +69,9 @@ class Pair:
         of = next(token for token, name in self.tokens.items() if name == whose)
         print(f"{self.text}: {whose} {verb}", manager.does(verb, number(TOKEN, of), *parts))
 
-    def joins(self, address, id, to=0):
+    def joins(self, address, id, port=0, to=0):
         """One more from there, by which both have heard of all."""
-        self.does("create", end(address=address, id=id), end(REMOTE, self.host, port=to or self.there))
+        self.does("create", end(address=address, id=id, **({"port": port} if port else {})), end(REMOTE, self.host, port=to or self.there))
         wait(lambda: [one for one in told() if one[0][0] == address and one[2] == 1] or to)
         self.talk()
         time.sleep(0.2)
@@ -114,6 +115,11 @@ def wait(done):
 
 def info(s):
     return s.getsockopt(SOL_MPTCP, INFO, INFO_BYTES)
+
+
+def sent_again(s):
+    """mptcpi_bytes_retrans: was there something?"""
+    return struct.unpack_from("=Q", info(s), 48)[0] > 0
 
 
 def total(s):
@@ -162,9 +168,34 @@ def first():
     pair.close()
 
 
+def again():
+    """A subflow whose address is gone has data that another sends again. Then it ends."""
+    ip = lambda *words: subprocess.run(["ip", "addr", *words, "dev", "lo"], check=True)
+    for host in ("10.0.0.1", "10.0.0.5"):
+        ip("add", f"{host}/32")
+    pair = Pair("again", "10.0.0.1")
+    pair.joins("10.0.0.5", 5, port=7000)
+    ends = end(address=pair.host, port=pair.here, flags=BACKUP), end(REMOTE, pair.host, port=pair.there)
+    pair.does("flags", *ends)
+    pair.talk()
+    ip("del", "10.0.0.5/32")
+    pair.client.sendall(b"x" * 5000)
+    pair.does("flags", end(address=pair.host, port=pair.here, flags=0), ends[1])
+    received(pair.server, 5000)
+    print("again:", sent_again(pair.client))
+    ip("add", "10.0.0.5/32")
+    pair.does("destroy", end(address=pair.host, port=pair.there), end(REMOTE, "10.0.0.5", port=7000), whose="server")
+    wait(lambda: len(numbers(pair.client)) == 1)
+    # It has been told of its end, too.
+    time.sleep(0.5)
+    print("again: after its end", sent_again(pair.client))
+    pair.close()
+
+
 def main():
     known()
     first()
+    again()
 
 
 main()
