@@ -6,7 +6,7 @@ import struct
 import subprocess
 import time
 
-from generic import BACKUP, REMOTE, TOKEN, Events, Manager, attributes, end, number
+from generic import BACKUP, REMOTE, SIGNAL, TOKEN, Events, Manager, attributes, end, number
 
 MPTCP, SOL_MPTCP, INFO, FULL_INFO = 262, 284, 1, 4
 # sock_diag(7): the request, INET_DIAG_*, INET_ULP_INFO_*.
@@ -192,10 +192,22 @@ def again():
     pair.close()
 
 
+def far():
+    """Addresses of IPv6 that are announced with a port, and without."""
+    pair = Pair("far", "::1")
+    events.seen()
+    for id, words in ((5, {"port": 5566}), (6, {})):
+        pair.does("announce", end(address=f"fd99::{id}", id=id, flags=SIGNAL, **words))
+        pair.talk()
+        print(f"far: announced {words}:", [struct.unpack("!H", said["toport"])[0] != pair.there for name, said in events.seen() if name == "announced"])
+    pair.close()
+
+
 def main():
     known()
     first()
     again()
+    far()
 
 
 main()
