@@ -7,7 +7,7 @@ use crate::endpoint::Locals;
 use crate::out::Out;
 use crate::scheduler::{Asked, Choice, View};
 use crate::word::Down;
-use weft_core::{Advice, DataFlags, Duration, FlowId, StreamEvent, StreamMessage};
+use weft_core::{Advice, DataFlags, Duration, FlowId, StreamCall, StreamEvent, StreamMessage, StreamOption};
 
 /// The first wait before the end is said again, and the longest (Linux's TCP_RTO_MIN and TCP_RTO_MAX).
 const AGAIN_MIN: Duration = Duration::from_millis(200);
@@ -228,7 +228,7 @@ impl Connection {
             send.next = send.next.max(next);
             let is_end = at == last && next == send.end;
             let flags = DataFlags {
-                more: if is_end { send.flags.0 } else { at < last },
+                more: if is_end { send.flags.0 && !send.end_wanted } else { at < last },
                 record_end: is_end && send.flags.1,
                 ..DataFlags::default()
             };
@@ -248,8 +248,22 @@ impl Connection {
         self.level(out);
     }
 
+    /// Nothing waits for more on a subflow: no FIN tells its tcp that all is there (tcp_nagle_test lets the last segment go with FIN), and the rest of the
+    /// data would come a round trip later.
+    fn let_all_go(&mut self, out: &mut Out<'_, '_>) {
+        for flow in self.paths.iter().filter(|path| path.may_send() && path.room.unsent_bytes > 0).map(|path| path.flow) {
+            if self.options.cork {
+                out.call(flow, StreamCall::Set(StreamOption::Cork(false)));
+            }
+            if !self.options.nodelay {
+                out.call(flow, StreamCall::Set(StreamOption::Nodelay(true)));
+            }
+        }
+    }
+
     /// The stream ends: DATA_FIN.
     fn say_end(&mut self, out: &mut Out<'_, '_>) {
+        self.let_all_go(out);
         self.send.end_said = true;
         self.send.again = 0;
         self.say_end_again(out);
