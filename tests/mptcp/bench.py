@@ -23,6 +23,7 @@ from virtual.kernels import kernel
 
 from . import bench_real, shared_bottleneck
 from .cases import SCHEDULERS
+from .examples import by, experiment
 from .pairs import PAIRS, Flow, Measured, Wire, run, world
 
 FULL = bool(os.environ.get("FULL"))
@@ -36,6 +37,8 @@ LONG, SHORT = ("seconds", 30.0), ("bytes", 1e6)
 LINUX = Flow("linux", LONG, sysctls=BUFFERS)
 WEFT = Flow("weft", LONG, scheduler=BEST[0], control=BEST[1], sysctls=BUFFERS)
 PAIRS_BETTER_MIN = 8
+
+SWEEP_SECONDS_MAX = 3600.0
 
 Bodies = dict[str, Callable[[], list[report.Row]]]
 
@@ -166,7 +169,26 @@ def fairness() -> list[report.Row]:
     return rows
 
 
-VIRTUAL: Bodies = {"two and one": two_and_one, "wide": wide, "one path": one_path, "failover": failover, "pairs": pairs, "fairness": fairness}
+# KiB of the buffers at both ends.
+BUFFERS_KIB = (32, 64, 128, 256, 512)
+
+
+def sweep() -> list[report.Row]:
+    """Small buffers over Wi-Fi and LTE: at no size are two paths worth less than the better one alone. weft's, and Linux's."""
+    rows = []
+    for who, words in (("weft", ()), ("weft, ecf", ("--scheduler", BEST[0])), ("Linux", ("--linux", "all"))):
+        with tempfile.TemporaryDirectory(prefix="weft-bench-", dir="/var/tmp") as name:
+            sizes = ",".join(map(str, BUFFERS_KIB))
+            found = by(experiment(Path(name), "buffers", "--sizes", sizes, *words, seeds=len(SEEDS), seconds=SWEEP_SECONDS_MAX), "way", "KiB")
+        for size in BUFFERS_KIB:
+            both, *alone_each = (found[f"{way} {size}"] for way in ("MPTCP", "TCP, Wi-Fi", "TCP, LTE"))
+            needed = ("≥ 1", both >= max(alone_each)) if who != "Linux" else (None, None)
+            name = f"buffers of {size} KiB, {who}, beside the better path alone"
+            rows.append(report.Row(name, both, "Mbit/s", max(alone_each), both / max(alone_each), *needed))
+    return rows
+
+
+VIRTUAL: Bodies = {"two and one": two_and_one, "wide": wide, "one path": one_path, "failover": failover, "pairs": pairs, "fairness": fairness, "buffers": sweep}
 
 
 def without_kernel() -> str | None:

@@ -30,13 +30,13 @@ SUM_MIN, JAIN_MIN = 0.9, 0.9
 HANDOVER_MS_MAX, FAILOVER_MS_MAX = 100, 2000
 
 
-def experiment(folder: Path, name: str, *words: str) -> list[dict[str, str]]:
-    """Runs one with one seed; the rows of its table."""
+def experiment(folder: Path, name: str, *words: str, seeds: int = 1, seconds: float = SECONDS_MAX) -> list[dict[str, str]]:
+    """Runs one, with one seed if nobody says otherwise; the rows of its table."""
     out = folder / "out"
     plots = subprocess.run([paths.PYTHON, "-c", "import matplotlib"], capture_output=True).returncode == 0
     # A user's PYTHONPATH would lead to the tests' modules.
-    command = [paths.PYTHON, str(EXAMPLES / f"{name}.py"), "--weft", weft.binary(), "--seeds", "1", "--out", str(out), *words]
-    done = subprocess.run([*command, *([] if plots else ["--no-plot"])], capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL,
+    command = [paths.PYTHON, str(EXAMPLES / f"{name}.py"), "--weft", weft.binary(), "--seeds", str(seeds), "--out", str(out), *words]
+    done = subprocess.run([*command, *([] if plots else ["--no-plot"])], capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
                           env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"})
     if done.returncode:
         raise Failure(f"{name}: exit status {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
