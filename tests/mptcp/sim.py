@@ -380,6 +380,38 @@ def announced_port_row(pair: str, cookies: bool) -> Callable[[Path], str]:
     return body
 
 
+# The families of two paths: of the connection's first, as its client's socket has it, and of the address that the server announces. And the joins that come
+# of it: a socket of IPv4 has subflows of IPv4 only (mptcp_pm_addr_families_match).
+BY_FAMILY = {("v4", "6"): 0, ("v4 and v6", "6"): 1, ("v6 and v4", "4"): 1}
+OF_FAMILY = {"4": ("10.{}.0.{}", 24), "6": ("fd0{}::{}", 64)}
+
+
+def family_row(pair: str, family: str, second: str) -> Callable[[Path], str]:
+    """A second path that is of the other family, of a client whose socket takes both or not."""
+    def body(folder: Path) -> str:
+        case, first = Case("long", pair, family), "6" if family.startswith("v6") else "4"
+        ends_of = {name: [OF_FAMILY[of][0].format(wire, host) for wire, of in ((1, first), (2, second))] for host, name in enumerate(NODES, 1)}
+        text = keys(duration=f"{PATHS_SECONDS}s", ipv6=True)
+        for (name, role), host in zip(NODES.items(), case.hosts, strict=True):
+            both = zip((f"{ends_of[name][0]}/{OF_FAMILY[first][1]}", f"{ends_of[name][1]}/{OF_FAMILY[second][1]}"), ("eth0", "eth1"), strict=True)
+            more: dict = {"addresses": {device: address for address, device in both}}
+            if host == "weft":
+                more["parameters"] = weft_endpoints(role, (ends_of[name][1], "eth1"))
+            else:
+                text += program(f"paths-{name}", name, "sh", "-ec", "; ".join(linux_endpoints(role, (ends_of[name][1], "eth1"))), start="100ms")
+            text += section(f"nodes.{name}", **node(host, **more))
+        for wire in PATHS:
+            text += section(f"wires.{wire}", between=["a", "b"], **PATH)
+        client, server = case.hosts
+        where = f"::ffff:{ends_of['b'][0]}" if family == "v4 and v6" else ends_of["b"][0]
+        result = run(folder, text + programs(case.kind, (protocol(client), protocol(server)), family, where) + looks(case.hosts, PATHS_SECONDS), case.hosts)
+        said = judge.expect_ends(case.kind, *result.reports(case.kind))
+        expect("joins", result.counters["b"].get("MPJoinAckRx", 0), BY_FAMILY[family, second])
+        return said
+
+    return body
+
+
 # What the SYN carries, and all that each end sends. The server reads a piece before it answers.
 EARLY_BYTES, EARLY_ALL = 1000, 300_000
 EARLY = f"""import socket, sys
@@ -514,6 +546,8 @@ def rows() -> dict[str, Callable[[Path], str]]:
     found |= {f"announced port{', cookies' if cookies else ''}/{pair}": announced_port_row(pair, cookies)
               for pair in PAIRS for cookies in (False, True) if EVERYTHING or cookies and pair in (WEFT_LINUX, LINUX_WEFT)}
     found |= {f"fast open/{pair}": fast_open_row(pair) for pair in ((WEFT_LINUX, LINUX_WEFT, WEFT_WEFT) if EVERYTHING else (WEFT_LINUX, LINUX_WEFT))}
+    found |= {f"families/{pair}/{family} then {second}": family_row(pair, family, second) for pair in PAIRS for family, second in BY_FAMILY
+              if EVERYTHING or second == "6" and pair == WEFT_LINUX}
     return found | own_scheduler.rows()
 
 
