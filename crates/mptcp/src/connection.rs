@@ -268,6 +268,7 @@ impl Connection {
             (0..self.paths.len()).for_each(|index| self.have(index, false, out));
         }
         self.watch(index, out);
+        self.repair();
         self.tell_siblings(out);
         self.measure_buffer(out);
         self.grant(out);

@@ -177,6 +177,13 @@ impl Path {
         self.maps.retain(|(_, end)| *end > una);
     }
 
+    /// Its tcp has delivered the byte at this distance, which it had last; none: it did not have it. Later data that is acknowledged is not counted: it says so later then.
+    pub(crate) fn has_delivered(&self, at: u64) -> Option<bool> {
+        let place = self.maps.iter().rposition(|(start, end)| (*start..*end).contains(&at))?;
+        let behind = self.maps[place].1 - at + self.maps.range(place + 1..).map(|(start, end)| end - start).sum::<u64>();
+        Some(self.room.acknowledged_bytes + behind > self.sent)
+    }
+
     /// As a scheduler sees it.
     pub(crate) fn view(&self, checksum: bool) -> View {
         let queued = self.sent.saturating_sub(self.room.acknowledged_bytes);

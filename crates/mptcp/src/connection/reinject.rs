@@ -63,6 +63,18 @@ impl Connection {
         }
     }
 
+    /// What the peer has thrown away is rarely one piece: where it was, each acknowledgment shows the next, and that goes again at once.
+    pub(super) fn repair(&mut self) {
+        let una = self.send.una;
+        if self.send.repairs_to <= una || self.send.first_lost().is_some() {
+            return;
+        }
+        let mut holders = self.paths.iter().filter_map(|path| path.has_delivered(una)).peekable();
+        if holders.peek().is_some() && holders.all(|delivered| delivered) {
+            self.send.lose(una, self.send.repairs_to.min(una + STALLED_BYTES), None);
+        }
+    }
+
     /// Nothing was acknowledged for long. A subflow's tcp repairs what it loses; what the peer's connection has thrown away only this repairs.
     pub(super) fn stalled(&mut self, out: &mut Out<'_, '_>) {
         self.send.stalls += 1;
@@ -83,6 +95,7 @@ impl Connection {
             let holder = self.paths.iter().find(|path| path.maps.iter().any(|(start, end)| (*start..*end).contains(&una)));
             let holder = holder.filter(|path| path.room.acknowledged_bytes < path.sent).map(|path| path.flow);
             self.send.lose(una, next.min(una + STALLED_BYTES), holder);
+            self.send.repairs_to = next;
         }
         self.wait_for_ack(false, out);
         self.push(out);

@@ -46,6 +46,9 @@ impl Connection {
             send.again_at = None;
             self.end_was_heard(out);
         }
+        if progress {
+            self.repair();
+        }
         self.wait_for_ack(progress, out);
         self.grant(out);
         self.push(out);

@@ -40,9 +40,11 @@ pub struct Sender {
     /// When nothing will have been acknowledged for long, and how often that was so.
     pub stalled_at: Option<Instant>,
     pub stalls: u32,
+    /// What the peer may have thrown away ends here.
+    pub repairs_to: u64,
 }
 weft_core::fields!(struct Sender {
-    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again, lost, helped, quiet_since, stalled_at, stalls,
+    una, next, end, queue, start, flags, edge, buffer, granted, enough, end_wanted, end_said, end_heard, again_at, again, lost, helped, quiet_since, stalled_at, stalls, repairs_to,
 });
 
 impl Sender {

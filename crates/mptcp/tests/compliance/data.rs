@@ -153,6 +153,38 @@ fn data_before_the_first_and_far_behind_the_window_is_dropped() {
     }
 }
 
+/// Is this data a good deal behind that which was last said to lie?
+fn lies(farthest: &mut Option<u64>, seq: u64) -> bool {
+    let behind = farthest.map_or(0, |farthest| seq.wrapping_sub(farthest) as i64);
+    if farthest.is_some() && behind < 10_000 {
+        return false;
+    }
+    *farthest = Some(seq);
+    true
+}
+
+#[test]
+fn what_the_peer_has_thrown_away_in_many_places_is_repaired_by_one_wait() {
+    for mut pair in [one(), joining()] {
+        // New data lies, and what goes again does not.
+        let mut farthest: Option<u64> = None;
+        alter(&mut pair, 0, move |on_wire, message| match message {
+            Option30::Dss(Dss { ack, mapping: Some(mapping), fin })
+                if !on_wire.payload.is_empty() && lies(&mut farthest, full(mapping.seq)) =>
+            {
+                let seq = DataSeq::Long(full(mapping.seq).wrapping_add(1 << 40));
+                Some(Option30::Dss(Dss { ack, mapping: Some(Mapping { seq, ..mapping }), fin }))
+            }
+            other => Some(other),
+        });
+        exchange(&mut pair);
+        assert!(counter(&mut pair.nodes[1], Counter::NoDSSInWindow) > 10, "{:?}", counters(&mut pair.nodes[1]));
+        let data = pair.log.iter().flatten().filter(|(_, from, on_wire)| *from == 0 && !on_wire.payload.is_empty());
+        let last = data.map(|(at, ..)| *at).max().unwrap();
+        assert!(last < Instant::ZERO + Duration::from_secs(3), "{last:?}");
+    }
+}
+
 #[test]
 fn the_end_is_told_without_data_by_number_0_and_length_1() {
     let mut pair = one();
