@@ -672,7 +672,9 @@ impl Engine {
         let late = self.mode == Mode::Inline && self.behind.waits(id.0);
         for (port, message) in out.messages.drain(..) {
             let Some((block, input)) = self.slots.edge(id, port) else { continue };
-            let work = Work { block, depth: depth + 1, item: Item::Message(input, message, id) };
+            // Messages do not deepen what they come of: two blocks of a stream answer each other for each piece of a full send buffer, and a message that
+            // is lost is a hole in somebody's data.
+            let work = Work { block, depth, item: Item::Message(input, message, id) };
             match late {
                 true => self.behind.add(id.0, work),
                 false => {

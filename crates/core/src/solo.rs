@@ -258,7 +258,7 @@ impl Solo {
         self.emitted(&mut out, depth, around, given);
         for (port, message) in out.messages.drain(..) {
             if let Some((block, input)) = around.edge(self.id, port) {
-                given.work.push(Work { block, depth: depth + 1, item: Item::Message(input, message, self.id) });
+                given.work.push(Work { block, depth, item: Item::Message(input, message, self.id) });
             }
         }
         for (reason, completion) in out.drops.drain(..) {

@@ -95,3 +95,44 @@ fn what_a_block_says_when_it_is_called_back_comes_behind_what_it_has_said() {
         }
     }
 }
+
+/// Answers each number by the one below it, down to 0; notes how many came.
+#[derive(Default)]
+struct Counts {
+    had: u32,
+}
+
+impl Block for Counts {
+    fn kind(&self) -> &'static Kind {
+        &END
+    }
+    fn stream(&mut self, _port: InPort, message: StreamMessage, cx: &mut Context<'_>) {
+        let StreamMessage::Credit { bytes, .. } = message else { panic!("{message:?}") };
+        self.had += 1;
+        if bytes > 0 {
+            cx.send(OutPort(0), credit(bytes - 1));
+        }
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[test]
+fn however_often_two_blocks_answer_each_other_no_message_is_lost() {
+    const NUMBERS: u32 = 10_000;
+    for mode in [Mode::Inline, Mode::Queued] {
+        let rows = [BlockRow { kind: &END, make: |_| Ok(Box::new(Counts::default())) }];
+        let mut engine = Engine::new(mode, BlockTable::new(rows), Rng::for_name(1, "messages"));
+        let add = |name: &str| Op::Add { name: name.to_owned(), kind: "end".to_owned(), parameters: Default::default() };
+        let bind = |from, to| Op::Bind { from: End::parse(from), to: End::parse(to) };
+        let op = Op::All(vec![add("one"), add("other"), bind("one:out", "other:in"), bind("other:out", "one:in")]);
+        engine.control(Instant::ZERO, &Message { serial: 1, op }).result.unwrap();
+        let [one, other] = ["one", "other"].map(|name| engine.graph().find(name).unwrap());
+        engine.with(Instant::ZERO, one, |_, cx| cx.send(OutPort(0), credit(NUMBERS))).unwrap();
+        engine.run(Instant::ZERO);
+        let had = [one, other]
+            .map(|id| engine.with(Instant::ZERO, id, |block, _| block.as_any_mut().downcast_mut::<Counts>().unwrap().had).unwrap());
+        assert_eq!(had.iter().sum::<u32>(), NUMBERS + 1, "{mode:?}");
+    }
+}
