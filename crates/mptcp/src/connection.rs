@@ -87,6 +87,8 @@ pub struct Connection {
     pub(crate) send: Sender,
     pub(crate) receive: Receiver,
     pub(crate) paths: Vec<Path>,
+    /// Bytes that were handed down again, those of subflows that are gone, too.
+    pub(crate) again: u64,
     /// What its scheduler remembers.
     pub(crate) scheduled: Scheduled,
     /// It has no subflow, and waits for one.
@@ -149,6 +151,7 @@ impl Connection {
             send: Sender::default(),
             receive: Receiver::default(),
             paths: vec![first],
+            again: 0,
             scheduled: Scheduled::default(),
             bare: None,
             firm: false,

@@ -20,7 +20,6 @@ impl Connection {
         let local = self.early.first(self.local);
         let remote = self.remote.map_or(0_u64, |remote| self.early.remote_first(remote));
         let end_said = u64::from(self.send.end_said);
-        let handed_down: u64 = self.paths.iter().map(|path| path.sent).sum();
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
         let joined_from = |path: &&Path| path.joined && self.opened_here(path);
         // mptcp_close_ssk: a subflow that ends while the connection goes on is its no more.
@@ -42,7 +41,7 @@ impl Connection {
             rcv_nxt: if self.remote.is_some() { remote.wrapping_add(self.receive.acknowledges()) } else { 0 },
             retransmits: u8::try_from(self.send.stalls).unwrap_or(u8::MAX),
             bytes_sent: self.send.next,
-            bytes_retransmitted: handed_down.saturating_sub(self.send.next),
+            bytes_retransmitted: self.again,
             bytes_received: self.receive.next,
             bytes_acknowledged: self.send.una,
             add_addr_signal: self.manager.as_ref().map_or_else(announced, |manager| manager.announced),

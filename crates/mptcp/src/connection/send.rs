@@ -216,7 +216,9 @@ impl Connection {
     pub(super) fn hand_down(&mut self, index: usize, from: u64, bytes: u64, out: &mut Out<'_, '_>) {
         out.uses(self.paths[index].local.ip(), bytes);
         if from < self.send.next {
-            self.paths[index].again += bytes.min(self.send.next - from);
+            let again = bytes.min(self.send.next - from);
+            self.paths[index].again += again;
+            self.again += again;
         }
         let (path, send) = (&mut self.paths[index], &mut self.send);
         let slices = send.slices(from, bytes);

@@ -66,6 +66,7 @@ impl Field for Connection {
             send,
             receive,
             paths,
+            again,
             scheduled,
             bare,
             firm,
@@ -98,6 +99,7 @@ impl Field for Connection {
         out.put(send);
         out.put(receive);
         out.put(paths);
+        out.put(again);
         out.put(scheduled);
         out.put(bare);
         out.put(firm);
@@ -133,6 +135,7 @@ impl Field for Connection {
             send: from.take()?,
             receive: from.take()?,
             paths: from.take::<Vec<Path>>()?,
+            again: from.take()?,
             scheduled: from.take()?,
             bare: from.take()?,
             firm: from.take()?,
