@@ -33,6 +33,7 @@ use crate::own::Scheduled;
 use crate::word::{Down, Early, Have, Joinable, Up};
 use bare::Bare;
 use known::{Announcement, Known};
+use path::FIRST_NUMBER;
 use receiver::Receiver;
 use sender::Sender;
 use std::collections::BTreeSet;
@@ -87,6 +88,8 @@ pub struct Connection {
     pub(crate) send: Sender,
     pub(crate) receive: Receiver,
     pub(crate) paths: Vec<Path>,
+    /// The number of its next subflow.
+    pub(crate) next_number: u32,
     /// Bytes that were handed down again, those of subflows that are gone, too.
     pub(crate) again: u64,
     /// What its scheduler remembers.
@@ -151,6 +154,7 @@ impl Connection {
             send: Sender::default(),
             receive: Receiver::default(),
             paths: vec![first],
+            next_number: FIRST_NUMBER + 1,
             again: 0,
             scheduled: Scheduled::default(),
             bare: None,

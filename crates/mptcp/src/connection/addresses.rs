@@ -330,7 +330,7 @@ impl Connection {
         let interface = from.interface.0;
         let path =
             Path { local_id: from.id, remote_id, backup: from.backup, joined: true, opened: true, interface, ..Path::new(flow, local, to) };
-        self.paths.push(path);
+        self.add_path(path);
         let mut options = Box::new(self.options.clone());
         if options.congestion.is_none() {
             options.congestion.clone_from(&out.settings.congestion);
@@ -339,6 +339,12 @@ impl Connection {
             options.interface = interface;
         }
         out.call(flow, StreamCall::Connect { local, remote: to, options, extension: Some(Box::new(extension)) });
+    }
+
+    /// One more subflow, with the next number (__mptcp_subflow_connect, __mptcp_finish_join).
+    fn add_path(&mut self, path: Path) {
+        self.paths.push(Path { number: self.next_number, ..path });
+        self.next_number = self.next_number.wrapping_add(1);
     }
 
     /// A subflow of the peer's has joined.
@@ -352,7 +358,7 @@ impl Connection {
         if path.local.port() != self.paths[0].local.port() {
             out.count(Counter::MPJoinPortAckRx);
         }
-        self.paths.push(path);
+        self.add_path(path);
         let index = self.paths.len() - 1;
         self.have(index, false, out);
         if self.stage == Stage::Ending {

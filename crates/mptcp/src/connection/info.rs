@@ -48,7 +48,7 @@ impl Connection {
             add_addr_accepted: short(self.known.len()),
             local_addresses_used: self.manager.as_ref().map_or_else(used, |manager| manager.used),
             limits,
-            subflows: self.paths.iter().enumerate().filter(|(_, path)| is_there(path)).map(|(at, path)| self.subflow(at, path)).collect(),
+            subflows: self.paths.iter().filter(|path| is_there(path)).map(|path| self.subflow(path)).collect(),
         }
     }
 
@@ -69,10 +69,10 @@ impl Connection {
         if path.joined { path.opened } else { self.opens }
     }
 
-    fn subflow(&self, at: usize, path: &Path) -> SubflowInfo {
+    fn subflow(&self, path: &Path) -> SubflowInfo {
         SubflowInfo {
             flow: path.flow.0,
-            id: u32::try_from(at + 1).unwrap_or(u32::MAX),
+            id: path.number,
             local: path.local,
             remote: path.remote,
             local_id: path.local_id,

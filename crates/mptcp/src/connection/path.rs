@@ -16,11 +16,16 @@ const THIRD_AGAIN_MAX: Duration = Duration::from_secs(120);
 /// What a buffer of Linux's takes beside its data (SKB_TRUESIZE of MAX_TCP_HEADER), bytes.
 const BUFFER_OVERHEAD_BYTES: u64 = 880;
 
+/// The number of a connection's first subflow.
+pub(crate) const FIRST_NUMBER: u32 = 1;
+
 /// A subflow.
 #[derive(Debug)]
 pub struct Path {
     /// Its flow below.
     pub(crate) flow: FlowId,
+    /// Its number in its connection, which no other gets (mptcp_subflow_info.id).
+    pub(crate) number: u32,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) local_id: u8,
@@ -84,7 +89,7 @@ pub struct Path {
     pub(crate) held: VecDeque<Bytes>,
 }
 weft_core::fields!(struct Path {
-    flow, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, early, third, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, silent, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
+    flow, number, local, remote, local_id, remote_id, joined, opened, interface, up, confirmed, early, third, backup, backup_by_peer, stands_by, credit, sent, again, next, received, opened_bytes, room, maps, lent, suspect, silent, told, told_waits, halved_at, error, reset, half_closed, closed, time_wait,
     released, summed, held,
 });
 
@@ -92,6 +97,7 @@ impl Path {
     pub(crate) fn new(flow: FlowId, local: SocketAddr, remote: SocketAddr) -> Path {
         Path {
             flow,
+            number: FIRST_NUMBER,
             local,
             remote,
             local_id: 0,

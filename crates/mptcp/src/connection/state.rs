@@ -66,6 +66,7 @@ impl Field for Connection {
             send,
             receive,
             paths,
+            next_number,
             again,
             scheduled,
             bare,
@@ -99,6 +100,7 @@ impl Field for Connection {
         out.put(send);
         out.put(receive);
         out.put(paths);
+        out.put(next_number);
         out.put(again);
         out.put(scheduled);
         out.put(bare);
@@ -135,6 +137,7 @@ impl Field for Connection {
             send: from.take()?,
             receive: from.take()?,
             paths: from.take::<Vec<Path>>()?,
+            next_number: from.take()?,
             again: from.take()?,
             scheduled: from.take()?,
             bare: from.take()?,
