@@ -110,7 +110,9 @@ pub struct Connection {
     pub(crate) known: Vec<Known>,
     /// Pairs of addresses between which there was a subflow, or an attempt.
     pub(crate) tried: BTreeSet<(IpAddr, SocketAddr)>,
-    /// Of these the pairs between which a box changes the data.
+    /// Identifiers of endpoints from which a subflow was tried, refused ones, too.
+    pub(crate) endpoints_used: BTreeSet<u8>,
+    /// Of the pairs those between which a box changes the data.
     pub(crate) barred: BTreeSet<(IpAddr, SocketAddr)>,
     /// Subflows that were begun from other ports of the first one's address (ndiffports).
     pub(crate) ports_tried: u32,
@@ -164,6 +166,7 @@ impl Connection {
             said: Vec::new(),
             known: Vec::new(),
             tried: BTreeSet::new(),
+            endpoints_used: BTreeSet::new(),
             barred: BTreeSet::new(),
             ports_tried: 0,
             offered: None,

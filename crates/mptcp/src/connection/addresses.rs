@@ -53,6 +53,7 @@ impl Connection {
             return;
         }
         self.withdraw_removed(locals, out);
+        self.forget_removed(locals);
         self.follow_priorities(locals, out);
         self.follow_policy(out);
         self.announce(locals, out);
@@ -88,6 +89,13 @@ impl Connection {
         if let Some(speaker) = self.speaker().filter(|_| !gone.is_empty()) {
             out.word(self.paths[speaker].flow, &Down::Say(Say::Remove(gone)));
         }
+    }
+
+    /// An endpoint that is no more counts no more, and one that comes with its address is tried (__mark_subflow_endp_available).
+    fn forget_removed(&mut self, locals: &Locals) {
+        self.endpoints_used.retain(|id| locals.endpoints.iter().any(|endpoint| endpoint.id == *id));
+        let (first, barred) = (self.paths[0].local.ip(), &self.barred);
+        self.tried.retain(|way| way.0 == first || barred.contains(way) || !locals.removed.contains(&way.0));
     }
 
     /// The peer hears of subflows that are used otherwise from now on (mptcp_pm_nl_mp_prio_send_ack).
@@ -255,6 +263,11 @@ impl Connection {
         let share = [false, true].map(|family| remotes_of(family).div_ceil(locals_of(family)));
         for (at, from) in from.iter().enumerate() {
             let most = if locals.every { share[usize::from(from.address.is_ipv4())] } else { usize::MAX };
+            // Linux asks neither whether there is a way, nor what becomes of it.
+            let to_any = !self.deny_join_id0 || from.everywhere && !self.known.is_empty();
+            if at > 0 && to_any && self.further() < out.settings.subflows && self.policy_lets(from.address, out) {
+                self.endpoints_used.insert(from.id);
+            }
             // The first subflow's own address is used again when that is gone, as long as the node has it.
             let again = at == 0 && self.subflows_from(from.address) == 0 && locals.addresses.contains(&from.address);
             if (at > 0 || again) && !self.deny_join_id0 && self.subflows_from(from.address) < most {
@@ -291,7 +304,11 @@ impl Connection {
 
     /// Is there a way, and does the policy let it be taken?
     fn may_leave(&self, from: &From, to: SocketAddr, out: &Out<'_, '_>) -> bool {
-        !out.locals.spent.contains(&from.address) && self.may_open_from(from.address, out.locals, out) && has_route(from, to, out)
+        self.policy_lets(from.address, out) && has_route(from, to, out)
+    }
+
+    fn policy_lets(&self, address: IpAddr, out: &Out<'_, '_>) -> bool {
+        !out.locals.spent.contains(&address) && self.may_open_from(address, out.locals, out)
     }
 
     /// How many subflows an address has.

@@ -21,11 +21,10 @@ impl Connection {
         let remote = self.remote.map_or(0_u64, |remote| self.early.remote_first(remote));
         let end_said = u64::from(self.send.end_said);
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
-        let joined_from = |path: &&Path| path.joined && self.opened_here(path);
         // mptcp_close_ssk: a subflow that ends while the connection goes on is its no more.
         let is_there = |path: &Path| !(path.released || path.joined && path.closed && self.stage == Stage::Open);
         let announced = || short(self.said.iter().filter(|said| said.times > 0).count());
-        let used = || short(self.paths.iter().filter(joined_from).filter(|path| path.local_id > 0).count());
+        let used = || short(self.endpoints_used.len());
         MultipathInfo {
             state: self.state(),
             listens: false,

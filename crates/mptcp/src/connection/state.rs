@@ -76,6 +76,7 @@ impl Field for Connection {
             said,
             known,
             tried,
+            endpoints_used,
             barred,
             ports_tried,
             offered: _,
@@ -112,6 +113,7 @@ impl Field for Connection {
         out.put(said);
         out.put(known);
         out.put(tried);
+        out.put(endpoints_used);
         out.put(barred);
         out.put(ports_tried);
         out.put(told_failed);
@@ -147,6 +149,7 @@ impl Field for Connection {
             said: Vec::new(),
             known: Vec::new(),
             tried: Default::default(),
+            endpoints_used: Default::default(),
             barred: Default::default(),
             ports_tried: 0,
             offered: None,
@@ -167,6 +170,7 @@ impl Field for Connection {
         connection.said = from.take()?;
         connection.known = from.take()?;
         connection.tried = from.take()?;
+        connection.endpoints_used = from.take()?;
         connection.barred = from.take()?;
         connection.ports_tried = from.take()?;
         connection.told_failed = from.take()?;
