@@ -69,6 +69,7 @@ impl Row {
     pub fn takes(self) -> String {
         let Row((_, form, parameters)) = self;
         let one = match form {
+            Form::OneOf(words) => return words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(" or "),
             Form::Word => "a word",
             Form::Number => "a whole number",
             Form::Flag | Form::Not | Form::Is(..) => "0 or 1",
@@ -97,11 +98,12 @@ pub(super) enum There {
 const CONGESTION_CONTROLS: &str = "reno cubic bbr lia olia balia wvegas\n";
 const SCHEDULERS: &str = "mptcp/available_schedulers";
 /// What cannot be set, and whether it can be opened for writing all the same.
-const FIXED: [(&str, &str, bool); 3] = [
+const FIXED: [(&str, &str, bool); 4] = [
     ("ipv4/tcp_available_congestion_control", CONGESTION_CONTROLS, false),
     ("ipv4/tcp_allowed_congestion_control", CONGESTION_CONTROLS, true),
     // The block says which.
     (SCHEDULERS, "", false),
+    ("mptcp/available_path_managers", "kernel userspace\n", false),
 ];
 
 /// The folder of an interface in a name below /proc/sys/net, `ipv4/conf/eth0/forwarding`, and what has the same settings for the whole node.
@@ -225,12 +227,18 @@ fn shown(form: Form, value: &Value) -> Option<String> {
         Form::Nanoseconds => span().map(|span| span.as_nanos().to_string()),
         Form::Pages => value.as_u64().map(|bytes| (bytes / PAGE).to_string()),
         Form::Is(named, _) => value.as_str().map(|value| u8::from(value == named).to_string()),
+        Form::OneOf(words) => {
+            let value = value.as_str()?;
+            words.iter().find(|(_, known)| *known == value).or(words.first()).map(|(word, _)| (*word).to_owned())
+        }
     }
 }
 
 fn meant(form: Form, text: &str) -> Option<Value> {
-    if form == Form::Word {
-        return Some(text.into());
+    match form {
+        Form::Word => return Some(text.into()),
+        Form::OneOf(words) => return words.iter().find(|(word, _)| *word == text).map(|(_, value)| (*value).into()),
+        _ => {}
     }
     let number: u64 = text.parse().ok()?;
     Some(match form {
@@ -243,7 +251,7 @@ fn meant(form: Form, text: &str) -> Option<Value> {
         Form::Nanoseconds => number.into(),
         Form::Pages => number.checked_mul(PAGE)?.into(),
         Form::Is(named, other) => [other, named].get(usize::try_from(number).ok()?).copied()?.into(),
-        Form::Word | Form::Number => number.into(),
+        Form::Word | Form::OneOf(_) | Form::Number => number.into(),
     })
 }
 
@@ -325,11 +333,17 @@ fn write(name: &str, line: &[u8], outside: &mut dyn Outside) -> Result<usize, Er
     let set = |outside: &mut dyn Outside, (block, name): (&str, &str), value| {
         outside.control(Op::Set { target: Selector::Name(block.to_owned()), name: name.to_owned(), value })
     };
-    if *form == Form::Word {
+    // What it is already stays: of values that are no other word here there may be several.
+    let stays = |before: Option<&Value>, value: &Value| {
+        matches!(form, Form::Is(..) | Form::OneOf(_)) && before.is_some_and(|before| shown(*form, before) == shown(*form, value))
+    };
+    if form.is_word() {
         // _proc_do_string: "if (c == 0 || c == '\n') break;"
         let word = line.split(|byte| matches!(byte, 0 | b'\n')).next().unwrap_or_default();
-        let word = Value::from(String::from_utf8_lossy(word).into_owned());
-        let taken = parameters.first().and_then(|parameter| set(outside, *parameter, word));
+        let taken = parameters.first().zip(meant(*form, &String::from_utf8_lossy(word))).and_then(|(parameter, value)| {
+            let before = get(outside, parameter.0, parameter.1);
+            if stays(before.as_ref(), &value) { before } else { set(outside, *parameter, value) }
+        });
         return taken.map(|_| line.len()).ok_or(Errno(libc::ENOENT));
     }
     let said = parse(*form, line, parameters.len());
@@ -338,9 +352,7 @@ fn write(name: &str, line: &[u8], outside: &mut dyn Outside) -> Result<usize, Er
     }
     let before: Vec<Option<Value>> = parameters.iter().map(|(block, name)| get(outside, block, name)).collect();
     for (at, (parameter, value)) in parameters.iter().zip(said.values).enumerate() {
-        // What it is already stays: of values that are no other word here there may be several.
-        let stays = matches!(form, Form::Is(..)) && before[at].as_ref().and_then(|before| shown(*form, before)) == shown(*form, &value);
-        if !stays && set(outside, *parameter, value).is_none() {
+        if !stays(before[at].as_ref(), &value) && set(outside, *parameter, value).is_none() {
             for (parameter, value) in parameters.iter().zip(&before).take(if name == TOGETHER { at } else { 0 }) {
                 if let Some(value) = value {
                     let _ = set(outside, *parameter, value.clone());
@@ -521,7 +533,7 @@ impl Tree {
 /// What a read shows that begins at `position`. Words go on where the last read ended (_proc_do_string); of numbers Linux shows nothing but at the beginning:
 /// kernel/sysctl.c, __do_proc_dointvec, "if (!tbl_data || !table->maxlen || !*lenp || (*ppos && !write)) { *lenp = 0; return 0; }".
 fn left<'a>(name: &str, text: &'a [u8], position: usize) -> &'a [u8] {
-    let words = !SETTINGS.iter().any(|(known, form, _)| *known == name && *form != Form::Word);
+    let words = !SETTINGS.iter().any(|(known, form, _)| *known == name && !form.is_word());
     if position == 0 || words { text.get(position..).unwrap_or_default() } else { &[] }
 }
 
@@ -582,6 +594,8 @@ mod tests {
         assert!(OF_A_BYTE.iter().all(|name| find(name).is_some()) && find(TOGETHER).is_some());
     }
 
+    const MANAGERS: Form = Form::OneOf(&[("kernel", "all"), ("userspace", "userspace")]);
+
     #[test]
     fn values_are_written_as_linux_writes_them() {
         let rows = [
@@ -596,6 +610,8 @@ mod tests {
             (Form::On(2), json!(true), "2"),
             (Form::On(2), json!(false), "0"),
             (Form::Pages, json!(8192), "2"),
+            (MANAGERS, json!("userspace"), "userspace"),
+            (MANAGERS, json!("ndiffports"), "kernel"),
         ];
         for (form, value, text) in rows {
             assert_eq!(shown(form, &value).as_deref(), Some(text), "{form:?}");
@@ -603,6 +619,8 @@ mod tests {
         assert_eq!(meant(Form::Seconds, "2"), Some(json!(2_000_000_000_u64)));
         assert_eq!(meant(Form::Pages, "2"), Some(json!(8192)));
         assert_eq!(meant(Form::Flag, "yes"), None);
+        assert_eq!(["kernel", "userspace", "all"].map(|text| meant(MANAGERS, text)), [Some(json!("all")), Some(json!("userspace")), None]);
+        assert_eq!(find("mptcp/path_manager").map(Row::takes).as_deref(), Some("kernel or userspace"));
         assert_eq!(["0", "2", "1"].map(|text| meant(Form::On(2), text)), [Some(json!(false)), Some(json!(true)), None]);
         assert_eq!(
             (keep(Kept::Numbers, "", b" 5000\n"), keep(Kept::Numbers, "", b"much")),

@@ -19,6 +19,15 @@ pub(super) enum Form {
     Pages,
     /// 1 where the parameter has this value, 0 where it has another, and this other one where it is to have none of the kind.
     Is(&'static str, &'static str),
+    /// One of these words, each for a value of the parameter. The first one also stands for values that are not among them.
+    OneOf(&'static [(&'static str, &'static str)]),
+}
+
+impl Form {
+    /// Is it a word, and no number?
+    pub(super) fn is_word(self) -> bool {
+        matches!(self, Form::Word | Form::OneOf(_))
+    }
 }
 
 /// Name below /proc/sys/net, how a value is written there, and the parameters (block and name), one for each number of the line.
@@ -122,6 +131,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("mptcp/checksum_enabled", Form::Flag, &[("mptcp", "checksum")]),
     ("mptcp/close_timeout", Form::Seconds, &[("mptcp", "close_timeout")]),
     ("mptcp/scheduler", Form::Word, &[("mptcp", "scheduler")]),
+    ("mptcp/path_manager", Form::OneOf(&[("kernel", "all"), ("userspace", "userspace")]), &[("mptcp", "path_manager")]),
     ("mptcp/pm_type", Form::Is("userspace", "all"), &[("mptcp", "path_manager")]),
     ("mptcp/add_addr_timeout", Form::Seconds, &[("mptcp", "add_addr_timeout")]),
     ("core/rmem_max", Form::Number, &[("sockets", "rmem_max")]),
