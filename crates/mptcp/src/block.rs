@@ -261,7 +261,7 @@ impl MptcpBlock {
     /// Sockets open a connection: it gets an extension, if there is room for it.
     fn begin(&mut self, first: Path, options: &mut StreamOptions, extension: &mut Option<Box<State>>) -> Option<u64> {
         let key = if self.has_room() { self.new_key()? } else { return None };
-        *extension = Some(Box::new(Subflow::opener(key, self.settings.checksum).state()));
+        *extension = Some(Box::new(Subflow::opener(key, self.settings.asks()).state()));
         let chosen = options.clone();
         if options.congestion.is_none() {
             options.congestion.clone_from(&self.settings.congestion);
@@ -484,6 +484,9 @@ impl Block for MptcpBlock {
             for key in self.keys() {
                 self.with(key, cx, Connection::follow_policy);
             }
+        }
+        if matches!(name, "checksum" | "allow_join_initial_address") {
+            self.tell_listeners(&Down::Asks(self.settings.asks()), cx);
         }
         if name == "congestion" {
             for key in self.keys() {

@@ -51,6 +51,13 @@ pub static KIND: Kind = Kind {
         parameter("enabled", ParameterType::Bool, "true", "new connections try Multipath TCP (net.mptcp.enabled)"),
         parameter("checksum", ParameterType::Bool, "false", "ask for checksums of data (net.mptcp.checksum_enabled)"),
         parameter(
+            "allow_join_initial_address",
+            ParameterType::Bool,
+            "true",
+            "peers may open subflows to the address of a connection's first; false: MP_CAPABLE says that they are not to, and those that \
+             come are taken (net.mptcp.allow_join_initial_addr_port)",
+        ),
+        parameter(
             "path_manager",
             ParameterType::Choice(&["all", "kernel", "ndiffports", "userspace"]),
             "\"all\"",
@@ -93,6 +100,12 @@ pub static KIND: Kind = Kind {
             ParameterType::Scheduler(scheduler::NAMES),
             "\"default\"",
             "which subflow gets the next data (net.mptcp.scheduler); block:NAME: a loadable block with [scheduler] in its manifest",
+        ),
+        parameter(
+            "stale_timeouts",
+            ParameterType::Unsigned { min: 0, max: u32::MAX as u64 },
+            "1",
+            "retransmission timeouts in a row after which a subflow is left while others are there; 0: it is not (net.mptcp.stale_loss_cnt)",
         ),
         parameter(
             "congestion",
@@ -199,6 +212,9 @@ pub static KIND: Kind = Kind {
 pub(crate) struct Settings {
     pub enabled: bool,
     pub checksum: bool,
+    pub allow_join_initial_address: bool,
+    /// 0: never.
+    pub stale_timeouts: u32,
     pub connections_max: usize,
     pub close_timeout: Duration,
     /// Every address is an endpoint, if nobody names one.

@@ -3,7 +3,7 @@
 use crate::counters::Counter;
 use crate::key::Key;
 use crate::subflow::{Joins, Subflow};
-use crate::word::{self, Down, Joinable, Up};
+use crate::word::{self, Asks, Down, Joinable, Up};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -43,8 +43,8 @@ pub struct Listening {
     capable: bool,
     /// Whoever does not join is refused, for nobody would take the connection.
     only_joins: bool,
-    /// DSS will have checksums.
-    checksum: bool,
+    /// What MP_CAPABLE is answered with.
+    asks: Asks,
     /// By token.
     joinable: BTreeMap<u32, Joinable>,
     by_cookie: VecDeque<ByCookie>,
@@ -53,20 +53,13 @@ pub struct Listening {
 
 impl Listening {
     /// Of a listener whose connections may be Multipath TCP ones.
-    pub fn new(checksum: bool) -> Listening {
-        Listening {
-            capable: true,
-            only_joins: false,
-            checksum,
-            joinable: BTreeMap::new(),
-            by_cookie: VecDeque::new(),
-            words: VecDeque::new(),
-        }
+    pub fn new(asks: Asks) -> Listening {
+        Listening { capable: true, only_joins: false, asks, joinable: BTreeMap::new(), by_cookie: VecDeque::new(), words: VecDeque::new() }
     }
 
     /// Of a listener that is there for an announced port: connections are joined at it, and do not begin there.
     pub fn of_joins() -> Listening {
-        Listening { capable: false, only_joins: true, ..Listening::new(false) }
+        Listening { capable: false, only_joins: true, ..Listening::new(Asks::default()) }
     }
 
     /// As state of its kind.
@@ -95,7 +88,8 @@ impl Listening {
         if !self.capable || !speaks {
             return self.plain();
         }
-        let checksum = self.checksum || capable.flags.contains(CapableFlags::CHECKSUM);
+        let checksum = self.asks.checksum || capable.flags.contains(CapableFlags::CHECKSUM);
+        let asks = Asks { checksum, ..self.asks };
         let ends_cookie = offered.by_cookie && offered.syn.flags.contains(Flags::ACK);
         let key = match capable.keys {
             Keys::None if !ends_cookie => Key(offered.rng.u64()),
@@ -106,7 +100,7 @@ impl Listening {
         self.count(Counter::MPCapableSYNRX);
         // That of an acknowledgment is scaled, by what nobody has kept.
         let window_bytes = (!ends_cookie).then_some(offered.syn.window);
-        Offer::With(Box::new(Subflow::accepter(key, checksum, window_bytes, offered.early_bytes)))
+        Offer::With(Box::new(Subflow::accepter(key, asks, window_bytes, offered.early_bytes)))
     }
 
     fn join(&mut self, join: &Join, offered: &mut Offered<'_>) -> Offer {
@@ -202,6 +196,7 @@ impl Extension for Listening {
                 }
             }
             Some(Down::Capable(capable)) => self.capable = capable,
+            Some(Down::Asks(asks)) => self.asks = asks,
             Some(Down::Withdraw(token)) => drop(self.joinable.remove(&token)),
             _ => self.count(Counter::WordsUnread),
         }

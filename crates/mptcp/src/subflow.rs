@@ -11,7 +11,7 @@ pub(crate) use sums::{DATA_OPTION_BYTES, is_right};
 
 use crate::counters::Counter;
 use crate::key::Key;
-use crate::word::{self, Down, Early, Have, Say, Up, Why};
+use crate::word::{self, Asks, Down, Early, Have, Say, Up, Why};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::{Bytes, Instant, State};
@@ -91,6 +91,8 @@ pub struct Subflow {
     remote: Option<(Key, u64)>,
     /// DSS has checksums: asked for, then agreed on.
     checksum: bool,
+    /// MP_CAPABLE says that no subflow is to come to the address of the first.
+    deny_join_id0: bool,
     /// The peer has heard all of the handshake.
     confirmed: bool,
     /// It may still become plain TCP.
@@ -126,7 +128,7 @@ pub struct Subflow {
 
 impl Subflow {
     /// Of a connection that this side opens.
-    pub fn opener(local: Key, checksum: bool) -> Subflow {
+    pub fn opener(local: Key, Asks { checksum, deny_join_id0 }: Asks) -> Subflow {
         Subflow {
             part: Part::First,
             opens: true,
@@ -135,6 +137,7 @@ impl Subflow {
             early: Early::default(),
             remote: None,
             checksum,
+            deny_join_id0,
             confirmed: false,
             may_fall_back: true,
             last_ack: 0,
@@ -161,10 +164,10 @@ impl Subflow {
     /// announces it once more, in units of the scale and rounded up; Linux takes no more of a connection than the SYN has said, until its first DATA_ACK
     /// (msk->rcv_wnd_sent), and throws away what came by a second subflow and ends behind it.
     /// `early_bytes` of data came with the SYN.
-    pub fn accepter(local: Key, checksum: bool, window_bytes: Option<u16>, early_bytes: u32) -> Subflow {
+    pub fn accepter(local: Key, asks: Asks, window_bytes: Option<u16>, early_bytes: u32) -> Subflow {
         let heard = window_bytes.map(|bytes| (0, u32::from(bytes)));
         let early = Early { received: early_bytes, sent: 0 };
-        let mut subflow = Subflow { opens: false, heard, early, ..Subflow::opener(local, checksum) };
+        let mut subflow = Subflow { opens: false, heard, early, ..Subflow::opener(local, asks) };
         if early_bytes > 0 {
             subflow.arrived.insert(0, Extent { offset: 0, bytes: early_bytes, mapping: 0, sum: 0 });
         }
@@ -181,7 +184,7 @@ impl Subflow {
             local_first: early.first(local),
             early,
             may_fall_back: false,
-            ..Subflow::opener(local, checksum)
+            ..Subflow::opener(local, Asks { checksum, ..Asks::default() })
         }
     }
 
@@ -308,7 +311,7 @@ impl Extension for Subflow {
                 self.infinite = Some(false);
                 false
             }
-            Some(Down::Offer(_) | Down::Withdraw(_) | Down::Capable(_)) | None => {
+            Some(Down::Offer(_) | Down::Withdraw(_) | Down::Capable(_) | Down::Asks(_)) | None => {
                 self.count(Counter::WordsUnread);
                 false
             }

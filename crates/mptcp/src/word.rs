@@ -28,6 +28,17 @@ pub enum Down {
     Offer(Box<Joinable>),
     /// To a listener's: the connection of this token may no longer be joined.
     Withdraw(u32),
+    /// To a listener's: what MP_CAPABLE says from now on.
+    Asks(Asks),
+}
+
+/// What this side asks for with MP_CAPABLE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Asks {
+    /// Flag A: DSS has checksums.
+    pub checksum: bool,
+    /// Flag C: no subflows to the address of the first.
+    pub deny_join_id0: bool,
 }
 
 /// How far the connection's data has come.

@@ -101,6 +101,30 @@ fn a_backup_carries_nothing_until_the_other_is_cut() {
 }
 
 #[test]
+fn a_subflow_is_left_after_as_many_timeouts_as_are_set() {
+    let left_after = |timeouts: u64| {
+        let mut pair = two(4, [slow(2_000_000, 10), slow(2_000_000, 10)], &["10.0.1.1 subflow"], &[]);
+        for node in &mut pair.nodes {
+            node.tell("mptcp", "stale_timeouts", timeouts.into()).unwrap();
+        }
+        let (cut, mut left) = (pair.now + Duration::from_millis(300), None);
+        exchange_and(&mut pair, |pair| {
+            if pair.now > cut && pair.filter.is_none() {
+                let second =
+                    |on_wire: &support::common::OnWire| [on_wire.src, on_wire.dst].iter().any(|end| end.to_string().starts_with("10.0.1."));
+                pair.filter = Some(Box::new(move |_, on_wire| !second(on_wire)));
+            }
+            if left.is_none() && counter(&mut pair.nodes[0], Counter::SubflowStale) > 0 {
+                left = Some(pair.now - cut);
+            }
+        });
+        left
+    };
+    let [never, once, twice] = [0, 1, 2].map(left_after);
+    assert!(never.is_none() && twice.unwrap() > 2 * once.unwrap(), "{never:?} {once:?} {twice:?}");
+}
+
+#[test]
 fn either_wire_may_be_cut_and_restored_at_any_time() {
     for seed in 0..200 {
         let bad = |wire: Wire| Wire { loss: 0.01, reorder: 0.02, late: Duration::from_millis(5), ..wire };

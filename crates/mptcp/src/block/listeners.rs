@@ -26,7 +26,7 @@ impl MptcpBlock {
     /// The sockets listen.
     pub(super) fn listen(&mut self, id: CallId, flow: FlowId, mut op: Box<StreamCall>, cx: &mut Context<'_>) {
         let StreamCall::Listen { local, dual_stack, options, extension, .. } = &mut *op else { return };
-        *extension = Some(Box::new(Listening::new(self.settings.checksum).state()));
+        *extension = Some(Box::new(Listening::new(self.settings.asks()).state()));
         let listener = Listener { local: *local, dual_stack: *dual_stack, options: (**options).clone(), own: false };
         if !self.listeners.contains_key(&flow) {
             tell("listener-created", *local, cx);
@@ -37,6 +37,7 @@ impl MptcpBlock {
         cx.send(DOWN, StreamMessage::Call { id, flow, op });
         // It may have one of an earlier block, which has told it to stop.
         tell_listener(flow, &Down::Capable(true), cx);
+        tell_listener(flow, &Down::Asks(self.settings.asks()), cx);
         self.offer_all(flow, cx);
     }
 
@@ -102,8 +103,12 @@ impl MptcpBlock {
     /// The block is to go: no new connections, and none at ports that it has announced.
     pub(super) fn retire_listeners(&mut self, cx: &mut Context<'_>) {
         self.listen_at_announced(cx);
+        self.tell_listeners(&Down::Capable(false), cx);
+    }
+
+    pub(super) fn tell_listeners(&self, word: &Down, cx: &mut Context<'_>) {
         for flow in self.listeners.keys() {
-            tell_listener(*flow, &Down::Capable(false), cx);
+            tell_listener(*flow, word, cx);
         }
     }
 }

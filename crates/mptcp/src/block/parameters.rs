@@ -4,6 +4,7 @@ use crate::endpoint::{Endpoint, parse_all};
 use crate::kind::Settings;
 use crate::policy::{ENTRIES_MAX, Preference, Quota, Standby};
 use crate::scheduler::Chosen;
+use crate::word::Asks;
 use weft_core::{Duration, Value};
 
 impl Default for Settings {
@@ -11,6 +12,8 @@ impl Default for Settings {
         Settings {
             enabled: true,
             checksum: false,
+            allow_join_initial_address: true,
+            stale_timeouts: 1,
             connections_max: 0,
             close_timeout: Duration::ZERO,
             every: true,
@@ -58,6 +61,11 @@ fn quotas(value: &Value) -> Result<Vec<Quota>, String> {
 }
 
 impl Settings {
+    /// What MP_CAPABLE asks for.
+    pub(crate) fn asks(&self) -> Asks {
+        Asks { checksum: self.checksum, deny_join_id0: !self.allow_join_initial_address }
+    }
+
     /// Would this value do? Types and bounds have been looked at.
     ///
     /// # Errors
@@ -76,6 +84,8 @@ impl Settings {
         match name {
             "enabled" => self.enabled = value.as_bool().unwrap_or(self.enabled),
             "checksum" => self.checksum = value.as_bool().unwrap_or(self.checksum),
+            "allow_join_initial_address" => self.allow_join_initial_address = value.as_bool().unwrap_or(self.allow_join_initial_address),
+            "stale_timeouts" => self.stale_timeouts = u32::try_from(number).unwrap_or(u32::MAX),
             "connections_max" => self.connections_max = number as usize,
             "close_timeout" => self.close_timeout = Duration::from_nanos(number),
             "path_manager" => {
@@ -107,6 +117,8 @@ impl Settings {
         Some(match name {
             "enabled" => self.enabled.into(),
             "checksum" => self.checksum.into(),
+            "allow_join_initial_address" => self.allow_join_initial_address.into(),
+            "stale_timeouts" => self.stale_timeouts.into(),
             "connections_max" => (self.connections_max as u64).into(),
             "close_timeout" => (self.close_timeout.as_nanos() as u64).into(),
             "path_manager" => match (self.every, self.same_addresses, self.by_program) {

@@ -27,7 +27,8 @@ impl Connection {
     /// Looks whether a subflow's tcp waits in vain, or no longer does.
     pub(super) fn watch(&mut self, index: usize, out: &mut Out<'_, '_>) {
         let path = &self.paths[index];
-        let waits = path.room.timeouts > 0;
+        let limit = out.settings.stale_timeouts;
+        let waits = limit > 0 && path.room.timeouts >= limit;
         if waits == path.suspect {
             return;
         }

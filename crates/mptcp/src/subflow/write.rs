@@ -12,6 +12,7 @@ impl Subflow {
     fn capable(&self, keys: Keys) -> Message {
         let mut flags = CapableFlags::HMAC_SHA256;
         flags.set(CapableFlags::CHECKSUM, self.checksum);
+        flags.set(CapableFlags::DENY_JOIN_ID0, self.deny_join_id0);
         Message::Capable(Capable { version: VERSION, flags, keys })
     }
 

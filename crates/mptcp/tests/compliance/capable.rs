@@ -147,6 +147,39 @@ fn syns_that_get_no_answer_lose_the_option_at_last() {
 }
 
 #[test]
+fn flag_c_goes_with_every_mp_capable_of_a_side_that_wants_no_subflow_to_its_first_address() {
+    for side in [0, 1] {
+        let mut pair = joining();
+        pair.nodes[side].tell("mptcp", "allow_join_initial_address", false.into()).unwrap();
+        exchange(&mut pair);
+        no_errors(&mut pair);
+        let capables = capables(&pair);
+        let denies = |capable: &Capable| capable.flags.contains(CapableFlags::DENY_JOIN_ID0);
+        assert!(capables.iter().any(|(from, ..)| *from == side));
+        assert!(capables.iter().all(|(from, _, capable)| denies(capable) == (*from == side)), "{capables:?}");
+        // The client opens them.
+        assert_eq!(joins(&pair).is_empty(), side == 1);
+    }
+}
+
+#[test]
+fn listeners_that_are_there_hear_what_is_asked_for_from_now_on() {
+    let mut pair = one();
+    pair.nodes[1].listen(1, "0.0.0.0:80", 16, StreamOptions::default());
+    for (at, on) in [true, false].into_iter().enumerate() {
+        pair.nodes[1].tell("mptcp", "allow_join_initial_address", (!on).into()).unwrap();
+        pair.nodes[1].tell("mptcp", "checksum", on.into()).unwrap();
+        pair.log = Some(Vec::new());
+        pair.nodes[0].connect(10 + at as u64, &format!("10.0.0.1:{}", 2000 + at), "10.0.0.2:80", StreamOptions::default());
+        pair.run_for(Duration::from_secs(1));
+        let wanted = CapableFlags::DENY_JOIN_ID0 | CapableFlags::CHECKSUM;
+        let said: Vec<CapableFlags> =
+            capables(&pair).iter().filter(|(from, ..)| *from == 1).map(|(.., capable)| capable.flags & wanted).collect();
+        assert_eq!(said, [if on { wanted } else { CapableFlags::empty() }]);
+    }
+}
+
+#[test]
 fn a_peer_that_denies_it_gets_no_subflow_to_its_first_address_but_to_others() {
     for others in [false, true] {
         let announced: &[&str] = if others { &["10.0.1.2 signal id 9"] } else { &[] };

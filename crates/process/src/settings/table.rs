@@ -129,6 +129,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     ("ipv6/fib_multipath_hash_policy", Form::Number, &[("ip6", "multipath_hash_policy")]),
     ("mptcp/enabled", Form::Flag, &[("mptcp", "enabled")]),
     ("mptcp/checksum_enabled", Form::Flag, &[("mptcp", "checksum")]),
+    // An 8-bit number of 0 or 1 (extra2 is SYSCTL_ONE).
+    ("mptcp/allow_join_initial_addr_port", Form::On(1), &[("mptcp", "allow_join_initial_address")]),
+    ("mptcp/stale_loss_cnt", Form::Number, &[("mptcp", "stale_timeouts")]),
     ("mptcp/close_timeout", Form::Seconds, &[("mptcp", "close_timeout")]),
     ("mptcp/scheduler", Form::Word, &[("mptcp", "scheduler")]),
     ("mptcp/path_manager", Form::OneOf(&[("kernel", "all"), ("userspace", "userspace")]), &[("mptcp", "path_manager")]),
@@ -172,6 +175,7 @@ pub(super) const OF_A_BYTE: &[&str] = &[
     "ipv6/fib_multipath_hash_policy",
     "mptcp/enabled",
     "mptcp/checksum_enabled",
+    "mptcp/allow_join_initial_addr_port",
     "mptcp/pm_type",
 ];
 
@@ -216,9 +220,6 @@ pub(super) const KEPT: &[(&str, Kept, &str)] = &[
     ("ipv6/conf/all/accept_source_route", Kept::Only, "0"),
     ("ipv4/icmp_echo_ignore_broadcasts", Kept::Only, "1"),
     ("ipv4/icmp_ignore_bogus_error_responses", Kept::Only, "1"),
-    ("mptcp/allow_join_initial_addr_port", Kept::Only, "1"),
     // No SYN is taken for the work of a box that eats MP_CAPABLE for longer than its connection.
     ("mptcp/blackhole_timeout", Kept::Only, "0"),
-    // A subflow is left after one timeout, if others are there.
-    ("mptcp/stale_loss_cnt", Kept::Only, "1"),
 ];
