@@ -16,7 +16,7 @@ DIAG_INFO, ULP_INFO, ULP_MPTCP = 2, 19, 3
 TOKEN_REM, TOKEN_LOC, WRITTEN, MAP, MAP_HERE, OFFSET, MAP_LENGTH, FLAGS, ID_REM, ID_LOC = range(1, 11)
 # What it says of the last mapping that has come, and of what was written.
 OF_THE_MAP = {WRITTEN: "written", MAP: "map", MAP_HERE: "here", OFFSET: "offset", MAP_LENGTH: "length"}
-TIME_WAIT = 6
+TIME_WAIT, CLOSE = 6, 7
 SUBFLOWS_MAX = 20
 INFO_BYTES, SUBFLOW_BYTES = 96, 264
 libc = ctypes.CDLL(None, use_errno=True)
@@ -129,12 +129,17 @@ def total(s):
 
 def numbers(s):
     """Of its subflows, as MPTCP_FULL_INFO has them."""
+    return [number for number, _ in listed(s)]
+
+
+def listed(s):
+    """Number and state of each."""
     flows, tcp = ctypes.create_string_buffer(SUBFLOWS_MAX * SUBFLOW_BYTES), ctypes.create_string_buffer(SUBFLOWS_MAX * 8)
     head = struct.pack("=6I2Q", 0, 8, 0, SUBFLOW_BYTES, 0, SUBFLOWS_MAX, ctypes.addressof(flows), ctypes.addressof(tcp))
     value = ctypes.create_string_buffer(head, len(head) + INFO_BYTES)
     assert libc.getsockopt(s.fileno(), SOL_MPTCP, FULL_INFO, value, ctypes.byref(ctypes.c_uint32(len(value)))) == 0
     count = struct.unpack_from("=6I", value)[4]
-    return [struct.unpack_from("=I", flows, SUBFLOW_BYTES * at)[0] for at in range(count)]
+    return [(struct.unpack_from("=I", flows, SUBFLOW_BYTES * at)[0], tcp.raw[8 * at]) for at in range(count)]
 
 
 def known():
@@ -163,8 +168,9 @@ def first():
     pair.joins("127.0.0.2", 2)
     pair.does("destroy", end(address="127.0.0.1", port=pair.there), end(REMOTE, "127.0.0.1", port=pair.here), whose="server")
     # Its other end goes as soon as it has heard so.
-    wait(lambda: total(pair.client) == 1)
-    print("first: total", total(pair.server), total(pair.client), "listed", len(numbers(pair.server)), len(numbers(pair.client)))
+    wait(lambda: total(pair.client) == 1 and {state for one in (pair.server, pair.client) for _, state in listed(one)} == {1, CLOSE})
+    print("first: total", total(pair.server), total(pair.client), "listed", listed(pair.server), listed(pair.client))
+    print("first: ended", sorted(state for local, remote, state, _ in told() if {local[1], remote[1]} == {pair.here, pair.there}))
     pair.close()
 
 

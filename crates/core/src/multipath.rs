@@ -88,7 +88,7 @@ pub struct MultipathInfo {
     pub local_addresses_used: u8,
     /// What it may have.
     pub limits: MultipathLimits,
-    /// Its subflows, the first one first, if that is still there.
+    /// Its subflows, the first one first, also when it has ended, and others that have ended as long as their flows are there.
     pub subflows: Vec<SubflowInfo>,
 }
 
@@ -101,9 +101,13 @@ impl MultipathInfo {
     pub fn unsent_bytes(&self) -> u32 {
         within_int(self.write_seq.wrapping_sub(self.snd_nxt))
     }
-    /// The subflow that began the connection.
-    pub fn first(&self) -> Option<&SubflowInfo> {
-        self.subflows.first().filter(|subflow| !subflow.joined)
+    /// Those that are the connection's (conn_list of mptcp_sock).
+    pub fn listed(&self) -> impl Iterator<Item = &SubflowInfo> {
+        self.subflows.iter().filter(|subflow| subflow.listed)
+    }
+    /// Does the subflow go on that began the connection (__mptcp_has_initial_subflow)?
+    fn has_first(&self) -> bool {
+        self.subflows.iter().any(|subflow| !subflow.joined && subflow.open)
     }
 }
 
@@ -117,7 +121,7 @@ impl MultipathInfo {
     /// `struct mptcp_info` (linux/mptcp.h). `last_ms`: how long ago data was sent, data came, and an acknowledgment came.
     pub fn to_bytes(&self, last_ms: [u32; 3]) -> [u8; MPTCP_INFO_BYTES] {
         let limits = &self.limits;
-        let further = u8::try_from(self.subflows.iter().filter(|subflow| subflow.joined).count()).unwrap_or(u8::MAX);
+        let further = u8::try_from(self.listed().filter(|subflow| subflow.joined).count()).unwrap_or(u8::MAX);
         let flag = |set: bool, flag: u32| if set { flag } else { 0 };
         let flags = flag(self.fallen_back, FLAG_FALLBACK) | flag(self.remote_key_known, FLAG_REMOTE_KEY);
         let mut out = Vec::with_capacity(MPTCP_INFO_BYTES);
@@ -129,7 +133,7 @@ impl MultipathInfo {
         out.extend(u32::from(self.retransmits).to_ne_bytes());
         let bytes = [self.bytes_retransmitted, self.bytes_sent, self.bytes_received, self.bytes_acknowledged];
         out.extend(bytes.iter().flat_map(|word| word.to_ne_bytes()));
-        out.extend([further.saturating_add(self.first().is_some().into()), 0, 0, 0]);
+        out.extend([further.saturating_add(self.has_first().into()), 0, 0, 0]);
         out.extend(last_ms.iter().flat_map(|word| word.to_ne_bytes()));
         let mut bytes = [0; MPTCP_INFO_BYTES];
         bytes.copy_from_slice(&out);
@@ -157,6 +161,14 @@ pub struct SubflowInfo {
     pub local_id: u8,
     /// The peer's.
     pub remote_id: u8,
+    /// Programs that ask for subflows are told of it.
+    pub listed: bool,
+    /// Neither side has ended it.
+    pub open: bool,
+    /// Only TIME-WAIT is left of its flow.
+    pub waits: bool,
+    /// Nothing is.
+    pub gone: bool,
     /// It joined the connection that another began.
     pub joined: bool,
     /// This side opened it.

@@ -150,7 +150,9 @@ impl Shown<'_> {
         });
         let asked = |attribute: u16| attribute <= 8 && extensions & 1 << (attribute - 1) != 0;
         let details = self.row.get("details").unwrap_or(&Value::Null);
-        let mut message = Message::new(BY_FAMILY, &socket.encode(timer, figure(details, "interface"), figure(details, "uid")));
+        // inet_twsk_diag_fill: "r->idiag_uid = 0;"
+        let uid = if socket.state == TIME_WAIT { 0 } else { figure(details, "uid") };
+        let mut message = Message::new(BY_FAMILY, &socket.encode(timer, figure(details, "interface"), uid));
         if socket.state == TIME_WAIT {
             return Some(message);
         }
@@ -264,7 +266,7 @@ impl Socket {
         })
     }
 
-    /// Its connection's subflows as sockets of their own, which have its inode (mptcp_sock_graft).
+    /// Its connection's subflows as sockets of their own, which have its inode (mptcp_sock_graft) until they end.
     pub fn subflows<'a>(&self, connection: &'a MultipathInfo) -> Vec<(Socket, &'a SubflowInfo)> {
         let subflow = |subflow: &'a SubflowInfo| {
             // The first has the connection's addresses, and so its family.
@@ -272,9 +274,11 @@ impl Socket {
             let family = if ends.0.is_ipv6() { INET6 } else { INET };
             // What has come on it is the connection's already.
             let queues = [0, 0];
-            (Socket { family, protocol: IPPROTO_TCP, local: ends.0, peer: ends.1, queues, ..*self }, subflow)
+            let inode = if subflow.waits || !subflow.listed { 0 } else { self.inode };
+            let state = if subflow.waits { TIME_WAIT } else { self.state };
+            (Socket { family, protocol: IPPROTO_TCP, state, local: ends.0, peer: ends.1, queues, inode }, subflow)
         };
-        connection.subflows.iter().map(subflow).collect()
+        connection.subflows.iter().filter(|subflow| !subflow.gone).map(subflow).collect()
     }
 
     /// `struct inet_diag_msg`: four bytes, `struct inet_diag_sockid` (ports big endian), five words.

@@ -21,8 +21,6 @@ impl Connection {
         let remote = self.remote.map_or(0_u64, |remote| self.early.remote_first(remote));
         let end_said = u64::from(self.send.end_said);
         let short = |count: usize| u8::try_from(count).unwrap_or(u8::MAX);
-        // mptcp_close_ssk: a subflow that ends while the connection goes on is its no more.
-        let is_there = |path: &Path| !(path.released || path.joined && path.closed && self.stage == Stage::Open);
         let announced = || short(self.said.iter().filter(|said| said.times > 0).count());
         let used = || short(self.endpoints_used.len());
         MultipathInfo {
@@ -47,7 +45,7 @@ impl Connection {
             add_addr_accepted: short(self.known.len()),
             local_addresses_used: self.manager.as_ref().map_or_else(used, |manager| manager.used),
             limits,
-            subflows: self.paths.iter().filter(|path| is_there(path)).map(|path| self.subflow(path)).collect(),
+            subflows: self.paths.iter().map(|path| self.subflow(path)).collect(),
         }
     }
 
@@ -76,6 +74,11 @@ impl Connection {
             remote: path.remote,
             local_id: path.local_id,
             remote_id: path.remote_id,
+            // __mptcp_close_ssk: one that ends while the connection goes on is its no more, but the first ("dispose_it").
+            listed: !path.joined || !path.released && (!path.closed || self.stage != Stage::Open),
+            open: !path.closed && !path.half_closed && !path.released,
+            waits: path.time_wait && !path.released,
+            gone: path.released,
             joined: path.joined,
             opened: self.opened_here(path),
             up: path.up,

@@ -11,6 +11,8 @@ use weft_core::multipath::{MPTCP_INFO_BYTES, MultipathInfo, SubflowInfo};
 use weft_core::tcp_info::{self, TCP_INFO_BYTES};
 use weft_core::{Answer, Context, FlowId, Query, Table};
 
+/// TCP_CLOSE.
+const CLOSE: u8 = 7;
 const READ_ONLY: Set = Set::Never(Errno::ENOPROTOOPT);
 /// Bytes of `struct mptcp_subflow_data`, `struct sockaddr_storage`, `struct mptcp_subflow_addrs`, `struct mptcp_subflow_info` and `struct mptcp_full_info`.
 const SUBFLOW_DATA_BYTES: usize = 16;
@@ -336,12 +338,16 @@ fn subflows(a: &Access<'_, '_>) -> Result<Vec<Told>, Errno> {
     };
     let addrs = |local: SocketAddr, remote: SocketAddr, joined: bool| [storage(local, joined), storage(remote, joined)].concat();
     if let Some(connection) = multipath(socket, a.cx) {
-        let tell = |subflow: &SubflowInfo| Told {
-            id: subflow.id,
-            info: tcp_info::to_bytes(&told(FlowId(subflow.flow), a.cx).unwrap_or_default(), TCP_INFO_BYTES),
-            addrs: addrs(subflow.local, subflow.remote, subflow.joined),
+        let tell = |subflow: &SubflowInfo| {
+            let mut info = told(FlowId(subflow.flow), a.cx).unwrap_or_default();
+            // tcp_time_wait leaves the socket itself to tcp_done.
+            if subflow.waits || subflow.gone {
+                info.state = CLOSE;
+            }
+            let addrs = addrs(subflow.local, subflow.remote, subflow.joined);
+            Told { id: subflow.id, info: tcp_info::to_bytes(&info, TCP_INFO_BYTES), addrs }
         };
-        return Ok(connection.subflows.iter().map(tell).collect());
+        return Ok(connection.listed().map(tell).collect());
     }
     if socket.number == 0 {
         return Ok(Vec::new());
