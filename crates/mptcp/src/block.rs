@@ -13,6 +13,7 @@ use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::key::Key;
 use crate::kind::{ALERT, DOWN, FROM_ABOVE, KIND, Settings, UP};
+use crate::listener::Listener;
 use crate::out::{OWN_CALL, Out};
 use crate::own::{Own, Scheduled};
 use crate::scheduler::{self, Chosen};
@@ -45,17 +46,6 @@ enum Owner {
     /// Accepted, with an extension whose first word has not come: by this listener, between these two.
     Accepted { listener: FlowId, local: SocketAddr, remote: SocketAddr },
 }
-
-/// A listener: of the sockets', or of the block's own.
-#[derive(Clone, Debug)]
-pub(crate) struct Listener {
-    local: SocketAddr,
-    dual_stack: bool,
-    options: StreamOptions,
-    /// It is the block's own, for a port that is announced.
-    own: bool,
-}
-weft_core::fields!(struct Listener { local, dual_stack, options, own });
 
 /// The block.
 #[derive(Debug)]

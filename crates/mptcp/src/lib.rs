@@ -22,6 +22,7 @@ pub mod counters;
 pub mod endpoint;
 pub mod key;
 mod kind;
+mod listener;
 pub mod listening;
 mod out;
 mod own;

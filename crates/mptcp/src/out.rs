@@ -1,9 +1,9 @@
 //! The way out of the block, for what deals with one connection.
 
-use crate::block::Listener;
 use crate::counters::{Counter, Counters};
 use crate::endpoint::Locals;
 use crate::kind::{DOWN, Settings, UP};
+use crate::listener::Listener;
 use crate::own::{InUse, Own, Scheduled};
 use crate::scheduler::{Asked, Choice};
 use crate::word::{self, Down};

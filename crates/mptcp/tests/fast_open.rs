@@ -50,10 +50,13 @@ fn is_whole(pair: &mut Pair, what: &str) {
     assert_eq!(pair.nodes.each_mut().map(|node| node.population()), [(0, 0, 0); 2], "{what}");
 }
 
+/// Which segment, and of which side.
+type Lost = Option<(usize, fn(&OnWire) -> bool)>;
+
 #[test]
 fn data_of_a_syn_arrives_once_whatever_is_lost_and_whoever_takes_it() {
     // The SYN, its answer, the third segment, and the first data behind it.
-    let lost: [Option<(usize, fn(&OnWire) -> bool)>; 5] = [
+    let lost: [Lost; 5] = [
         None,
         Some((0, is_syn)),
         Some((1, is_syn)),

@@ -1,26 +1,16 @@
 //! Listeners: those of the sockets, which may be joined at, and the block's own at announced ports.
 
-use super::{ALERT, Listener, MptcpBlock};
+use super::{ALERT, MptcpBlock};
 use crate::kind::{DOWN, UP};
+use crate::listener::Listener;
 use crate::listening::Listening;
 use crate::out::{OWN_CALL, OWN_FLOW};
 use crate::word::{self, Down};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use weft_core::{CallId, Context, FlowId, StreamCall, StreamEvent, StreamMessage, StreamOptions};
 
 /// Joins at an announced port that may wait at a time: the block takes them as they come.
 const BACKLOG: u32 = 128;
-
-impl Listener {
-    /// Would it be asked about a SYN to this address?
-    fn holds(&self, at: SocketAddr) -> bool {
-        let any_of_family = match self.local.ip() {
-            IpAddr::V4(any) => any.is_unspecified() && at.is_ipv4(),
-            IpAddr::V6(any) => any.is_unspecified() && (at.is_ipv6() || self.dual_stack),
-        };
-        self.local.port() == at.port() && (self.local.ip() == at.ip() || any_of_family)
-    }
-}
 
 impl MptcpBlock {
     /// The sockets listen.

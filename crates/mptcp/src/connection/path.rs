@@ -183,7 +183,8 @@ impl Path {
         self.maps.retain(|(_, end)| *end > una);
     }
 
-    /// Its tcp has delivered the byte at this distance, which it had last; none: it did not have it. Later data that is acknowledged is not counted: it says so later then.
+    /// Its tcp has delivered the byte at this distance, which it had last; none: it did not have it. It may say so late, where later data of it has been
+    /// acknowledged by another.
     pub(crate) fn has_delivered(&self, at: u64) -> Option<bool> {
         let place = self.maps.iter().rposition(|(start, end)| (*start..*end).contains(&at))?;
         let behind = self.maps[place].1 - at + self.maps.range(place + 1..).map(|(start, end)| end - start).sum::<u64>();
