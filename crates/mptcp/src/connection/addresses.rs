@@ -1,7 +1,6 @@
 //! Addresses of both sides, and the subflows between them.
 
 use super::known::{Announcement, Known, PATHS_MAX};
-use super::manager::Manager;
 use super::{Connection, Path, Stage};
 use crate::counters::Counter;
 use crate::endpoint::{Endpoint, Locals};
@@ -400,15 +399,13 @@ impl Connection {
     fn offer(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
         let Some(remote) = self.remote else { return };
         let own = self.paths[0].local;
-        let of_endpoints = || {
-            let all = locals.endpoints.iter().map(|endpoint| (endpoint.address, endpoint.port, endpoint.id));
-            all.filter(|(address, port, _)| port.is_some() || *address != own.ip()).collect()
+        let ids = match &self.manager {
+            Some(manager) => manager.ids(own.ip(), &locals.addresses).into_iter().map(|(address, id)| (address, None, id)).collect(),
+            None => {
+                let all = locals.endpoints.iter().map(|endpoint| (endpoint.address, endpoint.port, endpoint.id));
+                all.filter(|(address, port, _)| port.is_some() || *address != own.ip()).collect()
+            }
         };
-        let of_program = |manager: &Manager| {
-            let all = manager.ids(own.ip(), &locals.addresses).into_iter();
-            all.map(|(address, id)| (address, None, id)).collect()
-        };
-        let ids = self.manager.as_ref().map_or_else(of_endpoints, of_program);
         let ports = self.said.iter().filter_map(|said| said.port).collect();
         let (local, checksum, room) = (self.local, self.checksum, self.room(out.settings));
         let joinable = Box::new(Joinable { local, remote, checksum, room, ids, port: own.port(), ports, early: self.early });
