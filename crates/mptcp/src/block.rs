@@ -470,6 +470,9 @@ impl Block for MptcpBlock {
             self.used = vec![0; self.settings.quotas.len()];
         }
         self.look_at_addresses(cx);
+        if name == "enabled" {
+            self.listen_at_announced(cx);
+        }
         if matches!(name, "standby" | "idle_after") {
             for key in self.keys() {
                 self.with(key, cx, Connection::follow_policy);

@@ -101,8 +101,14 @@ fn a_program_that_listens_at_an_announced_port_takes_the_joins_there_and_its_own
 
 #[test]
 fn a_port_that_is_no_longer_announced_is_not_listened_at() {
+    for (parameter, value) in [("endpoints", Value::Array(Vec::new())), ("enabled", false.into())] {
+        is_not_listened_at_after(parameter, value);
+    }
+}
+
+fn is_not_listened_at_after(parameter: &str, value: Value) {
     let mut pair = at_a_port();
-    pair.nodes[1].tell("mptcp", "endpoints", Value::Array(Vec::new())).unwrap();
+    pair.nodes[1].tell("mptcp", parameter, value).unwrap();
     pair.nodes[0].connect(1, "10.0.1.1:1234", "10.0.1.2:8080", StreamOptions::default());
     pair.run_for(Duration::from_secs(1));
     assert_eq!(each(&mut pair, 1, [Counter::MPCapableEndpAttempt]), [0]);
