@@ -31,6 +31,8 @@ ERRORS = (
 OF_OTHER_BLOCKS = ("FragFails",)
 # Right only where something is reset.
 RESETS = ("MPRstTx", "MPRstRx", "MPFastcloseTx", "MPFastcloseRx")
+# Linux, of a copy of ADD_ADDR that comes before its worker has looked at the first (mptcp_pm_add_addr_received): a wire that duplicates is enough.
+DUPLICATED = ("AddAddrDrop",)
 # Connections that are still there.
 LEFT = "MPCurrEstab"
 
