@@ -25,7 +25,7 @@ RUNS = {
     "beside Linux and itself": (("mptcp", "sim"), ""),
     "on real interfaces": (("mptcp", "interop"), ""),
     "replaced, inserted, restored": (("live",), "multipath"),
-    "sockets, and programs that manage paths": (("hosts", "options", "multipath", "managers"), ""),
+    "sockets, and programs that manage paths": (("hosts", "options", "multipath", "managers", "subflows"), ""),
     "ip mptcp, ss, nstat, mptcpd": (("iproute2",), "mptcp"),
 }
 

@@ -38,6 +38,8 @@ SHORT_BYTES_MAX = 20_000
 KILLED_SEED, KILLED_BYTES = 99, 40_000_000
 # More than the two buffers together hold for a peer that does not read, and for how long it does not.
 FULL_BUFFER_BYTES, FULL_BYTES_MAX, FULL_SECONDS = 1 << 16, 1 << 20, 3.0
+# So much each way before and after a pause, in which a box on the way forgets the connection.
+PAUSED_BYTES, PAUSE_SECONDS = 200_000, 4.0
 
 
 class Talk:
@@ -242,6 +244,31 @@ def full_server(talk: Talk) -> None:
     talk.receive()
 
 
+def speak(talk: Talk) -> None:
+    """What the first of the two does between pauses: it speaks, and is answered."""
+    talk.send(PAUSED_BYTES)
+    talk.receive(talk.count("received") + PAUSED_BYTES)
+
+
+def answer(talk: Talk) -> None:
+    talk.receive(talk.count("received") + PAUSED_BYTES)
+    talk.send(PAUSED_BYTES)
+
+
+def paused(*parts: Callable[[Talk], None]) -> Callable[[Talk], None]:
+    """Parts with a pause between them, and then the end."""
+
+    def body(talk: Talk) -> None:
+        for number, part in enumerate(parts):
+            if number:
+                time.sleep(PAUSE_SECONDS)
+            part(talk)
+        talk.finish()
+        talk.receive()
+
+    return body
+
+
 def short_client(talk: Talk) -> None:
     talk.send(talk.source.randint(1, SHORT_BYTES_MAX))
     talk.finish()
@@ -276,6 +303,8 @@ KINDS = {
     "killed-unread": Kind(killed_unread_client, killed_unread_server),
     "slow": Kind(slow_client, slow_server, receive_buffer=SLOW_BUFFER_BYTES),
     "full": Kind(full_client, full_server, receive_buffer=FULL_BUFFER_BYTES, send_buffer=FULL_BUFFER_BYTES),
+    "client after a pause": Kind(paused(speak, speak), paused(answer, answer)),
+    "server after a pause": Kind(paused(speak, answer), paused(answer, speak)),
     "sequence": Kind(short_client, short_server, CONNECTIONS),
     "crowd": Kind(short_client, short_server, CONNECTIONS, at_once=True),
 }
