@@ -237,7 +237,7 @@ impl MptcpBlock {
                     self.with(key, cx, |connection, out| connection.goes_early(data, out));
                 }
             }
-            StreamCall::Listen { extension: None, .. } if self.settings.enabled && !self.retired => return self.listen(id, flow, op, cx),
+            StreamCall::Listen { extension: None, .. } if !self.retired => return self.listen(id, flow, op, cx),
             StreamCall::Set(option) => {
                 if let Some(listener) = self.listeners.get_mut(&flow) {
                     listener.options.apply(option.clone());
@@ -470,8 +470,8 @@ impl Block for MptcpBlock {
             self.used = vec![0; self.settings.quotas.len()];
         }
         self.look_at_addresses(cx);
-        if name == "enabled" {
-            self.listen_at_announced(cx);
+        if name == "enabled" && !self.retired {
+            self.tell_enabled(cx);
         }
         if matches!(name, "standby" | "idle_after") {
             for key in self.keys() {

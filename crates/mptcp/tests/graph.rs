@@ -106,3 +106,29 @@ fn without_connections_it_is_extracted_at_once_and_a_handshake_that_goes_on_is_p
     let child = pair.accepted().unwrap();
     assert_eq!(received(&mut pair, 1, child), 30_000);
 }
+
+#[test]
+fn it_is_switched_off_and_on_at_either_end_and_what_begins_is_what_it_says_then() {
+    for (side, listens_while_off) in [(0, false), (1, false), (1, true)] {
+        let mut pair = pair(4, Wire::default(), [true, true]);
+        let mut port = 1234_u16;
+        let mut says = |pair: &mut Pair, on: bool| {
+            pair.nodes[side].tell("mptcp", "enabled", on.into()).unwrap();
+            if port == 1234 {
+                pair.nodes[1].listen(1, "0.0.0.0:80", 16, StreamOptions::default());
+            }
+            port += 1;
+            let (flow, before) = (u64::from(port), counter(&mut pair.nodes[1], Counter::MPCapableACKRX));
+            pair.nodes[0].connect(flow, &format!("10.0.0.1:{port}"), "10.0.0.2:80", StreamOptions::default());
+            pair.nodes[0].write(flow, pattern(5_000));
+            pair.run_for(Duration::from_secs(2));
+            let child = pair.app(1, |app, _| *app.accepted.last().unwrap());
+            assert_eq!(received(pair, 1, child), 5_000);
+            counter(&mut pair.nodes[1], Counter::MPCapableACKRX) - before
+        };
+        let begins = !listens_while_off;
+        let spoken = [begins, !begins, begins, !begins].map(|on| says(&mut pair, on));
+        let wanted = [begins, !begins, begins, !begins].map(u64::from);
+        assert_eq!(spoken, wanted, "at side {side}, listens while off: {listens_while_off}");
+    }
+}

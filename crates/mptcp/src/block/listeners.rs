@@ -26,7 +26,7 @@ impl MptcpBlock {
         self.listen_at_announced(cx);
         cx.send(DOWN, StreamMessage::Call { id, flow, op });
         // It may have one of an earlier block, which has told it to stop.
-        tell_listener(flow, &Down::Capable(true), cx);
+        tell_listener(flow, &Down::Capable(self.settings.enabled), cx);
         tell_listener(flow, &Down::Asks(self.settings.asks()), cx);
         self.offer_all(flow, cx);
     }
@@ -94,6 +94,14 @@ impl MptcpBlock {
     pub(super) fn retire_listeners(&mut self, cx: &mut Context<'_>) {
         self.listen_at_announced(cx);
         self.tell_listeners(&Down::Capable(false), cx);
+    }
+
+    /// Multipath TCP is on, or off: so it is for what begins at programs' listeners, whenever those began. Who joins, joins.
+    pub(super) fn tell_enabled(&mut self, cx: &mut Context<'_>) {
+        self.listen_at_announced(cx);
+        for (flow, _) in self.listeners.iter().filter(|(_, listener)| !listener.own) {
+            tell_listener(*flow, &Down::Capable(self.settings.enabled), cx);
+        }
     }
 
     pub(super) fn tell_listeners(&self, word: &Down, cx: &mut Context<'_>) {
