@@ -65,14 +65,32 @@ class File:
         return f"{self.lines_share:.1f} % of {self.lines} lines, {self.functions_share:.1f} % of {self.functions} functions"
 
 
-def read(program: Path, profiles: Iterable[Path], folder: Path) -> dict[str, File]:
-    """Each source file of weft, by its path in the repository."""
+def exported(program: Path, merged: Path, *words: str) -> dict:
+    """What llvm-cov knows of all files, of which a program is made."""
+    done = subprocess.run([llvm("llvm-cov"), "export", f"-instr-profile={merged}", str(program), *words], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)["data"][0]
+
+
+def unreached(program: Path, merged: Path, crate: str) -> list[str]:
+    """Functions and closures of a crate that never ran in any of their instances: where each begins."""
+    ran: dict[tuple[str, int], bool] = {}
+    for function in exported(program, merged)["functions"]:
+        place = function["filenames"][0].removeprefix(f"{paths.ROOT}/"), function["regions"][0][0]
+        if place[0].startswith(f"crates/{crate}/src/"):
+            ran[place] = ran.get(place, False) or function["count"] > 0
+    return [f"{path}:{line}" for (path, line), did in sorted(ran.items()) if not did]
+
+
+def merge(profiles: Iterable[Path], folder: Path) -> Path:
     merged = folder / "merged.profdata"
     subprocess.run([llvm("llvm-profdata"), "merge", "-sparse", *map(str, profiles), "-o", str(merged)], check=True)
-    exported = subprocess.run([llvm("llvm-cov"), "export", "-summary-only", f"-instr-profile={merged}", str(program)], check=True,
-                              capture_output=True, text=True).stdout
+    return merged
+
+
+def read(program: Path, merged: Path) -> dict[str, File]:
+    """Each source file of weft, by its path in the repository."""
     out = {}
-    for file in json.loads(exported)["data"][0]["files"]:
+    for file in exported(program, merged, "-summary-only")["files"]:
         _, found, tail = file["filename"].partition("crates/")
         if found and ".cargo" not in file["filename"]:
             lines, functions = file["summary"]["lines"], file["summary"]["functions"]

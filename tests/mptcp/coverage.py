@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import coverage, paths
+from harness import coverage
 from harness.processes import Failure
 from virtual.shared import run_rows
 
@@ -41,8 +41,9 @@ def run(program: Path, profiles: Path, words: tuple[str, ...], only: str) -> str
 
 
 def judge(program: Path, profiles: Path) -> str:
-    files = coverage.read(program, profiles.glob("*.profraw"), profiles)
-    found = coverage.of_crate(files, "mptcp")
+    merged = coverage.merge(profiles.glob("*.profraw"), profiles)
+    found = coverage.of_crate(coverage.read(program, merged), "mptcp")
+    print(*("    never ran: " + place for place in coverage.unreached(program, merged, "mptcp")), sep="\n")
     if found.lines_share < LINES_MIN or found.functions_share < FUNCTIONS_MIN:
         raise Failure(f"{found}: less than {LINES_MIN} and {FUNCTIONS_MIN} %")
     return str(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 import shutil
@@ -74,9 +75,9 @@ def sum_of_two(folder: Path) -> str:
 
 def payload(folder: Path) -> str:
     rows = experiment(folder, "payload", "--sizes", "1024", "--megabytes", "4")
-    for row in rows:
-        if float(row["processor s/GB"]) <= 0:
-            raise Failure(f"{row}")
+    # Real time, of the difference of two runs: beside other work it may be anything.
+    if not all(math.isfinite(float(row["processor s/GB"])) for row in rows):
+        raise Failure(f"{rows}")
     found = by(rows, "kind", "wires")
     return "; ".join(expect_order(found, f"{kind} 1", f"{kind} 2") for kind in ("stream", "datagrams"))
 

@@ -85,7 +85,7 @@ def main() -> int:
         examples = {path.stem: path.read_text() for path in sorted((paths.ROOT / "docs" / "examples").glob("*.toml")) if "[programs" in path.read_text()}
         for label, text in {**scenarios(), **examples}.items():
             row(f"scenario/{label}", lambda: run(program, folder, label, text))
-        files = row("profiles", lambda: coverage.read(program, folder.glob("*.profraw"), folder))
+        files = row("profiles", lambda: coverage.read(program, coverage.merge(folder.glob("*.profraw"), folder)))
         for crate in CRATES if files else ():
             row(f"coverage/{crate}", lambda: table(files, crate))
     return recorder.finish()
