@@ -22,6 +22,7 @@ CONTROLS = ("reno", "lia", "olia", "bbr", "balia", "wvegas", "cubic")
 FIRST_MS, EVERY_MS, LAST_MS = 700, 40, (40_000 if FULL else 7_000)
 # Of the interfaces of the second wire.
 GROUP = "7"
+JOINS_AT = 8080
 # None of these may move: it would be plain TCP, or a peer that broke the rules.
 WRONG = ("MPCapableFallbackACK", "MPCapableFallbackSYNACK", "DSSNotMatching", "DSSNoMatchTCP", "DataCsumErr", "NoDSSInWindow", "BadOptions", "WordsUnread")
 NODES = {"a": "10.1.0.1", "b": "10.1.0.2"}
@@ -134,6 +135,22 @@ def inserted(folder: Path) -> str:
     return f"2 of 6 connections have it, hash {summary['hash'][:8]}…"
 
 
+def switched(folder: Path) -> str:
+    """Switched off and on again, at both ends: what begins while it is off is plain TCP, at listeners that are there all the time, too."""
+    lines: Lines = {ms: [(name, [f"set mptcp.enabled {on}"]) for name in NODES] for ms, on in ((1000, "false"), (4000, "true"))}
+    lines[200] = [("a", ["set mptcp.path_manager kernel"]), ("b", [f"""set mptcp.endpoints '["10.2.0.2 dev eth1 signal port {JOINS_AT}"]'"""])]
+    lines[1000 * SECONDS - 2000] = [("b", ["set mptcp.endpoints []"])]
+    summary, out = run(folder, "switched", world(lines, starts=("300ms", "2s", "5s")))
+    judge(out, 6)
+    found = counted(out)
+    expect_sound(found)
+    expect("connections that have it", (found["MPCapableSYNTX"], found["MPCapableACKRX"]), (4, 4))
+    # Whoever opened the connection: b announces the port on all of them, listens there itself, and does so again. At a there is nothing to join.
+    expect("joins at an announced port", found["MPJoinPortAckRx"], 4)
+    expect("connections that are left", found["MPCurrEstab"], 0)
+    return f"4 of 6 connections have it, hash {summary['hash'][:8]}…"
+
+
 def snapshots(folder: Path) -> str:
     """Each node in turn is stored and put back, while its connections run: the same hash as without."""
     plain, plain_out = run(folder, "plain", world({}))
@@ -155,5 +172,6 @@ ROWS = {
     "multipath/replaced": replaced,
     "multipath/group down and up": group_down,
     "multipath/inserted and extracted": inserted,
+    "multipath/switched off and on": switched,
     "multipath/snapshots": snapshots,
 }

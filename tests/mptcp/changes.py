@@ -165,6 +165,8 @@ def rows() -> dict[str, Callable[[Path], str]]:
     found = {}
     for name, pair, changes in every if EVERYTHING else SHORT:
         found[f"paths/{name}/{pair}" + (f"/at the {changes}" if changes else "")] = row(WAYS[name], pair, changes)
+    if not EVERYTHING:
+        found[f"paths/three paths/{WEFT_WEFT}/redundant"] = row(WAYS["three paths"], WEFT_WEFT, scheduler="redundant")
     for pair in sim.PAIRS if EVERYTHING else (WEFT_WEFT,):
         found[f"paths/unread/{pair}"] = reset_row(pair)
     if EVERYTHING:

@@ -380,6 +380,19 @@ def announced_port_row(pair: str, cookies: bool) -> Callable[[Path], str]:
     return body
 
 
+# Subflows of a connection, all but the first asked for at once.
+AT_ONCE = 4
+
+
+def cookies_at_once_row(folder: Path) -> str:
+    """Several joins wait for their end at a time, and the server has kept none of their SYNs."""
+    settings: Both = ({"tcp.syncookies": 2, "mptcp.path_manager": "ndiffports", "mptcp.ndiffports": AT_ONCE}, {})
+    said, found = announcing(folder, WEFT_WEFT, "", (), settings)
+    expect("joins: asked, answered, done", [found[name][of] for name, of in (("b", "MPJoinSynRx"), ("a", "MPJoinSynAckRx"), ("b", "MPJoinAckRx"))],
+           [AT_ONCE - 1] * 3)
+    return said
+
+
 # The families of two paths: of the connection's first, as its client's socket has it, and of the address that the server announces. And the joins that come
 # of it: a socket of IPv4 has subflows of IPv4 only (mptcp_pm_addr_families_match).
 BY_FAMILY = {("v4", "6"): 0, ("v4 and v6", "6"): 1, ("v6 and v4", "4"): 1}
@@ -545,6 +558,7 @@ def rows() -> dict[str, Callable[[Path], str]]:
     found |= {f"announced again/{pair}": announced_again_row(pair) for pair in (PAIRS if EVERYTHING else (WEFT_LINUX, LINUX_WEFT))}
     found |= {f"announced port{', cookies' if cookies else ''}/{pair}": announced_port_row(pair, cookies)
               for pair in PAIRS for cookies in (False, True) if EVERYTHING or cookies and pair in (WEFT_LINUX, LINUX_WEFT)}
+    found[f"joins at once, cookies/{WEFT_WEFT}"] = cookies_at_once_row
     found |= {f"fast open/{pair}": fast_open_row(pair) for pair in ((WEFT_LINUX, LINUX_WEFT, WEFT_WEFT) if EVERYTHING else (WEFT_LINUX, LINUX_WEFT))}
     found |= {f"families/{pair}/{family} then {second}": family_row(pair, family, second) for pair in PAIRS for family, second in BY_FAMILY
               if EVERYTHING or second == "6" and pair == WEFT_LINUX}
