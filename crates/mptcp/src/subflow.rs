@@ -7,7 +7,7 @@ mod read;
 mod sums;
 mod write;
 
-pub(crate) use sums::{DATA_OPTION_BYTES, is_right};
+pub(crate) use sums::{data_option_bytes, is_right};
 
 use crate::counters::Counter;
 use crate::key::Key;
@@ -226,7 +226,7 @@ impl Extension for Subflow {
 
     fn option_bytes(&self) -> u32 {
         // A checksum is one of a frame, and so is its mapping.
-        if self.checksum { sums::DATA_OPTION_BYTES } else { 0 }
+        if self.checksum { data_option_bytes(self.long_acks) } else { 0 }
     }
 
     fn frame(&self, offset: u64) -> Option<FrameRoom> {
@@ -236,7 +236,7 @@ impl Extension for Subflow {
             _ if self.checksum => None,
             // Its mapping has been said, and there is no news.
             None if rest != u64::MAX && self.says_once() && !self.has_news() => Some(FrameRoom { option_bytes: 0, bytes: rest }),
-            _ => Some(FrameRoom { option_bytes: sums::DATA_OPTION_BYTES, bytes: rest }),
+            _ => Some(FrameRoom { option_bytes: data_option_bytes(self.long_acks), bytes: rest }),
         }
     }
 

@@ -54,6 +54,24 @@ fn both_sides_speak_it_from_the_handshake_to_the_end() {
     }
 }
 
+/// An acknowledgment of data has 8 bytes where the peer sends data, too: what it takes comes off the segments, and is not a segment behind each.
+#[test]
+fn data_both_ways_leaves_no_small_segments() {
+    for checksum in [false, true] {
+        let mut pair = pair(1, Wire { rate: 20_000_000, ..Wire::default() }, [true, true]);
+        pair.nodes.iter_mut().for_each(|node| drop(node.tell("mptcp", "checksum", checksum.into()).unwrap()));
+        exchange(&mut pair);
+        let log = pair.log.take().unwrap();
+        for node in 0..2 {
+            let sizes: Vec<usize> = log.iter().filter(|(_, from, _)| *from == node).map(|(_, _, on_wire)| on_wire.payload.len()).collect();
+            let (small, all) =
+                (sizes.iter().filter(|size| (1..100).contains(*size)).count(), sizes.iter().filter(|size| **size > 0).count());
+            assert!(all > 100 && small <= 3, "checksum {checksum}, node {node}: {small} of {all} are small");
+        }
+        no_errors(&mut pair);
+    }
+}
+
 #[test]
 fn a_bad_wire_changes_nothing() {
     for seed in 0..16 {

@@ -124,7 +124,8 @@ pub trait Extension: Send + Debug {
     fn is_plain(&self) -> bool {
         false
     }
-    /// Bytes of options that [`Extension::write_options`] may add to a data segment: they come off the segment size.
+    /// Bytes of options that [`Extension::write_options`] may add to a data segment: they come off the segment size. They change with a segment
+    /// that it reads, or not at all.
     fn option_bytes(&self) -> u32 {
         0
     }

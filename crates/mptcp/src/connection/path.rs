@@ -1,7 +1,7 @@
 //! A subflow, as its connection sees it.
 
 use crate::scheduler::View;
-use crate::subflow::DATA_OPTION_BYTES;
+use crate::subflow::data_option_bytes;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use weft_core::{Bytes, Duration, FlowId, Instant, Room, Sibling, StreamError};
@@ -205,7 +205,7 @@ impl Path {
             credit_bytes: self.credit,
             mss_bytes: self.room.mss_bytes,
             // With checksums every segment has one, and is as much smaller.
-            mapping_bytes: if checksum { 0 } else { DATA_OPTION_BYTES },
+            mapping_bytes: if checksum { 0 } else { data_option_bytes(false) },
             ahead_segments: 0,
             backup: self.is_backup(),
             next: self.next,

@@ -2,10 +2,11 @@
 
 use weft_wire::checksum::Sum;
 
-/// What DSS mostly takes of a data segment, with its padding: kind, length, subtype and flags; DATA_ACK of 4 bytes; a mapping, which has the same room with
-/// a checksum as without. MP_CAPABLE with data is no longer. The segment size counts with it: it must not change while a connection runs, and tcp cuts
-/// segments whose options are longer.
-pub(crate) const DATA_OPTION_BYTES: u32 = 4 + 4 + 16;
+/// What DSS takes of a data segment, with its padding: kind, length, subtype and flags; DATA_ACK of 4 bytes, or of 8 to a peer whose mappings have 8; a
+/// mapping, which has the same room with a checksum as without. MP_CAPABLE with data is no longer.
+pub(crate) const fn data_option_bytes(long_acks: bool) -> u32 {
+    4 + if long_acks { 8 } else { 4 } + 16
+}
 
 /// The checksum of DSS (RFC 8684 §3.3.1): of the data, and of data sequence number, subflow sequence number, length and zeros in front of it.
 pub(super) fn sum_of(seq: u64, subflow_seq: u32, len: u16, data: u16) -> u16 {

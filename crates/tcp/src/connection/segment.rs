@@ -62,7 +62,11 @@ impl Connection {
             false => 0,
         };
         let offset = start.saturating_sub(START + 1);
+        let option_bytes = self.extension.option_bytes();
         let verdict = self.extension.on_segment(&Incoming { segment, offset, bytes: length, window_bytes, early_bytes });
+        if self.extension.option_bytes() != option_bytes && self.state.is_synchronised() {
+            self.update_mss(env);
+        }
         // What it has read goes up before the data that it is about.
         self.pass_words_up(env);
         match verdict {

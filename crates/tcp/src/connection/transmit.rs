@@ -1,6 +1,7 @@
 //! Sending: what may go out now (congestion window, PRR, peer's window, pacing, bytes below), in what pieces (segmentation, Nagle, cork,
 //! silly windows, large frames), and the frames themselves.
 
+use super::bounds::TIMESTAMPS_BYTES;
 use super::deadlines::Timer;
 use super::finished::Finished;
 use super::headers::{Headers, prepared, write_header};
@@ -435,13 +436,14 @@ impl Connection {
         }
         // SACK blocks take room that a full segment does not have: then it is cut, too.
         let options = segment.options.wire_len() as u32;
-        let usual = u32::from(self.opening.agreed.timestamps) * 12 + self.extension.option_bytes();
+        let usual = u32::from(self.opening.agreed.timestamps) * TIMESTAMPS_BYTES + self.extension.option_bytes();
         let each = self.send.mss.saturating_sub(options.saturating_sub(usual)).max(1);
         if length > 0 {
             let segments = length.div_ceil(each);
             self.totals.data_segments_out = self.totals.data_segments_out.wrapping_add(segments);
         }
-        if length > each && !self.takes_whole(length) {
+        // The largest frame counts timestamps, and no more: a longer header makes it an IP packet that there cannot be.
+        if length > each && !self.takes_whole(length + options.saturating_sub(TIMESTAMPS_BYTES)) {
             self.emit_in_pieces(env, &segment, start, length, each, ecn);
         } else {
             let mut frame = Frame::egress();
