@@ -10,7 +10,7 @@ use crate::subflow::{Joins, Subflow};
 use crate::word::{Down, Joinable, Say, Why};
 use std::net::{IpAddr, SocketAddr};
 use weft_core::table::{Family, RouteKind, Traffic};
-use weft_core::{Instant, InterfaceIndex, Query, StreamCall};
+use weft_core::{Instant, InterfaceIndex, Query, StreamCall, StreamOption};
 use weft_wire::tcp::mptcp::reset_reason;
 
 /// ADD_ADDR is said so often (ADD_ADDR_RETRANS_MAX), each time after net.mptcp.add_addr_timeout.
@@ -137,8 +137,15 @@ impl Connection {
         (0..self.paths.len()).filter(|index| self.paths[*index].may_send()).min_by_key(|index| self.paths[*index].suspect)
     }
 
+    /// Does it lead from the node to itself? All of its ways are one.
+    fn is_inside(&self, locals: &Locals) -> bool {
+        let remote = self.paths[0].remote.ip().to_canonical();
+        remote.is_loopback() || locals.addresses.contains(&remote)
+    }
+
     fn announce(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
-        let signals = locals.endpoints.iter().filter(|endpoint| endpoint.signal && (!locals.every || !self.opens));
+        let all = !locals.every || !self.opens && !self.is_inside(locals);
+        let signals = locals.endpoints.iter().filter(|endpoint| endpoint.signal && all);
         for endpoint in signals {
             let known = self.said.iter().any(|said| said.address == endpoint.address && said.port == endpoint.port);
             if !known && self.said.len() < ADDRESSES_MAX && endpoint.address != self.paths[0].local.ip() {
@@ -237,13 +244,20 @@ impl Connection {
         self.paths.iter().skip(1).filter(|path| !path.closed && !path.released).count()
     }
 
+    /// The last one is gone: the next is no further one.
+    fn has_none(&self) -> bool {
+        self.paths.iter().all(|path| path.closed || path.released)
+    }
+
     fn open_subflows(&mut self, locals: &Locals, out: &mut Out<'_, '_>) {
         let ends = (self.closed || self.send.end_said) && self.bare.is_none();
-        if ends || locals.every && !self.opens || self.manager.is_some() {
+        if ends || locals.every && (!self.opens || self.is_inside(locals)) || self.manager.is_some() {
             return;
         }
         let first = &self.paths[0];
-        let own = From { id: 0, address: first.local.ip(), interface: InterfaceIndex::NONE, backup: false, everywhere: locals.every };
+        // By another interface it would be what another address's subflow is.
+        let interface = if locals.every { locals.interface(first.local.ip()) } else { InterfaceIndex::NONE };
+        let own = From { id: 0, address: first.local.ip(), interface, backup: false, everywhere: locals.every };
         let first_remote = (0, first.remote);
         let initial = own.address;
         let endpoints = locals.endpoints.iter().filter(|endpoint| endpoint.subflow && endpoint.address != initial);
@@ -324,7 +338,7 @@ impl Connection {
     }
 
     fn open_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), out: &mut Out<'_, '_>) {
-        let fits = from.address.is_ipv4() == to.is_ipv4() && self.further() < out.settings.subflows;
+        let fits = from.address.is_ipv4() == to.is_ipv4() && (self.further() < out.settings.subflows || self.has_none());
         if fits && !self.tried.contains(&(from.address, to)) && self.tried.len() < TRIED_MAX && self.may_leave(from, to, out) {
             self.begin_subflow(from, (remote_id, to), None, out);
         }
@@ -369,6 +383,7 @@ impl Connection {
             return false;
         }
         self.choose_control(path.flow, out);
+        let path = leaving_where_it_came(path, out);
         self.is_bare_no_more(out);
         self.took(path.local.ip(), path.local_id);
         if path.local.port() != self.paths[0].local.port() {
@@ -418,7 +433,7 @@ impl Connection {
 
     /// How many more subflows it may have.
     fn room(&self, settings: &Settings) -> u8 {
-        let most = if self.manager.is_some() { PATHS_MAX } else { settings.subflows };
+        let most = if self.manager.is_some() { PATHS_MAX } else { settings.subflows.max(usize::from(self.has_none())) };
         most.saturating_sub(self.further()).min(u8::MAX.into()) as u8
     }
 
@@ -429,6 +444,18 @@ impl Connection {
             self.offer(locals, out);
         }
     }
+}
+
+/// A subflow that has joined at an address of a node that nobody has named endpoints of: what it sends leaves by the interface of that address, if there is a
+/// way. By the routes alone it might be the first subflow's.
+fn leaving_where_it_came(path: Path, out: &mut Out<'_, '_>) -> Path {
+    let (address, interface) = (path.local.ip(), out.locals.interface(path.local.ip()));
+    let from = From { id: path.local_id, address, interface, backup: false, everywhere: false };
+    if !out.locals.every || interface == InterfaceIndex::NONE || !has_route(&from, path.remote, out) {
+        return path;
+    }
+    out.call(path.flow, StreamCall::Set(StreamOption::Interface(interface.0)));
+    Path { interface: interface.0, ..path }
 }
 
 /// This end, with the address that the routes choose for that destination.

@@ -104,7 +104,12 @@ impl Connection {
     pub(super) fn end_path(&mut self, index: usize, out: &mut Out<'_, '_>) {
         let path = &mut self.paths[index];
         path.closed = true;
-        let end = if path.half_closed { StreamCall::Close { unread: false, linger: None } } else { StreamCall::ShutdownWrite };
+        let end = match path.half_closed {
+            // Nobody has answered, and nobody need any more (mptcp_subflow_shutdown disconnects what is in SYN-SENT).
+            _ if !path.up => StreamCall::Abort,
+            true => StreamCall::Close { unread: false, linger: None },
+            false => StreamCall::ShutdownWrite,
+        };
         out.call(path.flow, end);
     }
 

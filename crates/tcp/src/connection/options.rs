@@ -4,7 +4,7 @@ use super::bounds::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, TIMESTAMPS_BYTES, rto_bounds
 use super::deadlines::Timer;
 use super::{Connection, State};
 use crate::outbox::Env;
-use weft_core::{StreamError, StreamOption};
+use weft_core::{InterfaceIndex, StreamError, StreamOption};
 
 impl Connection {
     /// Changes one option.
@@ -43,6 +43,9 @@ impl Connection {
             StreamOption::WindowClamp(_) => self.receive.apply_clamp(&self.options),
             StreamOption::UnsentLowWater(_) => self.return_credit(env),
             StreamOption::IpOptions(_) => self.update_mss(env),
+            // sk_dst_reset: the way is asked for again.
+            StreamOption::Interface(index) => (self.path.interface, self.path.epoch) = (InterfaceIndex(index), 0),
+            StreamOption::Mark(_) | StreamOption::Tos(_) => self.path.epoch = 0,
             StreamOption::Attached(_) => {
                 // Whether large frames may leave whole is asked for again.
                 self.path.epoch = 0;
