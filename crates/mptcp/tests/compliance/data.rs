@@ -180,8 +180,9 @@ fn what_the_peer_has_thrown_away_in_many_places_is_repaired_by_one_wait() {
         exchange(&mut pair);
         assert!(counter(&mut pair.nodes[1], Counter::NoDSSInWindow) > 10, "{:?}", counters(&mut pair.nodes[1]));
         let data = pair.log.iter().flatten().filter(|(_, from, on_wire)| *from == 0 && !on_wire.payload.is_empty());
-        let last = data.map(|(at, ..)| *at).max().unwrap();
-        assert!(last < Instant::ZERO + Duration::from_secs(3), "{last:?}");
+        let times: Vec<Instant> = data.map(|(at, ..)| *at).collect();
+        let waits = times.windows(2).filter(|two| two[1] - two[0] > Duration::from_millis(500)).count();
+        assert!(waits <= 1, "{waits} waits");
     }
 }
 
