@@ -121,7 +121,7 @@ pub fn normalise(block: &str, row: &Parameter, value: &Value) -> Result<Value, C
         },
         ParameterType::List => match value {
             Value::Array(_) => Ok(value.clone()),
-            other => Err(bad(format!("{other} is no list"))),
+            other => Err(bad(format!("{other} is no list: write [{other}]"))),
         },
     }
 }

@@ -683,6 +683,10 @@ fn incomplete(stack: &Stack, error: &ControlError) -> StackError {
     let span = entry.map_or(0..0, |entry| entry.span);
     let of_base = stack.node().graph == Base::Default && BLOCKS.iter().any(|(of_base, _)| *of_base == name);
     let help = match stack.node().graph {
+        Base::Default if name == "mptcp" => {
+            "Multipath TCP is off, and has no parameters then: `mptcp = true` under [node], or --mptcp, gives it to every program"
+                .to_owned()
+        }
         Base::Default if !of_base => format!("put it into an edge: [graph] insert = [\"{name} ether:lower interfaces:upper\"]"),
         _ => "bind it under [graph] edges, or start from graph = \"default\"".to_owned(),
     };
