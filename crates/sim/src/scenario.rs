@@ -40,6 +40,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use toml::Spanned;
 use toml::de::DeTable;
 use weft_core::Instant;
 use weft_node::StackError;
@@ -48,6 +49,8 @@ use weft_plugin::Files;
 /// What a scenario file may hold, for `weft help scenario`.
 pub const HELP: &str = include_str!("scenario/help.txt");
 
+/// Nobody looks at a world more often: each time everything is asked.
+const SAMPLE_MIN: Duration = Duration::from_micros(100);
 /// How long a run lasts that does not say so.
 const DURATION_DEFAULT: Duration = Duration::from_secs(3600);
 
@@ -105,6 +108,16 @@ impl Scenario {
 }
 
 /// Everything in its order: names, wires, addresses, hosts, programs, events, expectations.
+/// How often a world is sampled.
+fn sampled(source: &Source<'_>, text: &Spanned<String>) -> Result<Duration, StackError> {
+    let period = source.duration(text)?;
+    if period < SAMPLE_MIN {
+        let what = format!("{} is too often: everything is asked at every sample", text.get_ref());
+        return Err(source.error(text.span(), what, "write 100us or more; sample = \"50ms\" makes good pictures"));
+    }
+    Ok(period)
+}
+
 fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scenario, StackError> {
     let mut drafts = template::nodes(source, &raw)?;
     let twins = twin::all(source, &raw, &drafts)?;
@@ -135,7 +148,7 @@ fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scen
     plan.seed = raw.seed.unwrap_or(1);
     plan.whole = raw.duration.is_some();
     plan.end = Instant::ZERO + raw.duration.as_ref().map_or(Ok(DURATION_DEFAULT), |text| source.duration(text))?;
-    plan.sample = raw.sample.as_ref().map(|text| source.duration(text)).transpose()?;
+    plan.sample = raw.sample.as_ref().map(|text| sampled(source, text)).transpose()?;
     if let Some(start) = &raw.start {
         plan.start = expect::point_in_time(start.get_ref())
             .ok_or_else(|| source.error(start.span(), "that is no point in time", "write it as start = 2030-01-01T00:00:00Z"))?;
