@@ -22,6 +22,7 @@ mod table;
 
 pub use crate::life::state;
 pub use junit::junit;
+pub use subflows::{Sample, of_samples};
 
 use crate::cell::FrameSink;
 use crate::hash::Way;

@@ -15,6 +15,7 @@ pub mod help;
 pub mod import;
 pub mod kernel;
 pub mod new;
+pub mod record;
 pub mod run;
 pub mod scenario;
 pub mod set;

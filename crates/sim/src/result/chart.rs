@@ -88,7 +88,7 @@ fn chart<B: DrawingBackend>(root: &Area<B>, title: &str, lines: &Lines, marks: &
         .x_label_area_size(36)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..end, 0.0..top)?;
-    chart.configure_mesh().x_desc("virtual time, s").draw()?;
+    chart.configure_mesh().x_desc("time, s").draw()?;
     for (number, (at, _)) in marks.iter().enumerate() {
         chart.draw_series(DashedLineSeries::new([(*at, 0.0), (*at, top)], 4, 4, GREY.into()))?;
         chart.draw_series([Text::new((number + 1).to_string(), (*at, top), ("sans-serif", 13))])?;

@@ -6,7 +6,7 @@
 use super::chart::{Lines, Marks, Points, drawn, keep_largest};
 use super::table::{Column, Table};
 use crate::plan::{Action, Plan};
-use crate::world::{FlowSample, World};
+use crate::world::World;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use weft_core::{Instant, command};
@@ -30,9 +30,39 @@ const OF_CONNECTION: [(&str, &str); 3] = [
     ("connection_received_bytes", "received_bytes"),
 ];
 
-/// The subflows of a sample.
-fn paths(sample: &FlowSample) -> impl Iterator<Item = &Value> {
-    sample.row["paths"].as_array().into_iter().flatten()
+/// A connection at one time, as a node tells of it (`show mptcp`).
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// When, since the beginning.
+    pub at: Instant,
+    /// The node's name.
+    pub node: &'a str,
+    /// What it tells.
+    pub row: &'a Value,
+}
+
+impl<'a> Sample<'a> {
+    fn paths(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.row["paths"].as_array().into_iter().flatten()
+    }
+
+    fn token(&self) -> String {
+        format!("{:08x}", self.row["token"].as_u64().unwrap_or(0))
+    }
+}
+
+/// Those of a world.
+fn of_world(world: &World) -> Vec<Sample<'_>> {
+    let nodes = &world.plan().nodes;
+    world.multipath_samples.iter().map(|sample| Sample { at: sample.at, node: &nodes[sample.node].name, row: &sample.row }).collect()
+}
+
+/// The series `subflows` as CSV, and the picture as SVG and PNG, of a stack that ran in real time; none: there was no connection. `marks`: what happened
+/// to its paths, in seconds from the beginning.
+pub fn of_samples(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<(String, String, Vec<u8>)> {
+    let csv = table_of(samples)?.csv();
+    let (svg, png) = picture_of(samples, marks)?;
+    Some((csv, svg, png))
 }
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {
@@ -41,14 +71,16 @@ fn text<'a>(row: &'a Value, field: &str) -> &'a str {
 
 /// A row a subflow and sample; none: there was no connection.
 pub(super) fn table(world: &World) -> Option<Table> {
-    let rows: Vec<(&FlowSample, &Value)> =
-        world.multipath_samples.iter().flat_map(|sample| paths(sample).map(move |path| (sample, path))).collect();
+    table_of(&of_world(world))
+}
+
+fn table_of(samples: &[Sample<'_>]) -> Option<Table> {
+    let rows: Vec<(&Sample<'_>, &Value)> = samples.iter().flat_map(|sample| sample.paths().map(move |path| (sample, path))).collect();
     let of_path = |field: &str| Column::Text(rows.iter().map(|(_, path)| text(path, field).to_owned()).collect());
-    let token = |sample: &FlowSample| format!("{:08x}", sample.row["token"].as_u64().unwrap_or(0));
     let mut columns = vec![
         ("time_s", Column::Time(rows.iter().map(|(sample, _)| sample.at.as_nanos()).collect())),
-        ("node", Column::Text(rows.iter().map(|(sample, _)| world.plan().nodes[sample.node].name.clone()).collect())),
-        ("connection", Column::Text(rows.iter().map(|(sample, _)| token(sample)).collect())),
+        ("node", Column::Text(rows.iter().map(|(sample, _)| sample.node.to_owned()).collect())),
+        ("connection", Column::Text(rows.iter().map(|(sample, _)| sample.token()).collect())),
         ("local", of_path("local")),
         ("remote", of_path("remote")),
         ("use", of_path("use")),
@@ -62,11 +94,15 @@ pub(super) fn table(world: &World) -> Option<Table> {
 
 /// Bytes of subflows and the progress of connections, with what happened to their paths: SVG and PNG; none: there was no connection.
 pub(super) fn picture(world: &World) -> Option<(String, Vec<u8>)> {
-    let charts = [("data that subflows have carried, MB", carried(world)), ("data of connections, MB", progress(world))];
+    picture_of(&of_world(world), &marks(world.plan()))
+}
+
+fn picture_of(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<(String, Vec<u8>)> {
+    let charts = [("data that subflows have carried, MB", carried(samples)), ("data of connections, MB", progress(samples))];
     if charts.iter().all(|(_, lines)| lines.is_empty()) {
         return None;
     }
-    drawn(&charts, &marks(world.plan()))
+    drawn(&charts, marks)
 }
 
 fn add(lines: &mut BTreeMap<(String, String), Points>, ends: (&str, &str), at: Instant, bytes: Option<u64>) {
@@ -85,10 +121,10 @@ fn named(all: BTreeMap<(String, String), Points>, name: impl Fn(&str, &str) -> S
 }
 
 /// What went from one end of a subflow to the other: as its sender says, or else its receiver.
-fn carried(world: &World) -> Lines {
+fn carried(samples: &[Sample<'_>]) -> Lines {
     let (mut sent, mut received) = (BTreeMap::new(), BTreeMap::new());
-    for sample in &world.multipath_samples {
-        for path in paths(sample) {
+    for sample in samples {
+        for path in sample.paths() {
             let (local, remote) = (text(path, "local"), text(path, "remote"));
             add(&mut sent, (local, remote), sample.at, path["sent_bytes"].as_u64());
             add(&mut received, (remote, local), sample.at, path["received_bytes"].as_u64());
@@ -99,10 +135,10 @@ fn carried(world: &World) -> Lines {
 }
 
 /// How far connections are, in bytes from their first one, as both ends say.
-fn progress(world: &World) -> Lines {
+fn progress(samples: &[Sample<'_>]) -> Lines {
     let mut lines = BTreeMap::new();
-    for sample in &world.multipath_samples {
-        let place = format!("{} {:08x}", world.plan().nodes[sample.node].name, sample.row["token"].as_u64().unwrap_or(0));
+    for sample in samples {
+        let place = format!("{} {}", sample.node, sample.token()).trim_start().to_owned();
         for (field, what) in [("sent_bytes", "sent"), ("acknowledged_bytes", "acknowledged"), ("received_bytes", "received in order")] {
             add(&mut lines, (&place, what), sample.at, sample.row[field].as_u64());
         }
