@@ -9,10 +9,38 @@
 #
 # It all happens in a network namespace of its own, and goes with it.
 set -eu
-[ -n "${TWO_PATHS:-}" ] || exec env TWO_PATHS=1 unshare --net -- "$0" "$@"
+
+fail() {
+    echo "two-paths.sh: $*" >&2
+    [ ! -s "${folder:-}/log" ] || { echo "the server says:"; cat "$folder/log"; } >&2
+    exit 1
+}
+
+# Asks until the command says yes. An end of the server's or the phone's stack is an end of the wait, and so are 30 seconds.
+until_it() {
+    what=$1; shift
+    end=$(($(date +%s) + 30))
+    until "$@"; do
+        # Of a process that has ended there is no file.
+        for one in server phone; do [ -e "/proc/$(cat "$folder/$one.pid")/exe" ] || fail "$what: weft of the $one has ended"; done
+        [ "$(date +%s)" -lt "$end" ] || fail "$what: not within 30 s"
+        sleep 0.1
+    done
+}
+
+if [ -z "${TWO_PATHS:-}" ]; then
+    [ "$(id -u)" = 0 ] || fail "only root may make network interfaces; try: sudo env PATH=\"\$PATH\" $0"
+    for tool in weft curl python3 ip unshare; do
+        command -v "$tool" > /dev/null || fail "there is no $tool in the PATH"
+    done
+    ( : <> /dev/net/tun ) 2> /dev/null || fail "/dev/net/tun cannot be opened: there is none (modprobe tun), or this is the root of a user namespace only"
+    exec env TWO_PATHS=1 unshare --net -- "$0" "$@"
+fi
 
 folder=$(mktemp -d)
-trap 'kill $(cat "$folder"/*.pid) 2>/dev/null; wait; rm -r "$folder"' EXIT
+trap 'trap "" HUP INT TERM; kill $(cat "$folder"/*.pid) 2>/dev/null || true; wait; rm -r "$folder"' EXIT
+# Without these a shell that a signal ends may leave everything behind.
+trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM
 ip link set lo up
 
 # The stack NAME with two interfaces, each with its address.
@@ -31,17 +59,18 @@ weft run --mptcp --stack "$folder/server.toml" -- python3 -m http.server --direc
 weft up --mptcp --stack "$folder/phone.toml" --control "$folder/control" > /dev/null & echo $! > "$folder/phone.pid"
 export WEFT_CONTROL="$folder/control"
 
-until [ -S "$WEFT_CONTROL" ] && ip link show eth1 > /dev/null 2>&1 && ip link show lte0 > /dev/null 2>&1; do sleep 0.1; done
+stacks_are_up() { [ -S "$WEFT_CONTROL" ] && ip link show eth1 && ip link show lte0; } > /dev/null 2>&1
+until_it "interfaces of two stacks" stacks_are_up
 for interface in wifi0 eth0 lte0 eth1; do ip link set "$interface" up; done
 weft bridge packet:wifi0 packet:eth0 --rate 20mbit --delay 5ms > /dev/null & echo $! > "$folder/wifi.pid"
 weft bridge packet:lte0 packet:eth1 --rate 10mbit --delay 20ms > /dev/null & echo $! > "$folder/lte.pid"
-until weft run -- curl -s -o /dev/null http://10.1.0.2:8000/; do sleep 0.1; done
+until_it "an answer of the server" weft run -- curl -s -m 5 -o /dev/null http://10.1.0.2:8000/
 
 if [ $# -gt 0 ]; then
     weft run -- "$@"
 else
     weft run -- curl -sS -o /dev/null -w '%{size_download} bytes in %{time_total} s\n' http://10.1.0.2:8000/file &
-    fetch=$!
+    fetch=$!; echo "$fetch" > "$folder/fetch.pid"
     sleep 2
     weft show mptcp
     wait "$fetch"
