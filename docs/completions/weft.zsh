@@ -532,7 +532,7 @@ _weft_commands() {
 'up:Bring a stack up for programs to join. Stays in the foreground; prints \`ready control=PATH\` when up' \
 'down:End a stack. Programs on it lose their connections; it says how many there are' \
 'shutdown:End a stack. Programs on it lose their connections; it says how many there are' \
-'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program'\''s' \
+'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --mptcp, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program'\''s' \
 'show:Show what a node is and what it has counted' \
 'get:Read parameters\: \`weft get tcp.mss\`, \`weft get tcp\`, \`weft get '\''*'\''\`' \
 'set:Set a parameter while the node runs\: \`weft set tcp.mss 536\`, or \`weft set tcp.mss=536\`. Or set all interfaces of a group, every one or none\: \`weft set group\:wifi mtu=1400\`, \`weft set group\:5 address=10.0.0.1/24\`, \`weft set group\:5 route=10.9.0.0/16\`; groups have numbers, or names in /etc/iproute2/group. With dry_run=true it says who would change' \

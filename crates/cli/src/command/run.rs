@@ -11,8 +11,8 @@ use weft_host::run;
 use weft_host::world::Control;
 
 /// Run a program on weft: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the
-/// processes that it leaves behind. --stack, --set, --engine, --tap, --seed, --capture, --nat and --publish ask for a stack of its own.
-/// The exit status is the program's.
+/// processes that it leaves behind. --stack, --set, --engine, --mptcp, --tap, --seed, --capture, --nat and --publish ask for a stack of
+/// its own. The exit status is the program's.
 ///
 /// The program finds the control socket of its stack in WEFT_CONTROL: `weft show sockets` started by it shows its own. From elsewhere
 /// `weft show sockets --control run-PID` does, with the process id of `weft run`.
