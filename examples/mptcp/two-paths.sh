@@ -1,7 +1,7 @@
 #!/bin/sh
 # As root, in real time: a program on weft has two paths to a web server, by 20 Mbit/s and by 10 Mbit/s, and Multipath TCP uses both.
 #
-#     two-paths.sh                     curl downloads 12 MB; meanwhile `weft show mptcp`
+#     two-paths.sh                     curl downloads 12 MB; meanwhile `weft show mptcp`; then results/pictures/mptcp.svg
 #     two-paths.sh PROGRAM [WORD …]    what you like; the server is http://10.1.0.2:8000/file
 #
 #     PROGRAM ··· weft: wifi0 ═ [ weft bridge ] ═ eth0: weft ··· python3 -m http.server
@@ -69,9 +69,11 @@ until_it "an answer of the server" weft run -- curl -s -m 5 -o /dev/null http://
 if [ $# -gt 0 ]; then
     weft run -- "$@"
 else
+    weft record --out "${RESULTS:-results}" & echo $! > "$folder/record.pid"
     weft run -- curl -sS -o /dev/null -w '%{size_download} bytes in %{time_total} s\n' http://10.1.0.2:8000/file &
     fetch=$!; echo "$fetch" > "$folder/fetch.pid"
     sleep 2
     weft show mptcp
     wait "$fetch"
+    kill -TERM "$(cat "$folder/record.pid")"; wait "$(cat "$folder/record.pid")"
 fi

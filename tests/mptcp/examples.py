@@ -190,15 +190,16 @@ def one_hash(folder: Path) -> str:
 
 
 def two_paths(folder: Path) -> str:
-    """examples/mptcp/two-paths.sh, in real time: faster than either of its wires."""
+    """examples/mptcp/two-paths.sh, in real time: both subflows are shown, and its picture has both."""
     if os.geteuid() != 0 or not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         raise paths.MissingTool("only root may make interfaces; runs as root")
     (folder / "weft").symlink_to(weft.binary())
-    env = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    env = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "RESULTS": str(folder / "results")}
     done = subprocess.run([str(EXAMPLES / "two-paths.sh")], env=env, capture_output=True, text=True, timeout=60 * PATIENCE, stdin=subprocess.DEVNULL)
     found = re.search(r"^12000000 bytes in ([\d.]+) s$", done.stdout, re.MULTILINE)
     if done.returncode or not found or done.stdout.count(" active ") != 2:
         raise Failure(f"exit status {done.returncode}\n{done.stdout}{done.stderr}")
+    expect_picture(folder / "results", ["> 10.1.0.1:", "> 10.2.0.1:", "received in order"])
     return f"{12 * 8 / float(found[1]):.1f} Mbit/s"
 
 

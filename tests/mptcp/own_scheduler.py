@@ -47,7 +47,7 @@ def to_native(folder: Path, source: Path) -> str:
 
 
 def of_rust(folder: Path, source: Path) -> str:
-    """With the file that `weft new block --rust` brings."""
+    """With the file that `weft new block --lang rust` brings."""
     shutil.copy(source, folder / "lib.rs")
     shutil.copy(PLUGIN / "template" / "rust" / "weft.rs", folder / "weft.rs")
     return compiled(folder, f"{source.stem}.wasm", paths.tool("rustc"), "--edition", "2021", "--target", "wasm32-unknown-unknown", "--crate-type",

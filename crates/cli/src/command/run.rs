@@ -21,7 +21,7 @@ pub struct Args {
     #[command(flatten)]
     stack: StackArgs,
     /// Join the stack with this control socket: a path, or run-PID
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["stack", "set", "engine", "tap", "seed", "capture", "nat", "publish"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["stack", "set", "engine", "tap", "seed", "capture", "nat", "publish", "mptcp"])]
     control: Option<PathBuf>,
     /// Run the program by the loader of virtual time, in real time: its sockets are the model's own, without the differences that stand-ins make;
     /// a call on a socket costs more. What is different from Linux besides is in docs/compatibility.md
