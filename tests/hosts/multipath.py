@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import struct
+import time
 
 from answers import coded, said
 from generic import LOC_ID, REMOTE, SIGNAL, TOKEN, Manager, end, number
@@ -203,6 +204,16 @@ def passed(name, family, host):
     print(f"{name}: its end", accepted.recv(100))
 
 
+def shut(name, family, host):
+    """Both directions are shut, and then the peer writes: what came can be read, and the peer may write more."""
+    client, accepted = pair(family, host)
+    print(f"{name}: shut", said(lambda: client.shutdown(socket.SHUT_RDWR)), said(lambda: accepted.recv(1)))
+    for data in (b"one", b"two"):
+        print(f"{name}: the peer writes", said(lambda data=data: accepted.send(data)))
+        time.sleep(0.05)
+    print(f"{name}: it reads", said(lambda: client.recv(100)), said(lambda: client.recv(100)), said(lambda: accepted.getsockopt(1, 4)))
+
+
 def managed(name, family, host):
     """Commands of a path manager in user space, of a connection that none manages."""
     client, _ = pair(family, host)
@@ -229,6 +240,7 @@ def main():
             options(text, s)
             settings(text, s)
         unread(name, family, host)
+        shut(name, family, host)
         passed(name, family, host)
         managed(name, family, host)
 

@@ -129,7 +129,7 @@ fn refusal(section: &InterfaceSection, refused: Refused) -> WorldError {
     match (section.backend.strip_prefix("tap:"), errno) {
         (Some(tap), Some(nix::errno::Errno::EBUSY)) => {
             let why = format!(
-                "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` joins a running weft unless an option asks for a stack of its own (--stack, --set, --engine, --tap, --seed, --capture, --nat, --publish)"
+                "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` joins a running weft unless an option asks for a stack of its own (--stack, --set, --engine, --tap, --seed, --capture, --nat, --publish, --mptcp)"
             );
             WorldError::Busy { interface, what: format!("{tap} is in use"), why }
         }

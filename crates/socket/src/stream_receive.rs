@@ -117,11 +117,11 @@ fn inquiry_message(socket: &Socket) -> Vec<u8> {
 /// Bytes came in from the transport.
 pub(crate) fn data(streams: &mut Streams, sockets: &mut Registry, s: SocketId, bytes: Bytes, flags: DataFlags, cx: &mut Context<'_>) {
     let Some(socket) = sockets.store.get_mut(s) else { return };
-    let receive_over = socket.shutdown.receive;
+    let (receive_over, keeps_what_comes) = (socket.shutdown.receive, socket.protocol == IPPROTO_MPTCP);
     let Some(stream) = socket.stream_mut() else { return };
     // tcp_rcv_state_process, FIN_WAIT: "RFC 793 says to queue data in these states, RFC 1122 says we MUST send a reset. BSD 4.4 also
-    // does reset.", when the program has shut down both directions.
-    if receive_over && stream.state == TcpState::FinWait {
+    // does reset.", when the program has shut down both directions. Multipath TCP queues it: its subflows are not shut down so.
+    if receive_over && stream.state == TcpState::FinWait && !keeps_what_comes {
         if let Some(flow) = stream.flow {
             streams.call(flow, StreamCall::Abort, cx);
         }
