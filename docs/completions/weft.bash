@@ -82,6 +82,9 @@ _weft() {
             weft,pause)
                 cmd="weft__subcmd__pause"
                 ;;
+            weft,record)
+                cmd="weft__subcmd__record"
+                ;;
             weft,replace)
                 cmd="weft__subcmd__replace"
                 ;;
@@ -152,7 +155,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause subscribe console trace check import bridge sim twin kernel exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause record subscribe console trace check import bridge sim twin kernel exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -698,6 +701,40 @@ _weft() {
                 return 0
             fi
             case "${prev}" in
+                --control)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__record)
+            opts="-h --out --every --for --control --node --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --control)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -48,6 +48,7 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "snapshot" -d 'Write the s
 complete -c weft -n "__fish_weft_needs_command" -f -a "restore" -d 'Put the state in a file of `weft snapshot` into all blocks, at one moment: into all of them or into none. Timers go on with the time that they had left'
 complete -c weft -n "__fish_weft_needs_command" -f -a "pause" -d 'Hold every frame in the graph, until `weft unpause`: at most 8192, more are dropped and counted (`weft show drops`)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "unpause" -d 'Let the frames that `weft pause` has held go on, in their order'
+complete -c weft -n "__fish_weft_needs_command" -f -a "record" -d 'Record Multipath TCP over time, until interrupted or until the stack is gone: the series and the picture that `weft sim` leaves'
 complete -c weft -n "__fish_weft_needs_command" -f -a "subscribe" -d 'Print the alerts of blocks and the changes that are made to them, as they come, until interrupted'
 complete -c weft -n "__fish_weft_needs_command" -f -a "console" -d 'Change and look at a running stack by commands, in an interactive shell with completion (tab) and history (arrows, ctrl-R)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "trace" -d 'Print a line for every frame that enters or leaves the node, until interrupted'
@@ -174,6 +175,13 @@ complete -c weft -n "__fish_weft_using_subcommand unpause" -l control -d 'Contro
 complete -c weft -n "__fish_weft_using_subcommand unpause" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
 complete -c weft -n "__fish_weft_using_subcommand unpause" -l json -d 'Print JSON instead of tables'
 complete -c weft -n "__fish_weft_using_subcommand unpause" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand record" -l out -d 'Folder for what is recorded' -r -F
+complete -c weft -n "__fish_weft_using_subcommand record" -l every -d 'How often the stack is asked' -r
+complete -c weft -n "__fish_weft_using_subcommand record" -l for -d 'End after this time' -r
+complete -c weft -n "__fish_weft_using_subcommand record" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand record" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r
+complete -c weft -n "__fish_weft_using_subcommand record" -l json -d 'Print JSON instead of tables'
+complete -c weft -n "__fish_weft_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c weft -n "__fish_weft_using_subcommand subscribe" -s c -l count -d 'Stop after this many lines' -r
 complete -c weft -n "__fish_weft_using_subcommand subscribe" -l control -d 'Control socket of the stack: a path, or the name of one in weft\'s own directory, as run-PID for the stack of `weft run` with that process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand subscribe" -l node -d 'A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world\'s socket then [default: the only world\'s]' -r

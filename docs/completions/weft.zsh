@@ -76,7 +76,7 @@ threaded\:"A thread and a queue for each block"))' \
 '--seed=[Seed of the node'\''s randomness \[default\: from the system\]]:SEED:_default' \
 '--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
 '*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
-'(--stack --set --engine --tap --seed --capture --nat --publish)--control=[Join the stack with this control socket\: a path, or run-PID]:PATH:_files' \
+'(--stack --set --engine --tap --seed --capture --nat --publish --mptcp)--control=[Join the stack with this control socket\: a path, or run-PID]:PATH:_files' \
 '--mptcp[Multipath TCP for every program, over the paths that the stack has; with peers that do not speak it, TCP]' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9, and so does forwarding that had to be switched on]' \
 '--strict[Run the program by the loader of virtual time, in real time\: its sockets are the model'\''s own, without the differences that stand-ins make; a call on a socket costs more. What is different from Linux besides is in docs/compatibility.md]' \
@@ -289,6 +289,18 @@ _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON instead of tables]' \
 '-h[Print help]' \
 '--help[Print help]' \
+&& ret=0
+;;
+(record)
+_arguments "${_arguments_options[@]}" : \
+'--out=[Folder for what is recorded]:DIR:_files' \
+'--every=[How often the stack is asked]:TIME:_default' \
+'--for=[End after this time]:TIME:_default' \
+'--control=[Control socket of the stack\: a path, or the name of one in weft'\''s own directory, as run-PID for the stack of \`weft run\` with that process id \[default\: \$WEFT_CONTROL, which programs under weft have, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
+'--node=[A node of a world that runs (\`weft sim --pace 1.0\`, or --control)\: --control names the world'\''s socket then \[default\: the only world'\''s\]]:NAME:_default' \
+'--json[Print JSON instead of tables]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
 ;;
 (subscribe)
@@ -551,6 +563,7 @@ _weft_commands() {
 'restore:Put the state in a file of \`weft snapshot\` into all blocks, at one moment\: into all of them or into none. Timers go on with the time that they had left' \
 'pause:Hold every frame in the graph, until \`weft unpause\`\: at most 8192, more are dropped and counted (\`weft show drops\`)' \
 'unpause:Let the frames that \`weft pause\` has held go on, in their order' \
+'record:Record Multipath TCP over time, until interrupted or until the stack is gone\: the series and the picture that \`weft sim\` leaves' \
 'subscribe:Print the alerts of blocks and the changes that are made to them, as they come, until interrupted' \
 'console:Change and look at a running stack by commands, in an interactive shell with completion (tab) and history (arrows, ctrl-R)' \
 'trace:Print a line for every frame that enters or leaves the node, until interrupted' \
@@ -717,6 +730,11 @@ _weft__subcmd__new__subcmd__block_commands() {
 _weft__subcmd__pause_commands() {
     local commands; commands=()
     _describe -t commands 'weft pause commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__record_commands] )) ||
+_weft__subcmd__record_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft record commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__replace_commands] )) ||
 _weft__subcmd__replace_commands() {

@@ -352,6 +352,20 @@ def cases(kind, make, inner_hows=HOW, outer_hows=HOW):
     return (nested(kind, make, *each) for each in itertools.product(("in", "out", "in+out"), inner_hows, outer_hows))
 
 
+def listens(kind, family, host, how):
+    """A listener: each connection that comes is news, also while others wait."""
+    listener, epoll, clients = socket.create_server((host, 0), family=family), select.epoll(), []
+    epoll.register(listener, IN | HOW[how])
+    for step, taken in (("one comes", 0), ("another comes", 0), ("one is taken", 1), ("a third comes", 0), ("both are taken", 2), ("one comes again", 0)):
+        for _ in range(taken):
+            listener.accept()
+        if not taken:
+            clients.append(socket.socket(family))
+            clients[-1].connect(listener.getsockname())
+        yield
+        print(f"listener {kind} {how}: {step}", told(epoll))
+
+
 # All at once, for each step takes a while: that many descriptors.
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard == resource.RLIM_INFINITY else min(hard, 4096), hard))
@@ -367,6 +381,8 @@ for (kind, *where), refused, mask in itertools.product(
     (("tcp", socket.AF_INET, "127.0.0.1"), ("tcp6", socket.AF_INET6, "::1")), (False, True), ("out", "in+out")
 ):
     everything.append(drained(kind, *where, refused, mask))
+everything += [listens(kind, *where, how) for (kind, *where), how in itertools.product(
+    (("tcp", socket.AF_INET, "127.0.0.1"), ("tcp6", socket.AF_INET6, "::1")), HOW)]
 together(everything)
 for mask, how in itertools.product(("in", "out"), HOW):
     signals(mask, how)

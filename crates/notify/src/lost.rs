@@ -21,7 +21,7 @@ impl Supervisor {
                 Some(Body::Stream(stream)) => match &stream.phase {
                     Phase::Connecting { .. } | Phase::Connected => self.reset(key, turn),
                     // Wakes who waits for a connection, so that the call comes and is refused.
-                    Phase::Listening { name, token: false, .. } => {
+                    Phase::Listening { name, tokens: 0, .. } => {
                         let _ =
                             sys::unix_socket(libc::SOCK_STREAM | libc::SOCK_NONBLOCK).and_then(|knock| sys::connect(knock.as_fd(), name));
                         self.die(key, turn);

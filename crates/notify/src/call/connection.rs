@@ -124,7 +124,7 @@ fn begin_listening(c: &mut TrappedSocket<'_, '_>, socket: SocketId, backlog: i32
         let name = sys::autobind(end.as_fd())?;
         sys::listen(end.as_fd(), STAND_IN_BACKLOG)?;
         if let Some(StandIn { body: Body::Stream(stream), .. }) = c.s.stand_ins.get_mut(c.key) {
-            stream.phase = Phase::Listening { name, token: false, returned: VecDeque::new() };
+            stream.phase = Phase::Listening { name, tokens: 0, returned: VecDeque::new() };
         }
         c.s.update_token(c.key, Some(end.as_fd()), c.turn);
     }

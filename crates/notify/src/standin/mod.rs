@@ -7,7 +7,7 @@
 //! | stream, fresh or bound | an unconnected stream socket | nothing |
 //! | stream, connecting | the same, connected to our door, its way to us filled up: nothing is ready | the accepted end, unread |
 //! | stream, connected | the same, emptied; or (accepted) one end of a pair | the other end |
-//! | stream, listening | the same, listening under an abstract name in our network namespace | the name; one token connection lies in its queue while the model has a connection to accept |
+//! | stream, listening | the same, listening under an abstract name in our network namespace | the name; while the model has connections to accept, token connections lie in its queue, one for each that came |
 //! | datagram, netlink | one end of a SOCK_SEQPACKET pair | the other end |
 //!
 //! Never keep a duplicate of the program's end: its last close is what ends the socket. It is borrowed with pidfd_getfd(2) and given back

@@ -31,8 +31,8 @@ pub enum Phase {
     Listening {
         /// `sockaddr_un`.
         name: Vec<u8>,
-        /// A token lies in its queue: it is readable.
-        token: bool,
+        /// Tokens that lie in its queue: with any it is readable, and each has told those who wait for edges.
+        tokens: u32,
         /// Connections that were taken from the model for an accept that was then cancelled.
         returned: VecDeque<SocketId>,
     },
