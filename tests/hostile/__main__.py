@@ -69,7 +69,7 @@ def attack(program: Path, folder: Path, frames: int, seed: int) -> str:
 
 def coverage(program: Path, folder: Path) -> dict[str, tuple[int, int]]:
     """Lines and lines that ran of each source file of weft, by its path in the repository."""
-    files = counted.read(program, [folder / "hostile.profraw"], folder)
+    files = counted.read(program, counted.merge([folder / "hostile.profraw"], folder))
     return {path: (file.lines, file.lines_ran) for path, file in files.items()}
 
 
