@@ -9,7 +9,7 @@ use crate::out::Out;
 use crate::subflow::{Joins, Subflow};
 use crate::word::{Down, Joinable, Say, Why};
 use std::net::{IpAddr, SocketAddr};
-use weft_core::table::{Family, RouteKind, Traffic};
+use weft_core::table::{Family, RouteAnswer, RouteKind, Traffic};
 use weft_core::{Instant, InterfaceIndex, Query, StreamCall, StreamOption};
 use weft_wire::tcp::mptcp::reset_reason;
 
@@ -446,12 +446,18 @@ impl Connection {
     }
 }
 
-/// A subflow that has joined at an address of a node that nobody has named endpoints of: what it sends leaves by the interface of that address, if there is a
-/// way. By the routes alone it might be the first subflow's.
+/// A subflow that has joined at an address of a node that nobody has named endpoints of: where its peer is behind a gateway, what it sends leaves by the
+/// interface of that address, if there is one there, too. By the routes alone it might be the first subflow's.
 fn leaving_where_it_came(path: Path, out: &mut Out<'_, '_>) -> Path {
-    let (address, interface) = (path.local.ip(), out.locals.interface(path.local.ip()));
-    let from = From { id: path.local_id, address, interface, backup: false, everywhere: false };
-    if !out.locals.every || interface == InterfaceIndex::NONE || !has_route(&from, path.remote, out) {
+    let (interface, to) = (out.locals.interface(path.local.ip()), path.remote);
+    if !out.locals.every || interface == InterfaceIndex::NONE {
+        return path;
+    }
+    let from = |interface| From { id: path.local_id, address: path.local.ip(), interface, backup: false, everywhere: false };
+    // A peer on the link is asked for there by whoever is bound to an interface, whether a route says so or not.
+    let by_gateway = |route: &RouteAnswer| route.kind == RouteKind::Unicast && route.next_hop != to.ip();
+    let gateway = |interface| route(&from(interface), to, out).filter(by_gateway).map(|route| route.interface);
+    if gateway(InterfaceIndex::NONE).is_none_or(|chosen| chosen == interface) || gateway(interface).is_none() {
         return path;
     }
     out.call(path.flow, StreamCall::Set(StreamOption::Interface(interface.0)));
@@ -474,9 +480,12 @@ fn by_routes(from: &From, to: SocketAddr, locals: &Locals, out: &Out<'_, '_>) ->
 
 /// Is there a way from this address to that one?
 pub(super) fn has_route(from: &From, to: SocketAddr, out: &Out<'_, '_>) -> bool {
+    route(from, to, out).is_some_and(|route| matches!(route.kind, RouteKind::Unicast | RouteKind::Local))
+}
+
+fn route(from: &From, to: SocketAddr, out: &Out<'_, '_>) -> Option<RouteAnswer> {
     let interface = (from.interface != InterfaceIndex::NONE).then_some(from.interface);
     let traffic = Traffic { protocol: weft_wire::Protocol::TCP.0, ports: (0, to.port()), ..Traffic::default() };
     let query = Query::Route { destination: to.ip(), source: Some(from.address), interface, traffic };
-    let answer = out.cx.route(&query, Family::of(to.ip()));
-    answer.is_some_and(|route| matches!(route.kind, RouteKind::Unicast | RouteKind::Local))
+    out.cx.route(&query, Family::of(to.ip()))
 }
