@@ -77,7 +77,7 @@ BOXES = {
     "renumbers": Middlebox("shift_sequence", "Shifted", remembers=True, becomes=SPOKEN),
     "splits": Middlebox("split segment_bytes=700", "Cut", becomes=SPOKEN),
     # It joins what is small.
-    "joins": Middlebox("coalesce time=5ms", "Joined", may_on_both=(RESET,), talks=("echo",)),
+    "joins": Middlebox("coalesce time=5ms", "Joined", may_on_both=(RESET,), talks=("small", "echo")),
     "strips": Middlebox("strip_options options=30", "Stripped", asks="options=30", may_on_both=(RESET,)),
     "drops": Middlebox("drop_options options=30", "Dropped", asks="options=30"),
     "drops unknown": Middlebox("drop_options unknown=true", "Dropped", asks="unknown=true"),
@@ -157,6 +157,8 @@ class Case(Named):
         box, at = self.middlebox, self.at
         if self.paths not in box.paths or box.points and self.point not in box.points:
             return False
+        if box.kind == "coalesce" and (self.kind, self.paths) == ("echo", ONE):
+            return False  # Its segments are full, or alone.
         if box.kind == "shift_sequence" and not at.handshake:
             return False  # It leaves alone what began without it.
         if box.remembers and self.paths in (ONE, BOTH) and (at.leaves or box.kind == "nat" and not at.handshake):

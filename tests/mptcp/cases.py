@@ -25,7 +25,7 @@ FAMILIES_OF_BOTH = {"v4 and v6": ("6", "any", "::"), "v6 and v4": ("6", "any", "
 CHECKSUMS = {"no checksum": "", "checksum by weft": "weft", "checksum by Linux": "linux"}
 CLEAN, LOSSY = "clean", "lossy"
 # All but those that are for several paths.
-OF_OTHER_ROWS = ("long", "steady", "client after a pause", "server after a pause")
+OF_OTHER_ROWS = ("long", "steady", "small", "client after a pause", "server after a pause")
 KINDS = tuple(kind for kind in ends.KINDS if kind not in OF_OTHER_ROWS)
 
 

@@ -28,6 +28,7 @@ OUT_BYTES, BACK_BYTES = 5_000_000, 3_000_000
 LONG_BYTES = 10_000_000
 ENOUGH = "enough"
 WRITES, WRITE_BYTES_MAX, WRITES_UNANSWERED_MAX = 2_000, 3_000, 100
+SMALL_WRITES, SMALL_BYTES_MAX, SMALL_AT_ONCE = 2_000, 300, 10
 UNREAD_BYTES = 50_000
 # Until data that nobody reads has come.
 UNREAD_SECONDS = 1.0
@@ -169,6 +170,26 @@ def echo_server(talk: Talk) -> None:
         talk.write(data)
 
 
+def small(talk: Talk) -> None:
+    """Small writes, each a segment of its own, some at a time, for a second."""
+    talk.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for number in range(SMALL_WRITES):
+        talk.write(talk.source.randbytes(talk.source.randint(1, SMALL_BYTES_MAX)))
+        if number % SMALL_AT_ONCE == 0:
+            time.sleep(SMALL_AT_ONCE / SMALL_WRITES)
+
+
+def small_client(talk: Talk) -> None:
+    small(talk)
+    talk.finish()
+    talk.receive()
+
+
+def small_server(talk: Talk) -> None:
+    talk.receive()
+    small(talk)
+
+
 def unread_client(talk: Talk) -> None:
     talk.send(UNREAD_BYTES)
     talk.receive()
@@ -298,6 +319,7 @@ KINDS = {
     "steady": Kind(steady_client, long_server),
     "both": Kind(both, both),
     "echo": Kind(echo_client, echo_server),
+    "small": Kind(small_client, small_server),
     "unread": Kind(unread_client, unread_server),
     "killed": Kind(killed_client, killed_server),
     "killed-unread": Kind(killed_unread_client, killed_unread_server),
