@@ -104,6 +104,9 @@ class Manager:
         return " ".join([*words, *(str(shown(one[4:])) for one in found)])
 
 
+LATE_SECONDS = 5
+
+
 class Events:
     """What happens; `names` are of tokens, `ports` of listeners."""
 
@@ -113,18 +116,18 @@ class Events:
         self.socket.setsockopt(SOL_NETLINK, ADD_MEMBERSHIP, manager.groups["mptcp_pm_events"])
         self.names, self.ports = {}, {}
 
-    def seen(self, seconds=0.25):
-        """Events as they came, until none comes any more: name, and attributes by name."""
+    def seen(self, seconds=0.25, wanted=0):
+        """Events as they came, until none comes any more: name, and attributes by name. So many are waited for longer: beside other work they come late."""
         found = []
-        while select.select([self.socket], [], [], seconds)[0]:
+        while select.select([self.socket], [], [], seconds if len(found) >= wanted else LATE_SECONDS)[0]:
             data = self.socket.recv(1 << 16)
             said = attributes(data[20:])
             found.append((EVENTS.get(data[16], data[16]), {NAMES.get(kind, kind): value for kind, value in said.items()}))
         return found
 
-    def told(self, seconds=0.25):
+    def told(self, seconds=0.25, wanted=0):
         """The same as lines, in the order of the alphabet."""
-        return sorted(f"{name} {' '.join(self.word(*word) for word in said.items())}" for name, said in self.seen(seconds))
+        return sorted(f"{name} {' '.join(self.word(*word) for word in said.items())}" for name, said in self.seen(seconds, wanted))
 
     def word(self, name, value):
         if name in ("from", "to"):

@@ -73,7 +73,8 @@ class Pair:
         self.server.close()
         time.sleep(0.1)
         self.listener.close()
-        for line in events.told(0.5):
+        # Of both ends, and of the listener.
+        for line in events.told(0.5, wanted=3):
             print(f"{self.name}: closed: {line}")
 
 
