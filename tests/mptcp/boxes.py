@@ -201,6 +201,8 @@ LINUX = (
     Known("the same, for a while", ("strips",), (ONE, BOTH), (HUNG, RESET), Case("strips", MIDDLE_ONLY, ONE, LINUX_LINUX), MIDDLE_ONLY),
     Known("what a box joins to a segment without the option of its own comes twice, or in the wrong place", ("joins",), TWO_PATHS, (ALTERED, HUNG, RESET),
           Case("joins", ALWAYS, BOTH, LINUX_LINUX, "echo")),
+    Known("a client waits for ever when its server, which cannot place what a box has joined, goes on as TCP", ("joins",), (ONE,), (HUNG,),
+          Case("joins", ALWAYS, ONE, LINUX_LINUX, "small")),
     Known("it finds that the checksum is wrong, and neither goes on as TCP nor ends", ("alters", "lengthens", "shortens"), (ONE, FIRST, BOTH),
           (HUNG, RESET, ALTERED), Case("alters", ALWAYS, ONE, LINUX_LINUX)),
     Known("who reads waits for ever when the only subflow is reset", ("resets both", "resets the client", "resets the server"), (ONE,), (HUNG,),
