@@ -118,7 +118,7 @@ impl Recording {
         let samples: Vec<Sample<'_>> = self.rows.iter().map(|(nanos, row)| sample((*nanos, row))).collect();
         let Some((csv, svg, png)) = of_samples(&samples, &self.marks) else {
             anyhow::bail!(
-                "no connection of Multipath TCP was seen in {:.1} s\nhelp: `weft show mptcp` lists those that there are; a stack has it by --mptcp",
+                "no connection of Multipath TCP carried data in {:.1} s\nhelp: `weft show mptcp` lists those that there are; a stack has it by --mptcp",
                 self.begin.elapsed().as_secs_f64()
             );
         };

@@ -104,11 +104,13 @@ impl Connection {
     pub(super) fn end_path(&mut self, index: usize, out: &mut Out<'_, '_>) {
         let path = &mut self.paths[index];
         path.closed = true;
-        let end = match path.half_closed {
-            // Nobody has answered, and nobody need any more (mptcp_subflow_shutdown disconnects what is in SYN-SENT).
-            _ if !path.up => StreamCall::Abort,
-            true => StreamCall::Close { unread: false, linger: None },
-            false => StreamCall::ShutdownWrite,
+        // Nobody has answered a subflow that is not up, and nobody need any more (mptcp_subflow_shutdown disconnects what is in SYN-SENT).
+        let end = if !path.up {
+            StreamCall::Abort
+        } else if path.half_closed {
+            StreamCall::Close { unread: false, linger: None }
+        } else {
+            StreamCall::ShutdownWrite
         };
         out.call(path.flow, end);
     }

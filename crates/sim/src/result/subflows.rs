@@ -57,7 +57,7 @@ fn of_world(world: &World) -> Vec<Sample<'_>> {
     world.multipath_samples.iter().map(|sample| Sample { at: sample.at, node: &nodes[sample.node].name, row: &sample.row }).collect()
 }
 
-/// The series `subflows` as CSV, and the picture as SVG and PNG, of a stack that ran in real time; none: there was no connection. `marks`: what happened
+/// The series `subflows` as CSV, and the picture as SVG and PNG, of a stack that ran in real time; none: no connection carried data. `marks`: what happened
 /// to its paths, in seconds from the beginning.
 pub fn of_samples(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<(String, String, Vec<u8>)> {
     let csv = table_of(samples)?.csv();
