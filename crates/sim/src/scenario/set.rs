@@ -1,5 +1,6 @@
 //! What the command line says over the file: `--set wires.ab.loss=0.01`.
 
+use super::names::matches;
 use crate::limits::NAMES_TOLD;
 use std::ops::Range;
 use toml::Spanned;
@@ -9,21 +10,25 @@ use weft_node::StackError;
 /// Tables whose keys are names that the scenario gives: what is set there must be there.
 const NAMED: [&str; 4] = ["nodes", "wires", "templates", "programs"];
 
+/// Tables of a node whose keys have points in them: `nodes.a.parameters.tcp.congestion=bbr` needs no quotes.
+const WITH_POINTS: [&str; 4] = ["parameters", "sysctls", "files", "mounts"];
+
 /// Sets everything in the document. What stands at `end + 1 + n` comes from the assignment number `n`.
 pub(super) fn all<'t>(document: &mut DeTable<'t>, sets: &'t [String], end: usize) -> Result<(), StackError> {
     for (number, assignment) in sets.iter().enumerate() {
         let at = end + 1 + number;
         let (path, value) = split(assignment)?;
         let value = DeValue::parse(value).map_or(DeValue::String(DeString::Borrowed(value)), Spanned::into_inner);
-        assign(document, assignment, path, moved(value, at), at)?;
+        Assignment { text: assignment, at, value: moved(value, at) }.enter(document, "", &path)?;
     }
     Ok(())
 }
 
-/// An assignment: the keys of its path, and the text of its value. Keys are TOML's: those with points in them stand in quotes.
+/// An assignment: the keys of its path, and the text of its value. Keys are TOML's: elsewhere than in [`WITH_POINTS`], those with points in them stand in
+/// quotes.
 fn split(assignment: &str) -> Result<(Vec<&str>, &str), StackError> {
     keys(assignment).ok_or_else(|| {
-        let help = "write it as path=value, for example wires.ab.loss=0.01, or nodes.a.sysctls.\"net.ipv4.tcp_ecn\"=1";
+        let help = "write it as path=value, for example wires.ab.loss=0.01, or nodes.a.sysctls.net.ipv4.tcp_ecn=1";
         error("--set", &format!("'{assignment}' is no assignment"), help)
     })
 }
@@ -33,7 +38,7 @@ fn keys(assignment: &str) -> Option<(Vec<&str>, &str)> {
     loop {
         let (key, rest) = match left.chars().next()? {
             quote @ ('"' | '\'') => left[1..].split_once(quote)?,
-            _ => left.split_at(left.find(['.', '='])?),
+            _ => left.split_at(left.find(ends_of(&keys))?),
         };
         keys.push(Some(key).filter(|key| !key.is_empty())?);
         match rest.split_at_checked(1)? {
@@ -42,6 +47,15 @@ fn keys(assignment: &str) -> Option<(Vec<&str>, &str)> {
             _ => return None,
         }
     }
+}
+
+/// What ends the next key.
+fn ends_of(before: &[&str]) -> &'static [char] {
+    let of_node = match before {
+        ["nodes", _, table] | ["templates", _, "node", table] => WITH_POINTS.contains(table),
+        _ => false,
+    };
+    if of_node { &['='] } else { &['.', '='] }
 }
 
 /// An error about the command line.
@@ -69,42 +83,86 @@ fn moved(value: DeValue<'_>, at: usize) -> DeValue<'_> {
     }
 }
 
-/// Sets `a.b.c` to a value. Numbers count the sections of a list from 1: `events.1.at`. What is no TOML value is text.
-fn assign<'t>(document: &mut DeTable<'t>, assignment: &str, path: Vec<&'t str>, value: DeValue<'t>, at: usize) -> Result<(), StackError> {
-    let wrong = |what: String, help: &str| Err(error(&format!("--set {assignment}"), &what, help));
-    let Some((last, parents)) = path.split_last() else { return Ok(()) };
-    let mut table = document;
-    let mut before = "";
-    let mut parts = parents.iter().copied();
-    while let Some(part) = parts.next() {
-        if NAMED.contains(&before) && !table.contains_key(part) {
-            let mut known: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
-            let near = weft_core::nearest::hint(part, &known.join(", "));
-            known.truncate(NAMES_TOLD);
-            let there =
-                if known.is_empty() { format!("the scenario has no {before}") } else { format!("{near}there are: {}", known.join(", ")) };
-            return wrong(format!("there is nothing called '{part}' in {before}"), &there);
+/// One `a.b.c=value`. What is no TOML value is text.
+struct Assignment<'t> {
+    text: &'t str,
+    at: usize,
+    value: DeValue<'t>,
+}
+
+impl<'t> Assignment<'t> {
+    fn wrong(&self, what: String, help: &str) -> Result<(), StackError> {
+        Err(error(&format!("--set {}", self.text), &what, help))
+    }
+
+    /// Goes on in a table, which is called `before`. Numbers count the sections of a list from 1: `events.1.at`.
+    fn enter(&self, table: &mut DeTable<'t>, before: &str, path: &[&'t str]) -> Result<(), StackError> {
+        let (part, rest) = match path {
+            [] => return Ok(()),
+            [last] => {
+                table.remove(*last);
+                table.insert(self.place(DeString::Borrowed(last)), self.place(self.value.clone()));
+                return Ok(());
+            }
+            [part, rest @ ..] => (*part, rest),
+        };
+        if NAMED.contains(&before) {
+            if part.contains('*') {
+                return self.enter_all(table, before, part, rest);
+            }
+            if !table.contains_key(part) {
+                return self.unknown(table, before, part);
+            }
         }
         if !table.contains_key(part) {
-            table.insert(Spanned::new(at..at, DeString::Borrowed(part)), Spanned::new(at..at, DeValue::Table(DeTable::new())));
+            table.insert(self.place(DeString::Borrowed(part)), self.place(DeValue::Table(DeTable::new())));
         }
-        before = part;
-        table = match table.get_mut(part).map(Spanned::get_mut) {
-            Some(DeValue::Table(next)) => next,
-            Some(DeValue::Array(list)) => {
-                let (count, number) = (list.len(), parts.next().unwrap_or_default());
+        match (table.get_mut(part).map(Spanned::get_mut), rest) {
+            (Some(DeValue::Table(next)), rest) => self.enter(next, part, rest),
+            (Some(DeValue::Array(list)), [number, rest @ ..]) => {
+                let count = list.len();
                 let index = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
                 match index.and_then(|index| list.get_mut(index)).map(Spanned::get_mut) {
-                    Some(DeValue::Table(next)) => next,
-                    _ => return wrong(format!("there is no '{part}.{number}'"), &format!("they are counted from 1 to {count}")),
+                    Some(DeValue::Table(next)) => self.enter(next, part, rest),
+                    _ => self.wrong(format!("there is no '{part}.{number}'"), &format!("they are counted from 1 to {count}")),
                 }
             }
-            _ => return wrong(format!("'{part}' in '{}' is no table", path.join(".")), "`weft help scenario` shows what there is to set"),
-        };
+            _ => self.wrong(format!("'{part}' is no table"), "`weft help scenario` shows what there is to set"),
+        }
     }
-    table.remove(*last);
-    table.insert(Spanned::new(at..at, DeString::Borrowed(last)), Spanned::new(at..at, value));
-    Ok(())
+
+    /// Goes on in all that a pattern stands for: of nodes those that have a stack.
+    fn enter_all(&self, table: &mut DeTable<'t>, before: &str, pattern: &str, rest: &[&'t str]) -> Result<(), StackError> {
+        let mut found = false;
+        for (name, section) in table.iter_mut() {
+            if !matches(pattern, name.get_ref()) || is_switch(section.get_ref()) {
+                continue;
+            }
+            let name = name.get_ref().to_string();
+            let DeValue::Table(next) = section.get_mut() else { return self.wrong(format!("'{name}' is no table"), "") };
+            self.enter(next, &name, rest)?;
+            found = true;
+        }
+        if found { Ok(()) } else { self.unknown(table, before, pattern) }
+    }
+
+    fn unknown(&self, table: &DeTable<'t>, before: &str, part: &str) -> Result<(), StackError> {
+        let mut known: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
+        let near = weft_core::nearest::hint(part, &known.join(", "));
+        known.truncate(NAMES_TOLD);
+        let there =
+            if known.is_empty() { format!("the scenario has no {before}") } else { format!("{near}there are: {}", known.join(", ")) };
+        self.wrong(format!("there is nothing called '{part}' in {before}"), &there)
+    }
+
+    fn place<T>(&self, of: T) -> Spanned<T> {
+        Spanned::new(self.at..self.at, of)
+    }
+}
+
+fn is_switch(section: &DeValue<'_>) -> bool {
+    let kind = section.as_table().and_then(|table| table.get("kind")).and_then(|kind| kind.get_ref().as_str());
+    matches!(kind, Some("switch" | "segment"))
 }
 
 #[cfg(test)]
@@ -118,6 +176,10 @@ mod tests {
             keys("nodes.a.sysctls.\"net.ipv4.tcp_rmem\"=\"1 2\""),
             Some((vec!["nodes", "a", "sysctls", "net.ipv4.tcp_rmem"], "\"1 2\""))
         );
+        // Where all keys have points, none needs quotes.
+        assert_eq!(keys("nodes.a.parameters.tcp.congestion=bbr"), Some((vec!["nodes", "a", "parameters", "tcp.congestion"], "bbr")));
+        assert_eq!(keys("templates.n.node.sysctls.net.x=1"), Some((vec!["templates", "n", "node", "sysctls", "net.x"], "1")));
+        assert_eq!(keys("nodes.a.files.\"/x.y\".from=z"), Some((vec!["nodes", "a", "files", "/x.y", "from"], "z")));
         assert_eq!(keys("'a=b'.c=d=e"), Some((vec!["a=b", "c"], "d=e")));
         for wrong in ["", "a", "=1", "a.=1", ".a=1", "a..b=1", "\"a=1", "\"a\"b=1", "\"\"=1", "ä"] {
             assert_eq!(keys(wrong), None, "{wrong}");
