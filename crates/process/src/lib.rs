@@ -19,6 +19,7 @@ mod brought;
 mod caller;
 mod child;
 mod clone;
+mod collect;
 mod config;
 mod cpu_time;
 mod cpu_timers;
@@ -70,6 +71,7 @@ mod tree;
 mod usage;
 mod users;
 
+pub use collect::{From as CollectFrom, Taken, TakenFile, Wanted, collect};
 pub use config::{Attach, Config, Held, Spawn};
 pub use disk::{Disk, DiskUse};
 pub use error::StartError;

@@ -165,6 +165,10 @@ impl Tree {
     pub fn give_up(&mut self) {
         self.init.kill();
     }
+    /// The node's files, as they are found from outside for as long as its process 1 is there.
+    pub fn root(&self) -> std::path::PathBuf {
+        self.init.root()
+    }
     /// What programs have written, for the node's next life. None: it was not to be kept, or has been taken.
     pub fn take_disk(&mut self) -> Option<Disk> {
         self.init.take_disk(&self.arena)

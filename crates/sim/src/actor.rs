@@ -52,6 +52,10 @@ pub trait Actor: Send {
     }
     /// The world is given up: whatever outlives it is told to end, and not waited for yet.
     fn kill(&mut self) {}
+    /// Where its programs' files are found from outside.
+    fn root(&self) -> Option<std::path::PathBuf> {
+        None
+    }
     /// What its programs have written, for the node's next life.
     fn take_disk(&mut self) -> Option<weft_process::Disk> {
         None

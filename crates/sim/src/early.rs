@@ -64,6 +64,9 @@ impl Actor for Shared {
     fn kill(&mut self) {
         self.tree().kill();
     }
+    fn root(&self) -> Option<std::path::PathBuf> {
+        self.tree().root()
+    }
     fn take_disk(&mut self) -> Option<Disk> {
         self.tree().take_disk()
     }

@@ -15,6 +15,7 @@
 
 // What is told and kept of a world, and the bounds that everybody keeps to.
 mod calls;
+mod collected;
 pub mod debug;
 mod error;
 mod figures;
@@ -65,6 +66,7 @@ pub use actor::{Actor, ActorContext, Next};
 pub use cell::{FrameSink, Ring};
 pub use error::WorldError;
 pub use guest::{Guest, GuestContext};
+pub use collected::{FILES_FOLDER, clear_files};
 pub use life::ProgramState;
 pub use limits::{EVENTS_PER_INSTANT_MAX, LINGER, OUTPUT_BYTES_MAX};
 pub use plan::{Boot, Plan};

@@ -161,6 +161,8 @@ pub struct NodePlan {
     pub capture: Capture,
     /// What its unmodified programs see as files, beside what every node has.
     pub files: Files,
+    /// Files that are taken out of it when it ends: absolute paths with wildcards.
+    pub collect: Vec<String>,
     /// Virtual time that each call of its unmodified programs costs. Not zero: a program that waits by looking at the clock would never end.
     pub per_call: Duration,
     /// What each of its unmodified programs may have at most.
@@ -179,6 +181,7 @@ impl NodePlan {
             large_frames: true,
             capture: Capture::None,
             files: Files::default(),
+            collect: Vec::new(),
             per_call: PER_CALL_DEFAULT,
             limits: Limits::default(),
         }

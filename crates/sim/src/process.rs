@@ -507,6 +507,10 @@ impl Actor for ProcessTree {
         Some(disk)
     }
 
+    fn root(&self) -> Option<std::path::PathBuf> {
+        Some(self.tree.root())
+    }
+
     fn disturbed(&mut self) {
         self.tree.disturbed();
     }

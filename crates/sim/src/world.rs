@@ -22,6 +22,7 @@ use self::wires::Wires;
 use crate::arrange::{Arranged, arrange, grouping, lane_of};
 use crate::calls::CallLog;
 use crate::cell::{Alarm, Cell, FrameSink, Machine, Place, Ring};
+use crate::collected::Collection;
 use crate::debug::{self, Teller};
 use crate::early::{self, Starters};
 use crate::error::WorldError;
@@ -143,6 +144,7 @@ impl World {
             boots,
             processors,
             kept: Kept::default(),
+            collection: None,
         };
         let (wire_samples, flow_samples, multipath_samples) = Default::default();
         Ok(World { state, end: None, door: Door::default(), starters, last: false, wire_samples, flow_samples, multipath_samples })
@@ -253,6 +255,23 @@ impl World {
     /// Keeps snapshots of nodes below this folder of results, instead of in memory: to be called before the run.
     pub fn keep_snapshots(&mut self, dir: &Path) {
         self.state.kept.keep_below(dir);
+    }
+
+    /// Takes files out of nodes into this folder of results, when they crash and at the end: those that the scenario names, or `everything` that programs
+    /// have written. To be called before the run.
+    pub fn keep_files(&mut self, dir: &Path, everything: bool) {
+        self.state.collection = Some(Collection::below(dir, everything));
+    }
+
+    /// At the end: takes them out of nodes that have not crashed. How many were left out because they were too many, or too large.
+    ///
+    /// # Errors
+    /// Some of it could not be written.
+    pub fn take_files(&mut self) -> io::Result<u64> {
+        for node in 0..self.state.plan.nodes.len() {
+            self.state.collect(node);
+        }
+        self.state.collection.take().map_or(Ok(0), Collection::finish)
     }
 
     /// Sends a control message to a node. What is not only a question is part of the hash; so are snapshots not: taking one changes nothing, and what

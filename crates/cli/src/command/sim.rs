@@ -44,6 +44,9 @@ pub struct Args {
     pace: Option<f64>,
     /// Let `weft exec` in through this socket [default: with --pace, sim-PID in weft's own directory; else nobody]
     #[arg(long, value_name = "PATH", conflicts_with = "seeds")]
+    /// Also write every file that programs have written on their nodes' disks into DIR/files/NODE, and not only those that `collect` names
+    #[arg(long, requires = "out", conflicts_with_all = ["seeds", "grid"])]
+    keep_disks: bool,
     control: Option<PathBuf>,
     /// Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP
     #[arg(long, value_name = "TIME", conflicts_with = "seeds")]
@@ -170,6 +173,7 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     };
     let wall = args.pace.map(|speed| Arc::new(Wall::begin(speed, Arc::clone(&visits), Arc::clone(&interrupt.flag))));
     if let Some(wall) = &wall {
+            world.keep_files(dir, args.keep_disks);
         world.pace(Arc::clone(wall) as Arc<dyn weft_sim::visit::Pacer>);
     }
     let late = || wall.as_ref().map(|wall| wall.late().as_nanos() as u64);
@@ -197,6 +201,15 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     }
     if let Some(dir) = &args.out {
         captures.finish().context("a capture could not be written to its end")?;
+    if let Some(dir) = &args.out {
+        let left_out = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()))?;
+        if left_out > 0 {
+            tell!(
+                "weft: {left_out} files of nodes are too large, or too many: they are not in {}",
+                dir.join(weft_sim::FILES_FOLDER).display()
+            );
+        }
+    }
         if args.record.is_some() {
             world.finish_record(dir).context("the record could not be written to its end")?;
         }

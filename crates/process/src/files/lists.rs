@@ -216,11 +216,8 @@ impl Steps {
                 self.add("hide what is in a folder", Act::Opaque { path: text(at(&folder.path))? }, Otherwise::GoOn);
             }
         }
-        for (file, names, rest) in [("shadow", "/etc/passwd", "*:19000:0:99999:7:::"), ("gshadow", "/etc/group", "*::")] {
-            let text: Arc<[u8]> = skeleton::without_passwords(names, rest).into_bytes().into();
-            self.file(&place.join("etc").join(file), Arc::clone(&text), 0o640)?;
-            // The one before, which useradd(8) writes.
-            self.file(&place.join("etc").join(format!("{file}-")), text, 0o600)?;
+        for (path, contents, mode) in skeleton::secrets() {
+            self.file(&at(&path), contents, mode)?;
         }
         Ok(())
     }

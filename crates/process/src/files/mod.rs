@@ -20,6 +20,7 @@ mod wanted;
 pub(super) use layout::Layout;
 pub use places::OWN_FOLDERS;
 pub(super) use places::is_new;
+pub(super) use skeleton::secrets;
 pub(super) use steps::Steps;
 pub(super) use unlaid::{Next, Unlaid};
 pub(super) use wanted::OwnDisk;

@@ -7,6 +7,7 @@
 use super::super::users::NOBODY;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Of the top level. /home is what people work in, /usr is large and nobody's to change.
 pub(super) const TOPS: [&str; 4] = ["etc", "opt", "srv", "var"];
@@ -59,8 +60,17 @@ fn add(path: &Path, depth: usize, found: &mut Vec<Folder>) {
     }
 }
 
+/// Files that nodes have instead of the host's secrets, each with the one before, which useradd(8) writes: path, contents and mode.
+pub(crate) fn secrets() -> impl Iterator<Item = (PathBuf, Arc<[u8]>, u32)> {
+    let files = [("shadow", "/etc/passwd", "*:19000:0:99999:7:::"), ("gshadow", "/etc/group", "*::")];
+    files.into_iter().flat_map(|(file, names, rest)| {
+        let text: Arc<[u8]> = without_passwords(names, rest).into_bytes().into();
+        [("", 0o640), ("-", 0o600)].map(|(end, mode)| (format!("/etc/{file}{end}").into(), Arc::clone(&text), mode))
+    })
+}
+
 /// /etc/shadow or /etc/gshadow, which nobody but root may read: nobody has a password. `names`: /etc/passwd or /etc/group; `rest`: what follows each name.
-pub(super) fn without_passwords(names: &str, rest: &str) -> String {
+fn without_passwords(names: &str, rest: &str) -> String {
     let names = std::fs::read_to_string(names).unwrap_or_default();
     names.lines().filter_map(|line| line.split(':').next()).map(|name| format!("{name}:{rest}\n")).collect()
 }

@@ -7,7 +7,7 @@ use super::source::Source;
 use std::path::Path;
 use toml::Spanned;
 use weft_node::StackError;
-use weft_process::{Files, Mount, OwnFile};
+use weft_process::{Files, Mount, OwnFile, Wanted};
 
 /// The folder that is its root, and the files that it has beside.
 pub(super) fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files, StackError> {
@@ -93,6 +93,16 @@ pub(super) fn hidden(source: &Source<'_>, path: &Spanned<String>, mount: &Mount)
 const RESERVED: [&str; 4] = ["/dev", "/proc", "/sys", "/run/weft"];
 
 /// In which of these it would be.
+/// Files that are taken out of a node when it ends.
+pub(super) fn collected(source: &Source<'_>, patterns: &[Spanned<String>]) -> Result<Vec<String>, StackError> {
+    let pattern = |text: &Spanned<String>| {
+        let found = Wanted::new(std::slice::from_ref(text.get_ref()));
+        let wrong = |(pattern, why)| source.error(text.span(), format!("'{pattern}' names no files: {why}"), "write it as \"/var/log/**\"");
+        found.map(|_| text.get_ref().clone()).map_err(wrong)
+    };
+    patterns.iter().map(pattern).collect()
+}
+
 fn reserved(path: &str) -> Option<&'static str> {
     RESERVED.into_iter().find(|reserved| Path::new(path).starts_with(reserved))
 }

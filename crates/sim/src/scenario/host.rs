@@ -2,7 +2,7 @@
 
 use super::address::Hop;
 use super::draft::{NodeDraft, WireDraft};
-use super::files::own_files;
+use super::files::{collected, own_files};
 use super::raw::{NextHop, Raw};
 use super::section::{capture, line, per_call};
 use super::source::Source;
@@ -19,7 +19,8 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     let (per_call, limits) = (per_call(source, draft)?, limits(source, draft)?);
     let mut stack = match &draft.section.stack {
         Some(file) => {
-            let text = (source.read)(file.get_ref())
+            let text = source
+                .read_text(file.get_ref())
                 .map_err(|why| source.error(file.span(), format!("cannot read '{}': {why}", file.get_ref()), "name a stack file"))?;
             let mut stack = Stack::parse(file.get_ref(), &text)?;
             stack.rename(&draft.name);
@@ -43,6 +44,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     for (name, value) in &draft.section.parameters {
         set(source, &mut stack, &[format!("{}={}", name.get_ref(), value.get_ref())], &name.span())?;
     }
+    let collect = collected(source, &draft.section.collect)?;
     // Everything that can be wrong with parameters and addresses is found here, with the place of the node.
     let section = &draft.section;
     let plain = section.stack.is_none()
@@ -52,20 +54,29 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
         && section.routes.is_empty();
     if plain && section.addresses.is_empty() {
         // Made of parts that fit; a thousand nodes need not be built twice.
-        return Ok(NodePlan { files, per_call, limits, ..host(draft, raw, stack) });
+        return Ok(NodePlan { files, collect, per_call, limits, ..host(draft, raw, stack) });
     }
     weft_node::Node::check(&stack).map_err(|error| match draft.section.stack {
         Some(_) => error,
         None => source.error(draft.span.clone(), format!("node '{}': {}", draft.name, error.what), error.help),
     })?;
-    Ok(NodePlan { files, per_call, limits, ..host(draft, raw, stack) })
+    Ok(NodePlan { files, collect, per_call, limits, ..host(draft, raw, stack) })
 }
 
 fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
     let large_frames = draft.section.large_frames.unwrap_or(true);
     let kind = NodeKind::Host(Box::new(stack));
     let (capture, files) = (capture(raw, &draft.section), Files::default());
-    NodePlan { name: draft.name.clone(), kind, large_frames, capture, files, per_call: PER_CALL_DEFAULT, limits: Limits::default() }
+    NodePlan {
+        name: draft.name.clone(),
+        kind,
+        large_frames,
+        capture,
+        files,
+        collect: Vec::new(),
+        per_call: PER_CALL_DEFAULT,
+        limits: Limits::default(),
+    }
 }
 
 /// What its programs may have at most.

@@ -37,6 +37,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
             section.descriptors.as_ref().map(toml::Spanned::span),
             "let the program set its own limit: [\"sh\", \"-c\", \"ulimit -n 100; …\"]",
         ),
+        ("collect", section.collect.first().map(toml::Spanned::span), "its disk is its kernel's: let a program print what is in the file"),
     ];
     if let Some((key, Some(span), help)) = not_its.into_iter().find(|(_, span, _)| span.is_some()) {
         return Err(source.error(span, format!("a node of kind = \"linux\" takes no {key}"), help));
@@ -104,6 +105,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
         kind: NodeKind::Guest(Box::new(guest)),
         large_frames: section.large_frames.unwrap_or(false),
         capture: capture(raw, section),
+        collect: Vec::new(),
         files: own_files(source, draft)?,
         per_call: per_call(source, draft)?,
         limits: Limits::default(),

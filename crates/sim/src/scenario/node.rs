@@ -52,6 +52,7 @@ fn switch(draft: &NodeDraft, raw: &Raw, learns: bool) -> NodePlan {
         large_frames: true,
         capture,
         files: Default::default(),
+        collect: Vec::new(),
         per_call: PER_CALL_DEFAULT,
         limits: Default::default(),
     }

@@ -2,6 +2,7 @@
 
 use super::draft::NodeDraft;
 use super::names::{in_order, matches};
+use super::files::collected;
 use super::raw::{Program, ProgramExpect, Raw};
 use super::source::Source;
 use crate::builtin::Builtin;
@@ -40,11 +41,14 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
             let label = if several { format!("{}@{}", name.get_ref(), nodes[node].name) } else { name.get_ref().clone() };
             let reader = Reader { source, plan, nodes, name, program, number: number + 1 };
             let run = reader.run()?;
-            let start = match &program.start {
-                None if program.waits == Some(true) => None,
-                None => Some(Instant::ZERO),
-                Some(text) => Some(start(source, text, plan.end)?),
-            };
+            let start = start(source, program, number as u32, plan.end)?;
+            if let (Some(first), Some(plan)) = (program.collect.first(), plan.nodes.get_mut(node)) {
+                if !matches!((&run, &plan.kind), (Run::Process(_), NodeKind::Host(_))) {
+                    let help = "write it of a program that has a command, on a host with weft's stack";
+                    return Err(source.error(first.span(), "nothing can be taken from there", help));
+                }
+                plan.collect.extend(collected(source, &program.collect)?);
+            }
             let server = matches!(&run, Run::Builtin(builtin) if builtin.is_server());
             let expect = expectation(source, program, server)?;
             plan.programs.push(ProgramPlan { name: label, node, run, start, expect });
@@ -126,14 +130,15 @@ impl Reader<'_> {
                 Err(self.source.error(command.span(), "the command is empty", "write command = [\"curl\", \"-s\", \"http://server/\"]"))
             }
             (None, Some(command)) => {
-                let environment = self.program.environment.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+                let environment = self.program.environment.iter().map(|(name, value)| (name.clone(), self.expand(value))).collect();
                 let input = self.program.stdin.as_ref().map(|text| text.get_ref().clone().into_bytes()).unwrap_or_default();
-                let directory = self.program.directory.as_ref().map_or("/", |text| text.get_ref().as_str());
+                let command: Vec<String> = command.get_ref().iter().map(|word| self.expand(word)).collect();
+                let otherwise = || if beside::names_beside(self.source, &command) { beside::FOLDER } else { "/" }.to_owned();
+                let directory = self.program.directory.as_ref().map_or_else(otherwise, |text| self.expand(text.get_ref()));
                 if !directory.starts_with('/') {
                     let span = self.program.directory.as_ref().map(Spanned::span).unwrap_or_default();
                     return Err(self.source.error(span, format!("'{directory}' depends on where one stands"), "write it as \"/srv/www\""));
                 }
-                let command = command.get_ref().iter().map(|word| self.expand(word)).collect();
                 let range = OUTPUT_LEAST..=OUTPUT_MOST;
                 let output_max = self.program.output_max.as_ref().map_or(Ok(OUTPUT_MAX_DEFAULT), |text| self.source.bytes(text, range))?;
                 Ok(Run::Process(ProcessPlan { command, environment, input, directory: directory.into(), output_max }))

@@ -76,6 +76,8 @@ pub(crate) struct Node {
     pub files: IndexMap<Text, Spanned<OwnText>>,
     #[serde(default)]
     pub mounts: IndexMap<Text, Spanned<Mounted>>,
+    #[serde(default)]
+    pub collect: Vec<Text>,
 }
 
 /// How fast a node's programs get on.
@@ -213,6 +215,8 @@ pub(crate) struct Program {
     pub start: Option<Text>,
     pub waits: Option<bool>,
     pub expect: Option<Spanned<ProgramExpect>>,
+    #[serde(default)]
+    pub collect: Vec<Text>,
     pub to: Option<Text>,
     pub port: Option<u16>,
     pub count: Option<u64>,

@@ -8,6 +8,8 @@ use crate::launch::start_programs;
 /// The machine loses power: programs, connections and what its wires' queues hold are gone.
 pub(super) fn crash(state: &mut State, node: usize) {
     let now = state.now;
+    // What its programs have written by now is on its disk; /tmp is not, and in memory it is gone.
+    state.collect(node);
     let Some(cell) = state.cells.get_mut(node) else { return };
     cell.core.now = cell.core.now.max(now);
     cell.end_programs(now);

@@ -4,6 +4,7 @@
 use super::cells::Cells;
 use super::wires::Wires;
 use crate::actor::Actor;
+use crate::collected::Collection;
 use crate::life::ProgramState;
 use crate::plan::Plan;
 use crate::process::Common;
@@ -28,12 +29,21 @@ pub(super) struct State {
     pub processors: Option<Claim>,
     /// The snapshots that its nodes have written.
     pub kept: Kept,
+    /// What is taken out of nodes, where results are wanted.
+    pub collection: Option<Collection>,
 }
 
 impl State {
     /// Now, or the latest present of any machine.
     pub fn latest(&self) -> Instant {
         self.cells.latest().unwrap_or(self.now).max(self.now)
+    }
+
+    /// Takes out of a node what is wanted of its files.
+    pub fn collect(&mut self, node: usize) {
+        if let (Some(collection), Some(plan), Some(cell)) = (&mut self.collection, self.plan.nodes.get(node), self.cells.get(node)) {
+            collection.take(&self.plan, plan, cell);
+        }
     }
 
     /// What came of a program so far.

@@ -67,6 +67,7 @@ fn clear(dir: &Path) -> io::Result<()> {
         let folder = dir.join(folder);
         each(&folder, |path, name| if ends.iter().any(|end| name.ends_with(end)) { std::fs::remove_file(path) } else { Ok(()) })?;
         // What is not weft's stays, and so does its folder.
+    weft_sim::clear_files(dir)?;
         let _ = std::fs::remove_dir(&folder);
     }
     let programs = dir.join("programs");

@@ -1,0 +1,107 @@
+//! Files that programs have written, taken out of their nodes: when a node crashes, and when the world ends.
+
+use crate::cell::Cell;
+use crate::plan::{NodePlan, Plan};
+use crate::process::files_of;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use weft_process::{CollectFrom, Taken, TakenFile, Wanted, collect};
+
+/// Folder of these files below that of results, with a folder for each node, and the list of all of them.
+pub const FILES_FOLDER: &str = "files";
+/// That list, beside the folder.
+pub const FILES_INDEX: &str = "files.json";
+
+/// What was taken so far.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    dir: PathBuf,
+    /// All that programs have written, and not only what the scenario names.
+    everything: bool,
+    of_nodes: BTreeMap<String, Taken>,
+    failed: Option<io::Error>,
+}
+
+impl Collection {
+    pub fn below(dir: &Path, everything: bool) -> Collection {
+        Collection { dir: dir.to_owned(), everything, of_nodes: BTreeMap::new(), failed: None }
+    }
+
+    /// What a node leaves, in place of what it has left before.
+    pub fn take(&mut self, plan: &Plan, node: &NodePlan, cell: &Cell) {
+        let patterns = if self.everything { vec!["/**".to_owned()] } else { node.collect.clone() };
+        let (Ok(wanted), Some(root)) = (Wanted::new(&patterns), cell.actors.iter().find_map(|slot| slot.actor.root())) else { return };
+        if patterns.is_empty() {
+            return;
+        }
+        let into = self.dir.join(FILES_FOLDER).join(&node.name);
+        let base = node.files.root.as_deref().unwrap_or(Path::new("/"));
+        let gone = self.of_nodes.remove(&node.name).map_or(Ok(()), |before| remove(&into, &before.files));
+        let given = files_of(plan, node);
+        let from = CollectFrom { root: &root, base, mounts: &node.files.mounts, given: &given };
+        match gone.and_then(|()| collect(from, &wanted, &into)) {
+            Ok(taken) => drop(self.of_nodes.insert(node.name.clone(), taken)),
+            Err(error) => drop(self.failed.get_or_insert(error)),
+        }
+    }
+
+    /// Writes the list, and says how many files were left out because they were too many or too large.
+    pub fn finish(self) -> io::Result<u64> {
+        self.failed.map_or(Ok(()), Err)?;
+        let of_file = |file: &TakenFile| match &file.link {
+            Some(to) => json!({"path": file.path, "link": to}),
+            None => json!({"path": file.path, "bytes": file.bytes}),
+        };
+        let of_node = |(name, taken): (&String, &Taken)| {
+            let files: Vec<Value> = taken.files.iter().map(of_file).collect();
+            (name.clone(), json!({"files": files, "left_out": taken.left_out}))
+        };
+        if !self.of_nodes.is_empty() {
+            let index: serde_json::Map<String, Value> = self.of_nodes.iter().map(of_node).collect();
+            std::fs::write(self.dir.join(FILES_INDEX), format!("{:#}\n", Value::from(index)))?;
+        }
+        Ok(self.of_nodes.values().map(|taken| taken.left_out).sum())
+    }
+}
+
+/// Takes away files that were taken, and folders in which nothing is left.
+fn remove(into: &Path, files: &[TakenFile]) -> io::Result<()> {
+    for file in files.iter().filter(|file| file.link.is_none()) {
+        forget(into, &file.path)?;
+    }
+    Ok(())
+}
+
+fn forget(into: &Path, file: &Path) -> io::Result<()> {
+    let path = into.join(file.strip_prefix("/").unwrap_or(file));
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let within = |folder: &&Path| folder.starts_with(into);
+    for folder in path.ancestors().skip(1).take_while(within) {
+        if std::fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Takes away what an earlier run has left in this folder of results: what its list names, and nothing else.
+///
+/// # Errors
+/// A file cannot be removed.
+pub fn clear_files(dir: &Path) -> io::Result<()> {
+    let Ok(text) = std::fs::read_to_string(dir.join(FILES_INDEX)) else { return Ok(()) };
+    let index: Value = serde_json::from_str(&text).unwrap_or_default();
+    for (node, taken) in index.as_object().into_iter().flatten() {
+        let folder = dir.join(FILES_FOLDER).join(node);
+        let paths = taken["files"].as_array().into_iter().flatten().filter_map(|file| file["path"].as_str());
+        let inside = |path: &&str| Path::new(path).components().skip(1).all(|part| matches!(part, std::path::Component::Normal(_)));
+        paths.filter(inside).try_for_each(|path| forget(&folder, Path::new(path)))?;
+    }
+    let _ = std::fs::remove_dir(dir.join(FILES_FOLDER));
+    std::fs::remove_file(dir.join(FILES_INDEX))
+}
