@@ -59,6 +59,7 @@ mod world;
 // What a world is read from, and what is said of its run.
 pub mod result;
 pub mod scenario;
+pub mod root;
 pub mod sweep;
 pub mod twin;
 

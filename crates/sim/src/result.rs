@@ -122,9 +122,16 @@ pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Judged]) -> 
     let expectations = verdicts.iter().map(|verdict| json!({"expected": verdict.name, "failure": verdict.failure}));
     json!({
         "scenario": file,
+    let roots: BTreeMap<&Path, Option<String>> = plan
+        .nodes
+        .iter()
+        .filter_map(|node| node.files.root.as_deref())
+        .map(|root| (root, crate::root::said(root).map(|said| said.digest)))
+        .collect();
         "seed": plan.seed,
         "hash": format!("{:032x}", world.hash()),
         "passed": verdicts.iter().all(|verdict| verdict.failure.is_none()),
+        "roots": roots.into_iter().map(|(root, digest)| json!({"root": root, "digest": digest})).collect::<Vec<_>>(),
         "not_reproducible": world.not_reproducible(),
         "end_ns": end.at.as_nanos(),
         "end": reason(end.reason),

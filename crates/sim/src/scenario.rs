@@ -25,6 +25,7 @@ mod twin;
 mod wire;
 
 pub use crate::limits::NODES_MAX;
+pub use expect::point_in_time;
 pub use expect::{Check, Expectation};
 pub use judge::{Judged, judge};
 pub use source::ReadFile;

@@ -9,7 +9,7 @@ use weft_core::{ControlError, Kind, Loader, Port};
 /// Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A command, `stack`, `scenario`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`)
+    /// A command, `stack`, `scenario`, `root`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`)
     topic: Vec<String>,
     /// Print JSON (blocks only)
     #[arg(long)]
@@ -22,6 +22,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         [] => output::line(&crate::Cli::command().render_help().to_string()),
         ["stack"] => output::line(STACK_HELP),
         ["scenario"] => output::line(weft_sim::scenario::HELP.trim_end()),
+        ["root"] => output::line(super::root::HELP),
         ["blocks" | "block"] => {
             let kinds = weft_node::block_table();
             let rows: Vec<_> = kinds.iter().map(|row| serde_json::json!({"block": row.kind.name, "summary": row.kind.summary})).collect();

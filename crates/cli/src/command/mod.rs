@@ -16,6 +16,7 @@ pub mod import;
 pub mod kernel;
 pub mod new;
 pub mod record;
+pub mod root;
 pub mod run;
 pub mod scenario;
 pub mod set;

@@ -170,7 +170,7 @@ fn can_have_goodput(source: &Source<'_>, expect: &raw::Expect, plan: &Plan, prog
 }
 
 /// Time since 1970 of a TOML date and time; without an offset it is UTC.
-pub(super) fn point_in_time(value: &Datetime) -> Option<Duration> {
+pub fn point_in_time(value: &Datetime) -> Option<Duration> {
     let date = value.date?;
     let time = value.time;
     let (year, month, day) = (i64::from(date.year), i64::from(date.month), i64::from(date.day));
