@@ -48,9 +48,6 @@ def main() -> int:
     ignored = ["--", "--include-ignored", "--skip", "write_"] if os.environ.get("FULL") else []
     recorder = results.Recorder(quiet=True)
     selections = [["--workspace", "--lib", "--bins", "--tests", *ignored], ["--workspace", "--doc"]]
-    if os.environ.get("FULL"):
-        # What is built only when somebody asks for it.
-        selections.append(["--package", "weft-sim", "--features", "parquet", "--lib"])
     for selection in selections:
         status, lines, seconds = _cargo_test(selection)
         rows = parse(lines)

@@ -57,6 +57,7 @@ mod launch;
 mod world;
 
 // What a world is read from, and what is said of its run.
+pub mod grid;
 pub mod result;
 pub mod scenario;
 pub mod root;

@@ -6,7 +6,7 @@
 //! DIR/generations.jsonl        where blocks were replaced or deleted: what each generation of each block did, a line each
 //! DIR/programs/NAME/stdout, stderr, status.json
 //! DIR/captures/NODE-INTERFACE.pcapng
-//! DIR/series/wires.csv, connections.csv, subflows.csv    when the scenario samples; also as .parquet when built with that feature
+//! DIR/series/wires.csv, connections.csv, subflows.csv    when the scenario samples; and as .parquet
 //! DIR/pictures/topology.svg, throughput.svg, queue.svg, cwnd.svg, srtt.svg, mptcp.svg
 //! ```
 //!
@@ -16,12 +16,14 @@ mod canvas;
 pub(crate) mod chart;
 mod junit;
 mod picture;
+mod runs;
 mod series;
 mod subflows;
 mod table;
 
 pub use crate::life::state;
-pub use junit::junit;
+pub use junit::{Suite, junit};
+pub use runs::{Row, runs};
 pub use subflows::{Sample, of_samples};
 
 use crate::cell::FrameSink;
@@ -120,18 +122,18 @@ pub fn summary(file: &str, world: &World, end: &RunEnd, verdicts: &[Judged]) -> 
     let mut waits = waits(world);
     let programs = (0..plan.programs.len()).map(|number| program(world, number, waits.remove(&number)));
     let expectations = verdicts.iter().map(|verdict| json!({"expected": verdict.name, "failure": verdict.failure}));
-    json!({
-        "scenario": file,
     let roots: BTreeMap<&Path, Option<String>> = plan
         .nodes
         .iter()
         .filter_map(|node| node.files.root.as_deref())
         .map(|root| (root, crate::root::said(root).map(|said| said.digest)))
         .collect();
+    json!({
+        "scenario": file,
         "seed": plan.seed,
+        "roots": roots.into_iter().map(|(root, digest)| json!({"root": root, "digest": digest})).collect::<Vec<_>>(),
         "hash": format!("{:032x}", world.hash()),
         "passed": verdicts.iter().all(|verdict| verdict.failure.is_none()),
-        "roots": roots.into_iter().map(|(root, digest)| json!({"root": root, "digest": digest})).collect::<Vec<_>>(),
         "not_reproducible": world.not_reproducible(),
         "end_ns": end.at.as_nanos(),
         "end": reason(end.reason),
@@ -245,8 +247,7 @@ pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
         std::fs::create_dir_all(&folder)?;
         let subflows = subflows::table(world).map(|table| ("subflows", table));
         for (name, table) in [("wires", series::wires(world)), ("connections", series::connections(world))].into_iter().chain(subflows) {
-            std::fs::write(folder.join(format!("{name}.csv")), table.csv())?;
-            #[cfg(feature = "parquet")]
+            std::fs::write(folder.join(format!("{name}.csv")), table.csv()?)?;
             std::fs::write(folder.join(format!("{name}.parquet")), table.parquet()?)?;
         }
         for (name, svg, png) in series::pictures(world) {

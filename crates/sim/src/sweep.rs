@@ -1,29 +1,58 @@
-//! The same scenario with many seeds: in parallel, one world a thread.
+//! Many runs: a scenario with many seeds, settings of it beside each other, or many scenarios; in parallel, one world a thread.
 
 use crate::error::WorldError;
 use crate::scenario::{Judged, Scenario, judge};
 use crate::world::{Reason, World};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-/// What came of one seed.
-#[derive(Clone, Debug)]
-pub struct SeedResult {
+/// A run that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// The scenario, as it is set.
+    pub scenario: &'a Scenario,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// What came of one run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunResult {
     /// The seed.
     pub seed: u64,
     /// The world's hash.
+    #[serde(with = "hex")]
     pub hash: u128,
+    /// Virtual time at which it ended, in nanoseconds.
+    pub end_ns: u64,
     /// What was expected, and whether it was so.
     pub verdicts: Vec<Judged>,
     /// The figures of all programs: `program.figure`.
     pub figures: BTreeMap<String, u64>,
+    /// How long it took, of real time. No result.
+    pub wall: Duration,
 }
 
-impl SeedResult {
+impl RunResult {
     /// Was everything as expected?
     pub fn passed(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.failure.is_none())
+    }
+}
+
+/// A hash as people and `weft diff` read it: 32 digits.
+mod hex {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub fn serialize<S: Serializer>(hash: &u128, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{hash:032x}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u128, D::Error> {
+        u128::from_str_radix(&String::deserialize(from)?, 16).map_err(D::Error::custom)
     }
 }
 
@@ -33,8 +62,8 @@ pub struct Options<'a> {
     pub threads: usize,
     /// No new world is begun once one has failed.
     pub until_fail: bool,
-    /// Called after each world with how many are done; false: stop.
-    pub watch: &'a (dyn Fn(usize) -> bool + Sync),
+    /// Called after each run with its number among the cases; false: stop.
+    pub watch: &'a (dyn Fn(usize, &RunResult) -> bool + Sync),
 }
 
 /// Runs jobs `0..count`, several at a time, and returns what they returned by their numbers. A job says whether others may begin after it; one that comes to
@@ -58,25 +87,23 @@ pub fn in_parallel<T: Send>(count: usize, threads: usize, job: &(dyn Fn(usize) -
     results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the scenario once for each seed. The results come in the order of the seeds; after a failure with `until_fail`, those up to the first failing
-/// seed, which does not depend on who was faster.
+/// Runs every case. The results come with their numbers among the cases; after a failure with `until_fail`, those up to the first failing case, which does
+/// not depend on who was faster.
 ///
 /// # Errors
 /// The scenario's parts do not fit together.
-pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<SeedResult>, WorldError> {
-    let done = AtomicUsize::new(0);
-    let results = in_parallel(seeds.len(), options.threads, &|number| {
-        let result = one(scenario, *seeds.get(number)?).transpose()?;
+pub fn run(cases: &[Case<'_>], options: &Options<'_>) -> Result<BTreeMap<usize, RunResult>, WorldError> {
+    let results = in_parallel(cases.len(), options.threads, &|number| {
+        let result = one(cases.get(number)?).transpose()?;
         let failed = result.as_ref().map_or(true, |result| !result.passed());
-        let count = done.fetch_add(1, Ordering::AcqRel) + 1;
-        let goes_on = (options.watch)(count) && !(failed && options.until_fail);
+        let goes_on = result.as_ref().map_or(true, |result| (options.watch)(number, result)) && !(failed && options.until_fail);
         Some((result, goes_on))
     });
-    let mut out = Vec::new();
-    for result in results.into_values() {
+    let mut out = BTreeMap::new();
+    for (number, result) in results {
         let result = result?;
         let failed = !result.passed();
-        out.push(result);
+        out.insert(number, result);
         if failed && options.until_fail {
             break;
         }
@@ -84,41 +111,42 @@ pub fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<
     Ok(out)
 }
 
-/// Are there seeds that should have had their turn, and are not among the results? Somebody stopped the sweep, or a world of it.
-pub fn is_cut(results: &[SeedResult], seeds: &[u64], options: &Options<'_>) -> bool {
-    let last = results.last().filter(|last| options.until_fail && !last.passed());
-    let wanted = last.and_then(|last| seeds.iter().position(|seed| *seed == last.seed)).map_or(seeds.len(), |place| place + 1);
-    results.len() < wanted
+/// Are there cases that should have had their turn, and are not among the results? Somebody stopped the sweep, or a world of it.
+pub fn is_cut(results: &BTreeMap<usize, RunResult>, cases: usize, until_fail: bool) -> bool {
+    let last = results.iter().next_back().filter(|(_, last)| until_fail && !last.passed());
+    results.len() < last.map_or(cases, |(number, _)| number + 1)
 }
 
 /// None: interrupted, and nobody can say how it would have ended.
-fn one(scenario: &Scenario, seed: u64) -> Result<Option<SeedResult>, WorldError> {
-    let mut plan = scenario.plan.clone();
-    plan.seed = seed;
+fn one(case: &Case<'_>) -> Result<Option<RunResult>, WorldError> {
+    let begun = std::time::Instant::now();
+    let mut plan = case.scenario.plan.clone();
+    plan.seed = case.seed;
     let interrupt = plan.interrupt.clone();
     let mut world = World::new(plan, 1)?;
     let end = world.run(&mut |_| !interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
     if matches!(end.reason, Reason::Interrupted) {
         return Ok(None);
     }
-    let verdicts = judge(&world, &end, &scenario.expectations);
+    let verdicts = judge(&world, &end, &case.scenario.expectations);
     let mut figures = BTreeMap::new();
     for (number, program) in world.plan().programs.iter().enumerate() {
         for (name, value) in world.program(number).into_iter().flat_map(|state| &state.figures) {
             figures.insert(format!("{}.{name}", program.name), *value);
         }
     }
-    Ok(Some(SeedResult { seed, hash: world.hash(), verdicts, figures }))
+    let (hash, end_ns) = (world.hash(), end.at.as_nanos());
+    Ok(Some(RunResult { seed: case.seed, hash, end_ns, verdicts, figures, wall: begun.elapsed() }))
 }
 
-/// A figure over all seeds.
+/// A figure over several runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Statistic {
-    /// How many seeds have it.
+    /// How many runs have it.
     pub count: usize,
     /// Mean.
     pub mean: f64,
-    /// Half of the 95 % confidence interval of the mean (normal approximation, from two seeds on).
+    /// Half of the 95 % confidence interval of the mean (normal approximation, from two runs on).
     pub confidence: f64,
     /// Smallest.
     pub min: u64,
@@ -134,10 +162,10 @@ pub fn mean(values: &[f64]) -> (f64, f64) {
     (mean, if values.len() > 1 { 1.96 * (square / (count - 1.0) / count).sqrt() } else { 0.0 })
 }
 
-/// The figures of a sweep.
-pub fn statistics(results: &[SeedResult]) -> BTreeMap<String, Statistic> {
+/// The figures of runs.
+pub fn statistics<'a>(results: impl IntoIterator<Item = &'a RunResult>) -> BTreeMap<String, Statistic> {
     let mut values: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for (name, value) in results.iter().flat_map(|result| &result.figures) {
+    for (name, value) in results.into_iter().flat_map(|result| &result.figures) {
         values.entry(name.clone()).or_default().push(*value);
     }
     let of = |values: Vec<u64>| {
@@ -153,27 +181,37 @@ pub fn statistics(results: &[SeedResult]) -> BTreeMap<String, Statistic> {
 mod tests {
     use super::*;
 
-    fn result(seed: u64, value: u64, failure: Option<String>) -> SeedResult {
+    fn result(seed: u64, value: u64, failure: Option<String>) -> RunResult {
         let verdicts = vec![Judged { name: String::new(), failure }];
-        SeedResult { seed, hash: 0, verdicts, figures: BTreeMap::from([("p.x".to_owned(), value)]) }
+        RunResult { seed, hash: 0, end_ns: 0, verdicts, figures: BTreeMap::from([("p.x".to_owned(), value)]), wall: Duration::ZERO }
     }
 
     #[test]
-    fn a_sweep_is_cut_when_seeds_are_left_out_and_no_failure_ended_it() {
-        let cut = |ran: &[u64], failed: bool, until_fail: bool| {
-            let failure = |seed: u64| (failed && Some(&seed) == ran.last()).then(String::new);
-            let results: Vec<SeedResult> = ran.iter().map(|seed| result(*seed, 0, failure(*seed))).collect();
-            is_cut(&results, &[1, 2, 3, 4], &Options { threads: 1, until_fail, watch: &|_| true })
+    fn a_sweep_is_cut_when_cases_are_left_out_and_no_failure_ended_it() {
+        let cut = |ran: &[usize], failed: bool, until_fail: bool| {
+            let failure = |number: usize| (failed && Some(&number) == ran.last()).then(String::new);
+            let results = ran.iter().map(|number| (*number, result(0, 0, failure(*number)))).collect();
+            is_cut(&results, 4, until_fail)
         };
-        assert!(!cut(&[1, 2, 3, 4], false, false) && !cut(&[1, 2, 3, 4], true, true));
-        assert!(cut(&[], false, false) && cut(&[1, 2, 4], false, true) && cut(&[1, 2, 3], true, false));
+        assert!(!cut(&[0, 1, 2, 3], false, false) && !cut(&[0, 1, 2, 3], true, true));
+        assert!(cut(&[], false, false) && cut(&[0, 1, 3], false, true) && cut(&[0, 1, 2], true, false));
         // It was to end there; but one before it is missing.
-        assert!(!cut(&[1, 2, 3], true, true) && cut(&[1, 3], true, true));
+        assert!(!cut(&[0, 1, 2], true, true) && cut(&[0, 2], true, true));
+    }
+
+    #[test]
+    fn a_result_is_read_back_as_it_was_written() {
+        let one = RunResult { hash: 0xab << 100, ..result(7, 3, Some("why".to_owned())) };
+        let text = serde_json::to_string(&one).unwrap();
+        let back: RunResult = serde_json::from_str(&text).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{one:?}"), "{text}");
+        assert!(text.contains("\"hash\":\"00000ab0"), "{text}");
     }
 
     #[test]
     fn the_interval_is_that_of_the_mean() {
-        let found = statistics(&[(1, 10), (2, 14), (3, 12), (4, 12)].map(|(seed, value)| result(seed, value, None)))["p.x"];
+        let found = [(1, 10), (2, 14), (3, 12), (4, 12)].map(|(seed, value)| result(seed, value, None));
+        let found = statistics(&found)["p.x"];
         assert_eq!((found.count, found.mean, found.min, found.max), (4, 12.0, 10, 14));
         // Variance 8/3, of the mean 2/3.
         assert!((found.confidence - 1.96 * (2.0f64 / 3.0).sqrt()).abs() < 1e-9);

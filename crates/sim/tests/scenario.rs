@@ -12,7 +12,8 @@ fn parse(text: &str, sets: &[&str]) -> Result<Scenario, String> {
     let read = |name: &str| match name {
         "host.toml" => {
             Ok("[[interface]]\nname = \"eth0\"\nbackend = \"wire:x\"\n[[address]]\ninterface = \"eth0\"\naddress = \"10.0.0.9/24\"\n"
-                .to_owned())
+                .as_bytes()
+                .to_vec())
         }
         _ => Err("no such file".to_owned()),
     };
@@ -356,12 +357,13 @@ fn a_sweep_finds_the_first_seed_that_fails_and_gives_intervals() {
     let text = format!("{PING}\n[[expect]]\nprogram = \"ping\"\nfigure = \"replies\"\nmin = 2\n");
     let scenario = parse(&text, &["wires.ab.loss=0.05"]).unwrap();
     let seeds: Vec<u64> = (1..=60).collect();
-    let all = sweep::run(&scenario, &seeds, &sweep::Options { threads: 2, until_fail: false, watch: &|_| true }).unwrap();
-    let first = all.iter().find(|result| !result.passed()).expect("one of sixty fails").seed;
-    let until = sweep::run(&scenario, &seeds, &sweep::Options { threads: 3, until_fail: true, watch: &|_| true }).unwrap();
-    assert_eq!(until.last().map(|result| (result.seed, result.passed())), Some((first, false)));
-    assert!(until.iter().zip(&all).all(|(a, b)| a.hash == b.hash));
-    let statistic = sweep::statistics(&all)["ping.requests"];
+    let cases: Vec<sweep::Case<'_>> = seeds.iter().map(|seed| sweep::Case { scenario: &scenario, seed: *seed }).collect();
+    let all = sweep::run(&cases, &sweep::Options { threads: 2, until_fail: false, watch: &|_, _| true }).unwrap();
+    let first = all.values().find(|result| !result.passed()).expect("one of sixty fails").seed;
+    let until = sweep::run(&cases, &sweep::Options { threads: 3, until_fail: true, watch: &|_, _| true }).unwrap();
+    assert_eq!(until.values().last().map(|result| (result.seed, result.passed())), Some((first, false)));
+    assert!(until.values().zip(all.values()).all(|(a, b)| a.hash == b.hash));
+    let statistic = sweep::statistics(all.values())["ping.requests"];
     assert_eq!((statistic.count, statistic.mean, statistic.confidence), (60, 2.0, 0.0));
 }
 

@@ -23,6 +23,7 @@ pub mod set;
 pub mod show;
 pub mod sim;
 pub mod subscribe;
+pub mod test;
 pub mod trace;
 pub mod twin;
 pub mod up;

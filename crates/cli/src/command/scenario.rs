@@ -18,6 +18,7 @@ pub struct Over {
 }
 
 /// The file, read.
+#[derive(Clone)]
 pub struct Source {
     /// As the user named it.
     pub shown: String,
@@ -33,6 +34,17 @@ impl Source {
         sets.extend(over.seed.map(|seed| format!("seed={seed}")));
         let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
         Ok(Source { shown: file.display().to_string(), text: read_text(file, "scenario")?, folder, sets })
+    }
+
+    /// The same, with more set over it.
+    pub fn with(&self, sets: &[String]) -> Source {
+        Source { sets: [&self.sets[..], sets].concat(), ..self.clone() }
+    }
+
+    /// What it says and what is set over it, as a number: another number is another scenario.
+    pub fn digest(&self) -> String {
+        let all = self.sets.iter().fold(self.text.clone(), |all, set| format!("{all}\0{set}"));
+        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(all.as_bytes()))
     }
 
     /// The scenario; of it a variant of `weft twin`, if one is asked for.

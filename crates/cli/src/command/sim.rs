@@ -4,15 +4,18 @@ mod breaks;
 mod check;
 mod debugger;
 pub(super) mod folder;
+mod done;
 pub(super) mod interrupt;
 mod limit;
 mod pace;
 mod visitors;
+pub(super) mod sweep;
 
 use self::interrupt::Interrupt;
 use self::limit::Limit;
 use self::pace::Wall;
 use super::scenario::{Over, Source};
+use self::sweep::{Sweep, Which};
 use crate::output;
 use anyhow::Context as _;
 use serde_json::json;
@@ -23,14 +26,15 @@ use std::time::{Duration, Instant};
 use weft_sim::plan::{Expect, Run};
 use weft_sim::scenario::{Judged, judge};
 use weft_sim::visit::Visits;
-use weft_sim::{Plan, Reason, Scenario, World, result, sweep};
+use weft_sim::{Plan, Reason, Scenario, World, result};
 
 /// Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit; 130: ctrl-C
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The scenario (TOML); `weft help scenario` tells what it may hold
     file: PathBuf,
-    /// Write results into this folder; what an earlier run left there goes. With --seeds: into DIR/seed-N, of the first ten seeds that fail
+    /// Write results into this folder; what an earlier run left there goes. With --seeds or --grid: the table of all runs as DIR/runs.csv and
+    /// runs.parquet, and everything of the first ten that fail, in folders of DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Also write what the hash stands for into DIR/record: every frame, call and output, whole; for `weft hash` and `weft diff`
@@ -39,33 +43,35 @@ pub struct Args {
     /// Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer
     #[arg(long, requires = "out")]
     calls: bool,
-    /// Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result
-    #[arg(long, value_name = "SPEED", conflicts_with = "seeds")]
-    pace: Option<f64>,
-    /// Let `weft exec` in through this socket [default: with --pace, sim-PID in weft's own directory; else nobody]
-    #[arg(long, value_name = "PATH", conflicts_with = "seeds")]
     /// Also write every file that programs have written on their nodes' disks into DIR/files/NODE, and not only those that `collect` names
     #[arg(long, requires = "out", conflicts_with_all = ["seeds", "grid"])]
     keep_disks: bool,
     control: Option<PathBuf>,
+    /// Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result
+    #[arg(long, value_name = "SPEED", conflicts_with_all = ["seeds", "grid"])]
+    pace: Option<f64>,
+    /// Let `weft exec` in through this socket [default: with --pace, sim-PID in weft's own directory; else nobody]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["seeds", "grid"])]
     /// Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP
-    #[arg(long, value_name = "TIME", conflicts_with = "seeds")]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["seeds", "grid"])]
     break_at: Option<String>,
     /// Run a program of the scenario under gdb, or the kernel of a node (NODE). Virtual time stands still while gdb does, and no result changes
-    #[arg(long, value_name = "NODE[/PROGRAM]", conflicts_with = "seeds")]
+    #[arg(long, value_name = "NODE[/PROGRAM]", conflicts_with_all = ["seeds", "grid"])]
     gdb: Option<String>,
     /// With --gdb: commands that gdb executes, and then ends
     #[arg(long, value_name = "FILE", requires = "gdb")]
     gdb_script: Option<PathBuf>,
     #[command(flatten)]
     over: Over,
-    /// Run once for each seed from A to B, in parallel: A..B
-    #[arg(long, value_name = "A..B", conflicts_with = "seed")]
-    seeds: Option<String>,
-    /// With --seeds: stop at the first seed that fails, and say how to repeat it
-    #[arg(long, requires = "seeds")]
+    #[command(flatten)]
+    which: Which,
+    /// With --seeds or --grid: stop at the first run that fails, and say how to repeat it
+    #[arg(long)]
     until_fail: bool,
-    /// Threads. They change nothing but how long it takes [default: 1; with --seeds, as many as there are cores]
+    /// With --seeds or --grid and --out: runs of the same command that have ended there are not run again
+    #[arg(long, requires = "out")]
+    resume: bool,
+    /// Threads. They change nothing but how long it takes [default: 1; with --seeds or --grid, as many as there are cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Write what was expected, and whether it was so, as JUnit's XML
@@ -74,7 +80,8 @@ pub struct Args {
     /// End the run after so much real time, with complete results up to there and exit status 3. Where it ends is not reproducible
     #[arg(long, value_name = "TIME")]
     wall_limit: Option<String>,
-    /// Print the summary as JSON on standard output; with --seeds the table, whose margin_of_error is half of the 95 % interval of the mean
+    /// Print the summary as JSON on standard output; with --seeds or --grid the table, whose margin_of_error is half of the 95 % interval of the mean,
+    /// and every run
     #[arg(long)]
     json: bool,
     /// Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told
@@ -98,7 +105,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 const RUNNING_TOLD: usize = 10;
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut scenario = Source::read(&args.file, &args.over)?.parse(None)?;
+    let source = Source::read(&args.file, &args.over)?;
+    let mut scenario = source.parse(None)?;
     scenario.plan.boot = Some(Arc::new(weft_kernel::Kernels::new()));
     for remark in &scenario.remarks {
         tell!("weft: {remark}");
@@ -119,20 +127,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch(args.gdb.is_some())?;
     scenario.plan.interrupt = Some(Arc::clone(&interrupt.flag));
     let limit = args.wall_limit.as_deref().map(|text| Limit::begin(text, Arc::clone(&interrupt.flag))).transpose()?;
-    let status = match &args.seeds {
-        Some(range) => many(&args, &scenario, &seeds(range)?, &interrupt, limit.as_ref())?,
-        None => one(&args, scenario, &interrupt, limit.as_ref())?,
+    anyhow::ensure!(args.which.is_sweep() || !(args.until_fail || args.resume), "--until-fail and --resume are for --seeds and --grid");
+    let status = match args.which.is_sweep() {
+        true => Sweep::read(&args, &source, &scenario)?.run(&interrupt, limit.as_ref())?,
+        false => one(&args, scenario, &interrupt, limit.as_ref())?,
     };
     let cut = limit.filter(Limit::has_ended).map(|limit| limit.status()).or(interrupt.status());
     Ok(cut.unwrap_or(status))
 }
 
-/// `1..1000`, both included.
-pub(super) fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
-    let bounds = range.split_once("..").and_then(|(from, to)| Some((from.parse::<u64>().ok()?, to.parse::<u64>().ok()?)));
-    match bounds {
-        Some((from, to)) if from <= to && to - from < 1 << 24 => Ok((from..=to).collect()),
-        _ => anyhow::bail!("--seeds: '{range}' is no range\nhelp: write it as 1..1000"),
+/// `--check`: what can be known without running it.
+fn check(args: &Args, scenario: &Scenario) -> anyhow::Result<ExitCode> {
+    let plan = &scenario.plan;
+    World::new(plan.clone(), 1)?;
+    let missing = check::missing(plan);
+    for line in &missing {
+        tell!("weft: {}: {line}", scenario.file);
     }
 }
 
@@ -191,6 +201,15 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     let took = begun.elapsed();
     // gdb ends when what it holds has ended, and a kernel does not end by itself.
     world.let_go();
+    if let Some(dir) = &args.out {
+        let left_out = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()))?;
+        if left_out > 0 {
+            tell!(
+                "weft: {left_out} files of nodes are too large, or too many: they are not in {}",
+                dir.join(weft_sim::FILES_FOLDER).display()
+            );
+        }
+    }
     if let Some(debugger) = &debugger {
         debugger.finish();
     }
@@ -201,15 +220,6 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     }
     if let Some(dir) = &args.out {
         captures.finish().context("a capture could not be written to its end")?;
-    if let Some(dir) = &args.out {
-        let left_out = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()))?;
-        if left_out > 0 {
-            tell!(
-                "weft: {left_out} files of nodes are too large, or too many: they are not in {}",
-                dir.join(weft_sim::FILES_FOLDER).display()
-            );
-        }
-    }
         if args.record.is_some() {
             world.finish_record(dir).context("the record could not be written to its end")?;
         }
@@ -219,8 +229,8 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
         std::fs::write(dir.join("wall.json"), format!("{figures}\n"))?;
     }
     if let Some(file) = &args.junit {
-        std::fs::write(file, result::junit([(scenario.file.clone(), &verdicts[..])]))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        let suite = result::Suite { name: scenario.file.clone(), wall: took, verdicts: &verdicts, broken: None };
+        std::fs::write(file, result::junit([suite])?).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.quiet {
         return Ok(ExitCode::SUCCESS);
@@ -315,61 +325,6 @@ fn show(world: &World, summary: &serde_json::Value, is_told: bool) {
         }
     }
     output::line(&format!("hash {}", summary["hash"].as_str().unwrap_or("")));
-}
-
-fn many(args: &Args, scenario: &Scenario, seeds: &[u64], interrupt: &Interrupt, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
-    let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let visible = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let total = seeds.len();
-    let watch = |done: usize| {
-        if visible {
-            hint!("\r{done} of {total} seeds ");
-        }
-        !interrupt.is_set()
-    };
-    let options = sweep::Options { threads, until_fail: args.until_fail, watch: &watch };
-    folder::clear_seeds(args)?;
-    let results = sweep::run(scenario, seeds, &options)?;
-    if sweep::is_cut(&results, seeds, &options) {
-        interrupt.cut();
-        limit.map(Limit::cut);
-    }
-    if visible {
-        tell!();
-    }
-    if let Some(file) = &args.junit {
-        let suites = results.iter().map(|result| (format!("{} seed {}", scenario.file, result.seed), &result.verdicts[..]));
-        std::fs::write(file, result::junit(suites)).with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    let failed: Vec<&sweep::SeedResult> = results.iter().filter(|result| !result.passed()).collect();
-    let statistics = sweep::statistics(&results);
-    if args.json {
-        let hashes: serde_json::Map<_, _> =
-            results.iter().map(|result| (result.seed.to_string(), format!("{:032x}", result.hash).into())).collect();
-        let seeds: Vec<u64> = failed.iter().map(|result| result.seed).collect();
-        let figures: Vec<serde_json::Value> = statistics.iter().map(|(name, of)| figure(name, of)).collect();
-        output::json(&json!({"scenario": scenario.file, "seeds": results.len(), "failed": seeds, "figures": figures, "hashes": hashes}));
-    } else if !statistics.is_empty() {
-        output::table(&statistics.iter().map(|(name, of)| shown(name, of)).collect::<Vec<_>>());
-    }
-    tell!("weft: {} of {} seeds as expected", results.len() - failed.len(), results.len());
-    let Some(first) = failed.first() else { return Ok(ExitCode::SUCCESS) };
-    folder::of_seeds(args, scenario, &failed, interrupt, limit)?;
-    let status = verdict(&first.verdicts);
-    let sets: String = args.over.set.iter().map(|set| format!(" --set '{set}'")).collect();
-    tell!("weft: to repeat it: weft sim {} --seed {}{sets}", args.file.display(), first.seed);
-    Ok(status)
-}
-
-/// A row of the table of a sweep, for programs.
-fn figure(name: &str, of: &sweep::Statistic) -> serde_json::Value {
-    json!({"figure": name, "seeds": of.count, "mean": of.mean, "margin_of_error": of.confidence, "min": of.min, "max": of.max})
-}
-
-/// The same for people.
-fn shown(name: &str, of: &sweep::Statistic) -> serde_json::Value {
-    let (mean, margin) = (format!("{:.1}", of.mean), format!("{:.1}", of.confidence));
-    json!({"figure": name, "seeds": of.count, "mean": mean, "±95%": margin, "min": of.min, "max": of.max})
 }
 
 /// The line that tells how far the run is.

@@ -62,7 +62,7 @@ struct Run {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let time = parse_duration(&args.tolerance).map_err(|why| anyhow::anyhow!("--tolerance: {why}\nhelp: write it as 1ms or 250us"))?;
     let tolerance = Tolerance { time, windows: args.windows };
-    let seeds = args.seeds.as_deref().map(super::sim::seeds).transpose()?;
+    let seeds = args.seeds.as_deref().map(super::sim::sweep::seeds).transpose()?;
     let folders = folders(args)?;
     let interrupt = Interrupt::catch(false)?;
     let mut status = ExitCode::SUCCESS;

@@ -1,40 +1,53 @@
 //! Verdicts as JUnit's XML, which continuous integration reads.
 
 use crate::scenario::Judged;
-use std::fmt::Write as _;
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use std::io;
+use std::time::Duration;
 
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() => out.push('?'),
-            c => out.push(c),
-        }
-    }
-    out
+/// A run: its name, how long it took, and its verdicts.
+pub struct Suite<'a> {
+    /// Names it: file and seed.
+    pub name: String,
+    /// Real time.
+    pub wall: Duration,
+    /// What was expected.
+    pub verdicts: &'a [Judged],
+    /// Why there was no run; none: there was one.
+    pub broken: Option<String>,
 }
 
-/// One test suite a run: its name and verdicts.
-pub fn junit<'a>(suites: impl IntoIterator<Item = (String, &'a [Judged])>) -> String {
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    for (name, verdicts) in suites {
-        let failures = verdicts.iter().filter(|verdict| verdict.failure.is_some()).count();
-        let _ = writeln!(out, "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\">", escaped(&name), verdicts.len());
-        for verdict in verdicts {
-            let _ = write!(out, "    <testcase classname=\"{}\" name=\"{}\"", escaped(&name), escaped(&verdict.name));
-            let _ = match &verdict.failure {
-                None => writeln!(out, "/>"),
-                Some(why) => writeln!(out, "><failure message=\"{}\"/></testcase>", escaped(why)),
-            };
-        }
-        out.push_str("  </testsuite>\n");
-    }
-    out + "</testsuites>\n"
+/// One test suite a run. Its time is the run's, which its tests share equally: they were one run.
+///
+/// # Errors
+/// The library's own; in memory there are none.
+pub fn junit<'a>(suites: impl IntoIterator<Item = Suite<'a>>) -> io::Result<String> {
+    let mut report = Report::new("weft");
+    report.add_test_suites(suites.into_iter().map(|suite| of_run(&suite)));
+    report.to_string().map_err(io::Error::other)
+}
+
+fn of_run(suite: &Suite<'_>) -> TestSuite {
+    let mut out = TestSuite::new(&suite.name);
+    let share = suite.wall / u32::try_from(suite.verdicts.len().max(1)).unwrap_or(u32::MAX);
+    let case = |name: &str, failure: Option<(NonSuccessKind, &String)>| {
+        let status = match failure {
+            None => TestCaseStatus::success(),
+            Some((kind, why)) => {
+                let mut status = TestCaseStatus::non_success(kind);
+                status.set_message(why);
+                status
+            }
+        };
+        let mut case = TestCase::new(name, status);
+        case.set_classname(&suite.name).set_time(share);
+        case
+    };
+    out.set_time(suite.wall);
+    out.add_test_cases(suite.broken.iter().map(|why| case("the scenario", Some((NonSuccessKind::Error, why)))));
+    let of_verdict = |verdict: &Judged| case(&verdict.name, verdict.failure.as_ref().map(|why| (NonSuccessKind::Failure, why)));
+    out.add_test_cases(suite.verdicts.iter().map(of_verdict));
+    out
 }
 
 #[cfg(test)]
@@ -42,10 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_does_not_break_the_xml() {
+    fn what_people_write_does_not_break_the_xml_and_each_run_has_its_time() {
         let verdict = Judged { name: "a<b> & \"c\"".to_owned(), failure: Some("x\u{1}".to_owned()) };
-        let text = junit([("s".to_owned(), &[verdict][..])]);
-        assert!(text.contains("name=\"a&lt;b&gt; &amp; &quot;c&quot;\"><failure message=\"x?\"/>"), "{text}");
-        assert!(text.contains("tests=\"1\" failures=\"1\""));
+        let verdicts = [verdict.clone(), Judged { failure: None, ..verdict }];
+        let suite = Suite { name: "s".to_owned(), wall: Duration::from_millis(2500), verdicts: &verdicts, broken: None };
+        let broken = Suite { name: "t".to_owned(), wall: Duration::ZERO, verdicts: &[], broken: Some("no TOML".to_owned()) };
+        let text = junit([suite, broken]).unwrap();
+        assert!(text.contains("name=\"a&lt;b&gt; &amp; &quot;c&quot;\" classname=\"s\" time=\"1.250\""), "{text}");
+        assert!(text.contains("<failure message=\"x") && !text.contains('\u{1}'), "{text}");
+        assert!(text.contains("<testsuite name=\"s\" tests=\"2\" skipped=\"0\" errors=\"0\" failures=\"1\" time=\"2.500\">"), "{text}");
+        assert!(text.contains("<error message=\"no TOML\"/>"), "{text}");
     }
 }

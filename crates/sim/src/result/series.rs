@@ -44,9 +44,10 @@ pub(super) fn wires(world: &World) -> Table {
             }
         }
     }
-    let mut columns = vec![("time_s", Column::Time(times)), ("wire", Column::Text(names)), ("direction", Column::Text(ways))];
+    let mut columns =
+        vec![("time_s".into(), Column::Time(times)), ("wire".into(), Column::Text(names)), ("direction".into(), Column::Text(ways))];
     let named = ["throughput_bits_per_second", "queue_frames", "queue_bytes", "lost_frames"].into_iter().zip(numbers);
-    columns.extend(named.map(|(name, values)| (name, Column::Number(values))));
+    columns.extend(named.map(|(name, values)| (name.into(), Column::Number(values))));
     Table { columns }
 }
 
@@ -69,14 +70,14 @@ pub(super) fn connections(world: &World) -> Table {
     let text = |field: &str| Column::Text(samples.iter().map(|sample| sample.row[field].as_str().unwrap_or("").to_owned()).collect());
     let nodes = samples.iter().map(|sample| world.plan().nodes[sample.node].name.clone()).collect();
     let mut columns = vec![
-        ("time_s", Column::Time(samples.iter().map(|sample| sample.at.as_nanos()).collect())),
-        ("node", Column::Text(nodes)),
-        ("local", text("local")),
-        ("remote", text("remote")),
-        ("state", text("state")),
+        ("time_s".into(), Column::Time(samples.iter().map(|sample| sample.at.as_nanos()).collect())),
+        ("node".into(), Column::Text(nodes)),
+        ("local".into(), text("local")),
+        ("remote".into(), text("remote")),
+        ("state".into(), text("state")),
     ];
     for (column, field) in COLUMNS {
-        columns.push((column, Column::Number(samples.iter().map(|sample| sample.row[field].as_u64()).collect())));
+        columns.push((column.into(), Column::Number(samples.iter().map(|sample| sample.row[field].as_u64()).collect())));
     }
     Table { columns }
 }

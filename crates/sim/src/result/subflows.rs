@@ -60,7 +60,7 @@ fn of_world(world: &World) -> Vec<Sample<'_>> {
 /// The series `subflows` as CSV, and the picture as SVG and PNG, of a stack that ran in real time; none: no connection carried data. `marks`: what happened
 /// to its paths, in seconds from the beginning.
 pub fn of_samples(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<(String, String, Vec<u8>)> {
-    let csv = table_of(samples)?.csv();
+    let csv = table_of(samples)?.csv().ok()?;
     let (svg, png) = picture_of(samples, marks)?;
     Some((csv, svg, png))
 }
@@ -78,16 +78,19 @@ fn table_of(samples: &[Sample<'_>]) -> Option<Table> {
     let rows: Vec<(&Sample<'_>, &Value)> = samples.iter().flat_map(|sample| sample.paths().map(move |path| (sample, path))).collect();
     let of_path = |field: &str| Column::Text(rows.iter().map(|(_, path)| text(path, field).to_owned()).collect());
     let mut columns = vec![
-        ("time_s", Column::Time(rows.iter().map(|(sample, _)| sample.at.as_nanos()).collect())),
-        ("node", Column::Text(rows.iter().map(|(sample, _)| sample.node.to_owned()).collect())),
-        ("connection", Column::Text(rows.iter().map(|(sample, _)| sample.token()).collect())),
-        ("local", of_path("local")),
-        ("remote", of_path("remote")),
-        ("use", of_path("use")),
+        ("time_s".into(), Column::Time(rows.iter().map(|(sample, _)| sample.at.as_nanos()).collect())),
+        ("node".into(), Column::Text(rows.iter().map(|(sample, _)| sample.node.to_owned()).collect())),
+        ("connection".into(), Column::Text(rows.iter().map(|(sample, _)| sample.token()).collect())),
+        ("local".into(), of_path("local")),
+        ("remote".into(), of_path("remote")),
+        ("use".into(), of_path("use")),
     ];
-    columns.extend(OF_SUBFLOW.map(|(column, field)| (column, Column::Number(rows.iter().map(|(_, path)| path[field].as_u64()).collect()))));
     columns.extend(
-        OF_CONNECTION.map(|(column, field)| (column, Column::Number(rows.iter().map(|(sample, _)| sample.row[field].as_u64()).collect()))),
+        OF_SUBFLOW.map(|(column, field)| (column.into(), Column::Number(rows.iter().map(|(_, path)| path[field].as_u64()).collect()))),
+    );
+    columns.extend(
+        OF_CONNECTION
+            .map(|(column, field)| (column.into(), Column::Number(rows.iter().map(|(sample, _)| sample.row[field].as_u64()).collect()))),
     );
     (!rows.is_empty()).then_some(Table { columns })
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use weft_core::Instant;
 
 /// An expectation and why it does not hold; none: it does.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Judged {
     /// What was expected.
     pub name: String,

@@ -1,19 +1,14 @@
 //! The folder of results: what an earlier run left there goes, and nothing else.
 
-use super::interrupt::Interrupt;
-use super::limit::Limit;
-use super::{Args, one};
+use super::done;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
-use weft_sim::Scenario;
-use weft_sim::sweep::SeedResult;
 
-/// Most seeds whose results are written.
-const SEEDS_MAX: usize = 10;
 /// Files beside the summary, which goes last.
-const FILES: [&str; 5] = ["wall.json", "calls.json", "generations.jsonl", "output.log", "summary.json"];
+const FILES: [&str; 8] =
+    ["wall.json", "calls.json", "generations.jsonl", "output.log", done::FILE, "runs.csv", "runs.parquet", "summary.json"];
 /// Folders, and how names of files end there that weft writes.
 const FOLDERS: [(&str, &[&str]); 5] = [
     ("captures", &[".pcapng"]),
@@ -29,14 +24,14 @@ const OF_PROGRAMS: [&str; 4] = ["stdout", "stderr", "status.json", "calls"];
 pub(in crate::command) fn begin(dir: &Path, scenario: &str) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
     clear_all(dir)?;
+    not_yet(dir, scenario)
+}
+
+/// The summary of what has not ended.
+pub(super) fn not_yet(dir: &Path, scenario: &str) -> anyhow::Result<()> {
     let summary = dir.join("summary.json");
     let text = format!("{}\n", json!({"scenario": scenario, "end": "not yet, or the command was killed"}));
     std::fs::write(&summary, text).with_context(|| format!("cannot write {}", summary.display()))
-}
-
-/// With `--seeds`: takes away what an earlier run left, before any seed runs.
-pub(super) fn clear_seeds(args: &Args) -> anyhow::Result<()> {
-    args.out.as_deref().map_or(Ok(()), clear_all)
 }
 
 /// Takes away what an earlier run left in this folder, and for seeds in folders of it.
@@ -45,7 +40,10 @@ fn clear_all(dir: &Path) -> anyhow::Result<()> {
     if is_ours(dir) {
         clear(dir).with_context(failed)?;
     }
-    let of_seed = |name: &str| name.strip_prefix("seed-").is_some_and(|seed| seed.parse::<u64>().is_ok());
+    let of_seed = |name: &str| {
+        let (point, seed) = name.rsplit_once("seed-").unwrap_or_default();
+        seed.parse::<u64>().is_ok() && (point.is_empty() || point.starts_with("point-"))
+    };
     let clear_seed = |path: &Path, name: &str| {
         if of_seed(name) && is_ours(path) {
             clear(path)?;
@@ -67,9 +65,9 @@ fn clear(dir: &Path) -> io::Result<()> {
         let folder = dir.join(folder);
         each(&folder, |path, name| if ends.iter().any(|end| name.ends_with(end)) { std::fs::remove_file(path) } else { Ok(()) })?;
         // What is not weft's stays, and so does its folder.
-    weft_sim::clear_files(dir)?;
         let _ = std::fs::remove_dir(&folder);
     }
+    weft_sim::clear_files(dir)?;
     let programs = dir.join("programs");
     each(&programs, |path, _| {
         OF_PROGRAMS.iter().try_for_each(|file| gone(&path.join(file)))?;
@@ -95,36 +93,6 @@ fn each(folder: &Path, mut take: impl FnMut(&Path, &str) -> io::Result<()>) -> i
     for entry in entries {
         let entry = entry?;
         take(&entry.path(), &entry.file_name().to_string_lossy())?;
-    }
-    Ok(())
-}
-
-/// `--seeds` with `--out`: the first seeds that failed run once more, alone, and leave their results.
-pub(super) fn of_seeds(
-    args: &Args,
-    scenario: &Scenario,
-    failed: &[&SeedResult],
-    interrupt: &Interrupt,
-    limit: Option<&Limit>,
-) -> anyhow::Result<()> {
-    let Some(dir) = &args.out else { return Ok(()) };
-    for result in failed.iter().take(SEEDS_MAX) {
-        if interrupt.is_set() {
-            interrupt.cut();
-            if let Some(limit) = limit {
-                limit.cut();
-            }
-            break;
-        }
-        let folder = dir.join(format!("seed-{}", result.seed));
-        let mut scenario = scenario.clone();
-        scenario.plan.seed = result.seed;
-        let alone = Args { out: Some(folder.clone()), seeds: None, junit: None, quiet: true, threads: Some(1), ..args.clone() };
-        one(&alone, scenario, interrupt, limit)?;
-        tell!("weft: results of seed {}: {}", result.seed, folder.display());
-    }
-    if failed.len() > SEEDS_MAX {
-        tell!("weft: of {} more seeds that failed there are none (--seed N --out DIR makes them)", failed.len() - SEEDS_MAX);
     }
     Ok(())
 }

@@ -1,0 +1,307 @@
+//! `--seeds` and `--grid`: many runs, their table, and the results of those that fail.
+
+use super::done::{Done, Key};
+use super::interrupt::Interrupt;
+use super::limit::Limit;
+use super::{Args, folder, one, verdict};
+use crate::command::scenario::Source;
+use crate::output;
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use weft_sim::Scenario;
+use weft_sim::grid::Grid;
+use weft_sim::result::{self, Row, Suite};
+use weft_sim::sweep::{self, Case, RunResult, Statistic};
+
+/// Which runs, and what is written of them.
+#[derive(clap::Args, Clone, Debug)]
+pub(in crate::command) struct Which {
+    /// Run once for each seed from A to B, in parallel: A..B
+    #[arg(long, value_name = "A..B", conflicts_with = "seed")]
+    pub seeds: Option<String>,
+    /// Run once for each of these values, set over the scenario's as by --set; several of them: each value of one with each of the others
+    #[arg(long, value_name = "PATH=VALUE,VALUE…")]
+    pub grid: Vec<String>,
+}
+
+impl Which {
+    /// Is it more than a run?
+    pub fn is_sweep(&self) -> bool {
+        self.seeds.is_some() || !self.grid.is_empty()
+    }
+
+    /// `1..1000`, both included; without it the scenario's own seed.
+    pub fn seeds(&self, own: u64) -> anyhow::Result<Vec<u64>> {
+        self.seeds.as_deref().map_or(Ok(vec![own]), seeds)
+    }
+}
+
+/// `1..1000`, both included.
+pub(in crate::command) fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
+    let bounds = range.split_once("..").and_then(|(from, to)| Some((from.parse::<u64>().ok()?, to.parse::<u64>().ok()?)));
+    match bounds {
+        Some((from, to)) if from <= to && to - from < 1 << 24 => Ok((from..=to).collect()),
+        _ => anyhow::bail!("--seeds: '{range}' is no range\nhelp: write it as 1..1000"),
+    }
+}
+
+/// A scenario as a point of the grid sets it.
+struct Point {
+    settings: Vec<String>,
+    sets: Vec<String>,
+    scenario: Scenario,
+}
+
+/// A run that has ended.
+#[derive(Clone, Copy)]
+struct Ended<'a> {
+    point: &'a Point,
+    result: &'a RunResult,
+}
+
+/// All of it.
+pub(super) struct Sweep<'a> {
+    args: &'a Args,
+    source: &'a Source,
+    grid: Grid,
+    points: Vec<Point>,
+    seeds: Vec<u64>,
+}
+
+impl<'a> Sweep<'a> {
+    /// Reads the scenario as each point of the grid sets it: what is wrong with one is known before any runs.
+    pub fn read(args: &'a Args, source: &'a Source, scenario: &Scenario) -> anyhow::Result<Sweep<'a>> {
+        let grid = Grid::read(&args.which.grid)?;
+        let mut points = Vec::new();
+        for settings in grid.points() {
+            let sets = grid.assignments(&settings);
+            let mut own = source.with(&sets).parse(None)?;
+            own.plan.boot.clone_from(&scenario.plan.boot);
+            own.plan.interrupt.clone_from(&scenario.plan.interrupt);
+            points.push(Point { settings, sets, scenario: own });
+        }
+        let seeds = args.which.seeds(scenario.plan.seed)?;
+        Ok(Sweep { args, source, grid, points, seeds })
+    }
+
+    /// Runs what has not run yet, and writes and prints what came of all.
+    pub fn run(&self, interrupt: &Interrupt, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
+        let (done, known) = self.begin()?;
+        let results = self.results(done.as_ref(), known, interrupt, limit)?;
+        let wanted: Vec<Ended<'_>> = self.cases().filter_map(|(point, key)| Some(Ended { point, result: results.get(&key)? })).collect();
+        let cut = self.cut(&wanted);
+        let failed: Vec<Ended<'_>> = cut.iter().filter(|ended| !ended.result.passed()).copied().collect();
+        self.write(cut, interrupt)?;
+        self.print(cut, &failed);
+        tell!(
+            "weft: {} of {} {} as expected",
+            cut.len() - failed.len(),
+            cut.len(),
+            if self.grid.keys().is_empty() { "seeds" } else { "runs" }
+        );
+        let Some(first) = failed.first() else { return Ok(ExitCode::SUCCESS) };
+        self.keep_failed(&failed, interrupt, limit)?;
+        let status = verdict(&first.result.verdicts);
+        let sets: String = self.args.over.set.iter().chain(&first.point.sets).map(|set| format!(" --set '{set}'")).collect();
+        tell!("weft: to repeat it: weft sim {} --seed {}{sets}", self.args.file.display(), first.result.seed);
+        Ok(status)
+    }
+
+    /// Every run that is wanted, point by point.
+    fn cases(&self) -> impl Iterator<Item = (&Point, Key)> {
+        self.points.iter().flat_map(|point| self.seeds.iter().map(move |seed| (point, (point.sets.clone(), *seed))))
+    }
+
+    fn begin(&self) -> anyhow::Result<(Option<Done>, BTreeMap<Key, RunResult>)> {
+        let Some(dir) = &self.args.out else { return Ok((None, BTreeMap::new())) };
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+        if !self.args.resume {
+            folder::begin(dir, &self.source.shown)?;
+        }
+        let (done, known) = Done::begin(dir, &self.source.shown, &self.source.digest(), self.args.resume)?;
+        folder::not_yet(dir, &self.source.shown)?;
+        Ok((Some(done), known))
+    }
+
+    /// Of those that were known and those that have run now.
+    fn results(
+        &self,
+        done: Option<&Done>,
+        mut known: BTreeMap<Key, RunResult>,
+        interrupt: &Interrupt,
+        limit: Option<&Limit>,
+    ) -> anyhow::Result<BTreeMap<Key, RunResult>> {
+        let left: Vec<(&Point, Key)> = self.cases().filter(|(_, key)| !known.contains_key(key)).collect();
+        let cases: Vec<Case<'_>> = left.iter().map(|(point, key)| Case { scenario: &point.scenario, seed: key.1 }).collect();
+        let (total, before) = (self.points.len() * self.seeds.len(), known.len());
+        let visible = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        let (ended, lost) = (AtomicUsize::new(before), std::sync::Mutex::new(None));
+        let watch = |number: usize, result: &RunResult| {
+            let ended = ended.fetch_add(1, Ordering::AcqRel) + 1;
+            if visible {
+                hint!("\r{ended} of {total} runs ");
+            }
+            let set = left.get(number).map_or(&[][..], |(point, _)| &point.sets);
+            let noted = done.map_or(Ok(()), |done| done.note(set, result));
+            noted.map_err(|error| *lost.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error)).is_ok()
+                && !interrupt.is_set()
+        };
+        let threads = self.args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let options = sweep::Options { threads, until_fail: self.args.until_fail, watch: &watch };
+        let results = sweep::run(&cases, &options)?;
+        if let Some(error) = lost.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            return Err(error).context("cannot write the runs that have ended");
+        }
+        if sweep::is_cut(&results, cases.len(), self.args.until_fail) {
+            interrupt.cut();
+            limit.map(Limit::cut);
+        }
+        if visible {
+            tell!();
+        }
+        known.extend(results.into_iter().filter_map(|(number, result)| Some((left.get(number)?.1.clone(), result))));
+        Ok(known)
+    }
+
+    /// With `--until-fail` nothing is told of what stands behind the first that failed.
+    fn cut<'e>(&self, all: &'e [Ended<'e>]) -> &'e [Ended<'e>] {
+        let first = all.iter().position(|ended| !ended.result.passed()).filter(|_| self.args.until_fail);
+        first.map_or(all, |first| all.get(..=first).unwrap_or(all))
+    }
+
+    fn write(&self, all: &[Ended<'_>], interrupt: &Interrupt) -> anyhow::Result<()> {
+        if let Some(file) = &self.args.junit {
+            let suites = all.iter().map(|ended| Suite {
+                name: self.name(ended),
+                wall: ended.result.wall,
+                verdicts: &ended.result.verdicts,
+                broken: None,
+            });
+            write(file, result::junit(suites)?)?;
+        }
+        let Some(dir) = &self.args.out else { return Ok(()) };
+        let rows: Vec<Row<'_>> =
+            all.iter().map(|ended| Row { scenario: &self.source.shown, settings: &ended.point.settings, result: ended.result }).collect();
+        let (csv, parquet) = result::runs(&self.grid.keys(), &rows)?;
+        write(&dir.join("runs.csv"), csv)?;
+        write(&dir.join("runs.parquet"), parquet)?;
+        let mut summary = self.told(all);
+        summary["end"] = if interrupt.is_set() { "interrupted: --resume goes on" } else { "every run has ended" }.into();
+        write(&dir.join("summary.json"), format!("{summary:#}\n"))
+    }
+
+    /// Names a run among others.
+    fn name(&self, ended: &Ended<'_>) -> String {
+        let sets: String = ended.point.sets.iter().map(|set| format!(" {set}")).collect();
+        format!("{}{sets} seed {}", self.source.shown, ended.result.seed)
+    }
+
+    /// What `--json` prints.
+    fn told(&self, all: &[Ended<'_>]) -> Value {
+        let failed: Vec<u64> = all.iter().filter(|ended| !ended.result.passed()).map(|ended| ended.result.seed).collect();
+        let hashes: Map<String, Value> =
+            all.iter().map(|ended| (ended.result.seed.to_string(), format!("{:032x}", ended.result.hash).into())).collect();
+        let runs: Vec<Value> = all.iter().map(|ended| self.told_of(ended)).collect();
+        let figures: Vec<Value> = self.statistics(all).iter().map(|(point, name, of)| self.figure(point, name, of)).collect();
+        let mut out = json!({"scenario": self.source.shown, "seeds": self.seeds.len(), "failed": failed, "figures": figures, "runs": runs});
+        if self.grid.keys().is_empty() {
+            (out["seeds"], out["hashes"]) = (all.len().into(), hashes.into());
+        }
+        out
+    }
+
+    fn told_of(&self, ended: &Ended<'_>) -> Value {
+        let result = ended.result;
+        let failures: Vec<String> =
+            result.verdicts.iter().filter_map(|of| Some(format!("{}: {}", of.name, of.failure.as_ref()?))).collect();
+        json!({"set": self.settings(ended.point), "seed": result.seed, "hash": format!("{:032x}", result.hash), "passed": result.passed(),
+               "failures": failures, "end_ns": result.end_ns, "figures": result.figures})
+    }
+
+    fn settings(&self, point: &Point) -> Map<String, Value> {
+        self.grid.keys().into_iter().zip(point.settings.iter().map(|value| value.as_str().into())).collect()
+    }
+
+    /// Of each figure at each point.
+    fn statistics<'e>(&'e self, all: &[Ended<'_>]) -> Vec<(&'e Point, String, Statistic)> {
+        let of_point = |point: &'e Point| {
+            let results = all.iter().filter(move |ended| ended.point.sets == point.sets).map(|ended| ended.result);
+            sweep::statistics(results).into_iter().map(move |(name, of)| (point, name, of))
+        };
+        self.points.iter().flat_map(of_point).collect()
+    }
+
+    /// A row of the table, for programs.
+    fn figure(&self, point: &Point, name: &str, of: &Statistic) -> Value {
+        let mut row =
+            json!({"figure": name, "seeds": of.count, "mean": of.mean, "margin_of_error": of.confidence, "min": of.min, "max": of.max});
+        if !point.settings.is_empty() {
+            row["set"] = self.settings(point).into();
+        }
+        row
+    }
+
+    /// The same for people.
+    fn shown(&self, point: &Point, name: &str, of: &Statistic) -> Value {
+        let mut row = self.settings(point);
+        let (mean, margin) = (format!("{:.1}", of.mean), format!("{:.1}", of.confidence));
+        let values = json!({"figure": name, "seeds": of.count, "mean": mean, "±95%": margin, "min": of.min, "max": of.max});
+        row.extend(values.as_object().cloned().unwrap_or_default());
+        row.into()
+    }
+
+    fn print(&self, all: &[Ended<'_>], failed: &[Ended<'_>]) {
+        if self.args.json {
+            return output::json(&self.told(all));
+        }
+        let rows: Vec<Value> = self.statistics(all).iter().map(|(point, name, of)| self.shown(point, name, of)).collect();
+        if !rows.is_empty() {
+            output::table(&rows);
+        }
+        if !self.grid.keys().is_empty() {
+            failed.iter().take(FAILED_TOLD).for_each(|ended| tell!("weft: not as expected: {}", self.name(ended)));
+        }
+    }
+
+    /// The first runs that failed run once more, alone, and leave their results.
+    fn keep_failed(&self, failed: &[Ended<'_>], interrupt: &Interrupt, limit: Option<&Limit>) -> anyhow::Result<()> {
+        let Some(dir) = &self.args.out else { return Ok(()) };
+        for ended in failed.iter().take(KEPT_MAX) {
+            if interrupt.is_set() {
+                interrupt.cut();
+                limit.map(Limit::cut);
+                break;
+            }
+            let folder = dir.join(self.folder_of(ended));
+            let mut scenario = ended.point.scenario.clone();
+            scenario.plan.seed = ended.result.seed;
+            let alone = Args { out: Some(folder.clone()), junit: None, quiet: true, threads: Some(1), ..self.args.clone() };
+            one(&alone, scenario, interrupt, limit)?;
+            tell!("weft: results of {}: {}", self.name(ended), folder.display());
+        }
+        if failed.len() > KEPT_MAX {
+            tell!("weft: of {} more that failed there are none (--seed N --out DIR makes them)", failed.len() - KEPT_MAX);
+        }
+        Ok(())
+    }
+
+    /// `seed-N`, or with a grid `point-K-seed-N`, where K counts its points.
+    fn folder_of(&self, ended: &Ended<'_>) -> PathBuf {
+        let seed = ended.result.seed;
+        let number = self.points.iter().position(|point| point.sets == ended.point.sets).unwrap_or(0) + 1;
+        if self.grid.keys().is_empty() { format!("seed-{seed}").into() } else { format!("point-{number}-seed-{seed}").into() }
+    }
+}
+
+/// Most runs that failed whose results are written.
+const KEPT_MAX: usize = 10;
+/// Most of them that are named.
+const FAILED_TOLD: usize = 10;
+
+fn write(file: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    std::fs::write(file, contents).with_context(|| format!("cannot write {}", file.display()))
+}
