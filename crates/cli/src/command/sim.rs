@@ -2,6 +2,7 @@
 
 mod breaks;
 mod check;
+mod dates;
 mod debugger;
 pub(super) mod folder;
 mod done;
@@ -238,6 +239,7 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     tell_who_runs(&world);
     tell_what_is_lost(&world);
     for what in &end.idle {
+    dates::tell(&world);
         tell!("weft: nothing came of the {what}");
     }
     for why in summary["not_reproducible"].as_array().into_iter().flatten() {
