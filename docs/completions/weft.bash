@@ -91,6 +91,9 @@ _weft() {
             weft,restore)
                 cmd="weft__subcmd__restore"
                 ;;
+            weft,root)
+                cmd="weft__subcmd__root"
+                ;;
             weft,run)
                 cmd="weft__subcmd__run"
                 ;;
@@ -111,6 +114,9 @@ _weft() {
                 ;;
             weft,subscribe)
                 cmd="weft__subcmd__subscribe"
+                ;;
+            weft,test)
+                cmd="weft__subcmd__test"
                 ;;
             weft,trace)
                 cmd="weft__subcmd__trace"
@@ -148,6 +154,12 @@ _weft() {
             weft__subcmd__new,block)
                 cmd="weft__subcmd__new__subcmd__block"
                 ;;
+            weft__subcmd__root,check)
+                cmd="weft__subcmd__root__subcmd__check"
+                ;;
+            weft__subcmd__root,make)
+                cmd="weft__subcmd__root__subcmd__make"
+                ;;
             *)
                 ;;
         esac
@@ -155,7 +167,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause record subscribe console trace check import bridge sim twin kernel exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause record subscribe console trace check import bridge sim test twin kernel root exec hash diff help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -794,6 +806,52 @@ _weft() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        weft__subcmd__root)
+            opts="-h --json --help make check"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__root__subcmd__check)
+            opts="-h --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__root__subcmd__make)
+            opts="-h --out --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         weft__subcmd__run)
             opts="-h --stack --set --engine --mptcp --tap --seed --capture --nat --publish --control --strict --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -885,7 +943,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__sim)
-            opts="-h --out --record --calls --pace --control --break-at --gdb --gdb-script --set --seed --seeds --until-fail --threads --junit --wall-limit --json --check --help"
+            opts="-h --out --record --calls --keep-disks --pace --control --break-at --gdb --gdb-script --set --seed --seeds --grid --until-fail --resume --threads --junit --wall-limit --json --check --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -928,6 +986,10 @@ _weft() {
                     return 0
                     ;;
                 --seeds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --grid)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -992,6 +1054,40 @@ _weft() {
                     return 0
                     ;;
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__test)
+            opts="-h --seeds --set --seed --threads --junit --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --seeds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --junit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -56,8 +56,10 @@ complete -c weft -n "__fish_weft_needs_command" -f -a "check" -d 'Check a stack 
 complete -c weft -n "__fish_weft_needs_command" -f -a "import" -d 'Convert the configuration of another framework to a stack file'
 complete -c weft -n "__fish_weft_needs_command" -f -a "bridge" -d 'Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace'
 complete -c weft -n "__fish_weft_needs_command" -f -a "sim" -d 'Run a scenario in virtual time. Exit status 0: all is as expected; 1: something is not; 2: the scenario or the command is wrong; 3: --wall-limit; 130: ctrl-C'
+complete -c weft -n "__fish_weft_needs_command" -f -a "test" -d 'Run scenarios, and say which are as expected. Exit status 1: one is not, or cannot be read; 2: there is none'
 complete -c weft -n "__fish_weft_needs_command" -f -a "twin" -d 'Run a scenario with weft\'s stack and with Linux kernels, and show both side by side. Exit status 1: something is not as expected'
 complete -c weft -n "__fish_weft_needs_command" -f -a "kernel" -d 'Linux kernels as nodes of virtual worlds (kind = "linux"): build them from Debian\'s sources, list them, remove them'
+complete -c weft -n "__fish_weft_needs_command" -f -a "root" -d 'Folders that are / for the nodes of a scenario (root = "DIR"), the same on every machine'
 complete -c weft -n "__fish_weft_needs_command" -f -a "exec" -d 'Run a procedure of a block (`weft exec arp flush`), or a program in a node of a world that runs (`weft exec NODE -- PROGRAM`)'
 complete -c weft -n "__fish_weft_needs_command" -f -a "hash" -d 'Compute the hash of a run again, from its record (`weft sim --record full`). Exit status 1: the summary beside it says otherwise'
 complete -c weft -n "__fish_weft_needs_command" -f -a "diff" -d 'Find the first event in which two recorded runs differ (`weft sim --record full`). Exit status 1: there is one'
@@ -215,7 +217,7 @@ complete -c weft -n "__fish_weft_using_subcommand bridge" -l reorder -d 'Probabi
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l blackhole -d 'Swallow longer IP packets without an ICMP error: a path-MTU black hole' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -l seed -d 'Seed of the losses' -r
 complete -c weft -n "__fish_weft_using_subcommand bridge" -s h -l help -d 'Print help'
-complete -c weft -n "__fish_weft_using_subcommand sim" -l out -d 'Write results into this folder; what an earlier run left there goes. With --seeds: into DIR/seed-N, of the first ten seeds that fail' -r -F
+complete -c weft -n "__fish_weft_using_subcommand sim" -l out -d 'Write results into this folder; what an earlier run left there goes. With --seeds or --grid: the table of all runs as DIR/runs.csv and runs.parquet, and everything of the first ten that fail, in folders of DIR' -r -F
 complete -c weft -n "__fish_weft_using_subcommand sim" -l record -d 'Also write what the hash stands for into DIR/record: every frame, call and output, whole; for `weft hash` and `weft diff`' -r -f -a "full\t'All interfaces, all results of calls, all output'"
 complete -c weft -n "__fish_weft_using_subcommand sim" -l pace -d 'Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l control -d 'Let `weft exec` in through this socket [default: with --pace, sim-PID in weft\'s own directory; else nobody]' -r -F
@@ -225,14 +227,24 @@ complete -c weft -n "__fish_weft_using_subcommand sim" -l gdb-script -d 'With --
 complete -c weft -n "__fish_weft_using_subcommand sim" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seed -d 'Another seed' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l seeds -d 'Run once for each seed from A to B, in parallel: A..B' -r
-complete -c weft -n "__fish_weft_using_subcommand sim" -l threads -d 'Threads. They change nothing but how long it takes [default: 1; with --seeds, as many as there are cores]' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l grid -d 'Run once for each of these values, set over the scenario\'s as by --set; several of them: each value of one with each of the others' -r
+complete -c weft -n "__fish_weft_using_subcommand sim" -l threads -d 'Threads. They change nothing but how long it takes [default: 1; with --seeds or --grid, as many as there are cores]' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l junit -d 'Write what was expected, and whether it was so, as JUnit\'s XML' -r -F
 complete -c weft -n "__fish_weft_using_subcommand sim" -l wall-limit -d 'End the run after so much real time, with complete results up to there and exit status 3. Where it ends is not reproducible' -r
 complete -c weft -n "__fish_weft_using_subcommand sim" -l calls -d 'Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer'
-complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --seeds: stop at the first seed that fails, and say how to repeat it'
-complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output; with --seeds the table, whose margin_of_error is half of the 95 % interval of the mean'
-complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l keep-disks -d 'Also write every file that programs have written on their nodes\' disks into DIR/files/NODE, and not only those that `collect` names'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l until-fail -d 'With --seeds or --grid: stop at the first run that fails, and say how to repeat it'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l resume -d 'With --seeds or --grid and --out: runs of the same command that have ended there are not run again'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l json -d 'Print the summary as JSON on standard output; with --seeds or --grid the table, whose margin_of_error is half of the 95 % interval of the mean, and every run'
+complete -c weft -n "__fish_weft_using_subcommand sim" -l check -d 'Read the scenario and say what it comes to, without running it; programs and scripts that are not there are errors'
 complete -c weft -n "__fish_weft_using_subcommand sim" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c weft -n "__fish_weft_using_subcommand test" -l seeds -d 'Run each once for each seed from A to B [default: its own seed]' -r
+complete -c weft -n "__fish_weft_using_subcommand test" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
+complete -c weft -n "__fish_weft_using_subcommand test" -l seed -d 'Another seed' -r
+complete -c weft -n "__fish_weft_using_subcommand test" -l threads -d 'Worlds at a time [default: as many as there are cores]' -r
+complete -c weft -n "__fish_weft_using_subcommand test" -l junit -d 'Write what was expected, and whether it was so, as JUnit\'s XML: a suite a run' -r -F
+complete -c weft -n "__fish_weft_using_subcommand test" -l json -d 'Print JSON instead of a line a run'
+complete -c weft -n "__fish_weft_using_subcommand test" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand twin" -l variants -d 'Only these variants; each is compared with the last one' -r
 complete -c weft -n "__fish_weft_using_subcommand twin" -l set -d 'Set a value over the scenario\'s, for example wires.ab.loss=0.01' -r
 complete -c weft -n "__fish_weft_using_subcommand twin" -l seed -d 'Another seed' -r
@@ -259,6 +271,15 @@ complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcom
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from coverage" -l json -d 'Print JSON'
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from coverage" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand kernel; and __fish_seen_subcommand_from remove" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand root; and not __fish_seen_subcommand_from make check" -l json -d 'Print JSON'
+complete -c weft -n "__fish_weft_using_subcommand root; and not __fish_seen_subcommand_from make check" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand root; and not __fish_seen_subcommand_from make check" -f -a "make" -d 'Make such a folder as a file says, from Debian\'s packages or from a tar file of a container; `weft help root` tells what the file may hold'
+complete -c weft -n "__fish_weft_using_subcommand root; and not __fish_seen_subcommand_from make check" -f -a "check" -d 'Read everything in such a folder, and compare it with what it was when it was made. Exit status 1: it is another'
+complete -c weft -n "__fish_weft_using_subcommand root; and __fish_seen_subcommand_from make" -l out -d 'The folder [default: beside the file, called as it without its .toml]' -r -F
+complete -c weft -n "__fish_weft_using_subcommand root; and __fish_seen_subcommand_from make" -l json -d 'Print JSON'
+complete -c weft -n "__fish_weft_using_subcommand root; and __fish_seen_subcommand_from make" -s h -l help -d 'Print help'
+complete -c weft -n "__fish_weft_using_subcommand root; and __fish_seen_subcommand_from check" -l json -d 'Print JSON'
+complete -c weft -n "__fish_weft_using_subcommand root; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
 complete -c weft -n "__fish_weft_using_subcommand exec" -l control -d 'Control socket. Procedures: of the stack, as for other commands. Programs: of the world, a path or sim-PID [default: that of the only world that runs]' -r -F
 complete -c weft -n "__fish_weft_using_subcommand exec" -l node -d 'For a procedure: a node of a world that runs' -r
 complete -c weft -n "__fish_weft_using_subcommand exec" -l json -d 'Print what a procedure answers as JSON'

@@ -391,26 +391,42 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (sim)
 _arguments "${_arguments_options[@]}" : \
-'--out=[Write results into this folder; what an earlier run left there goes. With --seeds\: into DIR/seed-N, of the first ten seeds that fail]:DIR:_files' \
+'--out=[Write results into this folder; what an earlier run left there goes. With --seeds or --grid\: the table of all runs as DIR/runs.csv and runs.parquet, and everything of the first ten that fail, in folders of DIR]:DIR:_files' \
 '--record=[Also write what the hash stands for into DIR/record\: every frame, call and output, whole; for \`weft hash\` and \`weft diff\`]:WHAT:((full\:"All interfaces, all results of calls, all output"))' \
-'(--seeds)--pace=[Tie virtual time to the wall clock\: 1.0 as fast as it, 0.1 a tenth. Changes no result]:SPEED:_default' \
-'(--seeds)--control=[Let \`weft exec\` in through this socket \[default\: with --pace, sim-PID in weft'\''s own directory; else nobody\]]:PATH:_files' \
-'(--seeds)--break-at=[Stop before the first event at or after this virtual time, for a debugger\: in gdb as at a breakpoint, else as by SIGSTOP]:TIME:_default' \
-'(--seeds)--gdb=[Run a program of the scenario under gdb, or the kernel of a node (NODE). Virtual time stands still while gdb does, and no result changes]:NODE[/PROGRAM]:_default' \
+'(--seeds --grid)--pace=[Tie virtual time to the wall clock\: 1.0 as fast as it, 0.1 a tenth. Changes no result]:SPEED:_default' \
+'(--seeds --grid)--control=[Let \`weft exec\` in through this socket \[default\: with --pace, sim-PID in weft'\''s own directory; else nobody\]]:PATH:_files' \
+'(--seeds --grid)--break-at=[Stop before the first event at or after this virtual time, for a debugger\: in gdb as at a breakpoint, else as by SIGSTOP]:TIME:_default' \
+'(--seeds --grid)--gdb=[Run a program of the scenario under gdb, or the kernel of a node (NODE). Virtual time stands still while gdb does, and no result changes]:NODE[/PROGRAM]:_default' \
 '--gdb-script=[With --gdb\: commands that gdb executes, and then ends]:FILE:_files' \
 '*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
 '--seed=[Another seed]:SEED:_default' \
 '(--seed)--seeds=[Run once for each seed from A to B, in parallel\: A..B]:A..B:_default' \
-'--threads=[Threads. They change nothing but how long it takes \[default\: 1; with --seeds, as many as there are cores\]]:N:_default' \
+'*--grid=[Run once for each of these values, set over the scenario'\''s as by --set; several of them\: each value of one with each of the others]:PATH=VALUE,VALUE…:_default' \
+'--threads=[Threads. They change nothing but how long it takes \[default\: 1; with --seeds or --grid, as many as there are cores\]]:N:_default' \
 '--junit=[Write what was expected, and whether it was so, as JUnit'\''s XML]:FILE:_files' \
 '--wall-limit=[End the run after so much real time, with complete results up to there and exit status 3. Where it ends is not reproducible]:TIME:_default' \
 '--calls[Also write what each unmodified program asks of the kernel, as strace would, into DIR/programs/NAME/calls. Changes no result, but takes longer]' \
-'--until-fail[With --seeds\: stop at the first seed that fails, and say how to repeat it]' \
-'--json[Print the summary as JSON on standard output; with --seeds the table, whose margin_of_error is half of the 95 % interval of the mean]' \
-'--check[Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told]' \
+'(--seeds --grid)--keep-disks[Also write every file that programs have written on their nodes'\'' disks into DIR/files/NODE, and not only those that \`collect\` names]' \
+'--until-fail[With --seeds or --grid\: stop at the first run that fails, and say how to repeat it]' \
+'--resume[With --seeds or --grid and --out\: runs of the same command that have ended there are not run again]' \
+'--json[Print the summary as JSON on standard output; with --seeds or --grid the table, whose margin_of_error is half of the 95 % interval of the mean, and every run]' \
+'--check[Read the scenario and say what it comes to, without running it; programs and scripts that are not there are errors]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':file -- The scenario (TOML); `weft help scenario` tells what it may hold:_files' \
+&& ret=0
+;;
+(test)
+_arguments "${_arguments_options[@]}" : \
+'(--seed)--seeds=[Run each once for each seed from A to B \[default\: its own seed\]]:A..B:_default' \
+'*--set=[Set a value over the scenario'\''s, for example wires.ab.loss=0.01]:PATH=VALUE:_default' \
+'--seed=[Another seed]:SEED:_default' \
+'--threads=[Worlds at a time \[default\: as many as there are cores\]]:N:_default' \
+'--junit=[Write what was expected, and whether it was so, as JUnit'\''s XML\: a suite a run]:FILE:_files' \
+'--json[Print JSON instead of a line a run]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'*::paths -- Scenarios, or folders\: of those, every scenario in them and below:_files' \
 && ret=0
 ;;
 (twin)
@@ -481,6 +497,42 @@ _arguments "${_arguments_options[@]}" : \
     ;;
 esac
 ;;
+(root)
+_arguments "${_arguments_options[@]}" : \
+'--json[Print JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+":: :_weft__subcmd__root_commands" \
+"*::: :->root" \
+&& ret=0
+
+    case $state in
+    (root)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:weft-root-command-$line[1]:"
+        case $line[1] in
+            (make)
+_arguments "${_arguments_options[@]}" : \
+'--out=[The folder \[default\: beside the file, called as it without its .toml\]]:DIR:_files' \
+'--json[Print JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':file -- What is to be in it (TOML):_files' \
+&& ret=0
+;;
+(check)
+_arguments "${_arguments_options[@]}" : \
+'--json[Print JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':dir -- The folder:_files' \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
 (exec)
 _arguments "${_arguments_options[@]}" : \
 '--control=[Control socket. Procedures\: of the stack, as for other commands. Programs\: of the world, a path or sim-PID \[default\: that of the only world that runs\]]:PATH:_files' \
@@ -515,7 +567,7 @@ _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON (blocks only)]' \
 '-h[Print help]' \
 '--help[Print help]' \
-'*::topic -- A command, `stack`, `scenario`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`):_default' \
+'*::topic -- A command, `stack`, `scenario`, `root`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`):_default' \
 && ret=0
 ;;
 (generate)
@@ -571,8 +623,10 @@ _weft_commands() {
 'import:Convert the configuration of another framework to a stack file' \
 'bridge:Join two interfaces by a wire that is slow, long or lossy, until interrupted. Needs CAP_NET_RAW in their namespace' \
 'sim:Run a scenario in virtual time. Exit status 0\: all is as expected; 1\: something is not; 2\: the scenario or the command is wrong; 3\: --wall-limit; 130\: ctrl-C' \
+'test:Run scenarios, and say which are as expected. Exit status 1\: one is not, or cannot be read; 2\: there is none' \
 'twin:Run a scenario with weft'\''s stack and with Linux kernels, and show both side by side. Exit status 1\: something is not as expected' \
 'kernel:Linux kernels as nodes of virtual worlds (kind = "linux")\: build them from Debian'\''s sources, list them, remove them' \
+'root:Folders that are / for the nodes of a scenario (root = "DIR"), the same on every machine' \
 'exec:Run a procedure of a block (\`weft exec arp flush\`), or a program in a node of a world that runs (\`weft exec NODE -- PROGRAM\`)' \
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
 'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \
@@ -746,6 +800,24 @@ _weft__subcmd__restore_commands() {
     local commands; commands=()
     _describe -t commands 'weft restore commands' commands "$@"
 }
+(( $+functions[_weft__subcmd__root_commands] )) ||
+_weft__subcmd__root_commands() {
+    local commands; commands=(
+'make:Make such a folder as a file says, from Debian'\''s packages or from a tar file of a container; \`weft help root\` tells what the file may hold' \
+'check:Read everything in such a folder, and compare it with what it was when it was made. Exit status 1\: it is another' \
+    )
+    _describe -t commands 'weft root commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__root__subcmd__check_commands] )) ||
+_weft__subcmd__root__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft root check commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__root__subcmd__make_commands] )) ||
+_weft__subcmd__root__subcmd__make_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft root make commands' commands "$@"
+}
 (( $+functions[_weft__subcmd__run_commands] )) ||
 _weft__subcmd__run_commands() {
     local commands; commands=()
@@ -775,6 +847,11 @@ _weft__subcmd__snapshot_commands() {
 _weft__subcmd__subscribe_commands() {
     local commands; commands=()
     _describe -t commands 'weft subscribe commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__test_commands] )) ||
+_weft__subcmd__test_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft test commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__trace_commands] )) ||
 _weft__subcmd__trace_commands() {

@@ -2,7 +2,7 @@
 
 import sys
 
-from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, fidelity, kernel_bench, kernels, memory, table, tools, twins, worlds
+from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, fidelity, kernel_bench, kernels, memory, results, table, tools, twins, worlds
 
 TARGETS = {
     "bench": bench.main,
@@ -18,6 +18,7 @@ TARGETS = {
     "fidelity": fidelity.main,
     "memory": memory.main,
     "programs": table.main,
+    "results": results.main,
     "tools": tools.main,
     "twins": twins.main,
     "worlds": worlds.main,

@@ -283,7 +283,7 @@ def remarks(folder: Path) -> str:
 def without_folder(folder: Path) -> str:
     """A folder that is missing, and not the program, is what is told of; --check sees it."""
     (folder / "scenario.toml").write_text(section("nodes.a", files={"/srv/www/x": "text"}) + program("p", "a", "true", directory="/srv/ww"))
-    warned = weft_command(folder, "sim", "scenario.toml", "--check").stderr
+    warned = weft_command(folder, "sim", "scenario.toml", "--check", status=REFUSED).stderr
     if "program 'p': there is no folder '/srv/ww' to start in" not in warned:
         raise Failure(warned)
     done = weft_command(folder, "sim", "scenario.toml", status=MISSED)

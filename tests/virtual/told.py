@@ -112,7 +112,7 @@ def hints(folder: Path) -> str:
         script.chmod(0o755)
         for words in ((str(script),), ("sh", str(script))):
             (folder / "scenario.toml").write_text(section("nodes.a") + program("p", "a", *words))
-            warned = weft_command(folder, "sim", "scenario.toml", "--check").stderr
+            warned = weft_command(folder, "sim", "scenario.toml", "--check", status=2).stderr
             if f"'{script}' is the host's" not in warned:
                 raise Failure(warned)
         (folder / "scenario.toml").write_text(section("nodes.a") + program("p", "a", str(script)))
@@ -196,7 +196,8 @@ def seeds_with_results(folder: Path) -> str:
     weft_command(folder, "sim", "scenario.toml", "--seeds", "1..8", "--out", "sweep", "--record", "full", status=1)
     done = weft_command(folder, "sim", "scenario.toml", "--seeds", "1..8", "--json", status=1)
     failed = json.loads(done.stdout)["failed"]
-    expect("folders", sorted(path.name for path in (folder / "sweep").iterdir()), sorted(f"seed-{seed}" for seed in failed))
+    tables = ["runs.csv", "runs.jsonl", "runs.parquet", "summary.json"]
+    expect("folders", sorted(path.name for path in (folder / "sweep").iterdir()), sorted([*tables, *(f"seed-{seed}" for seed in failed)]))
     weft_command(folder, "sim", "scenario.toml", "--seed", str(failed[0]), "--out", "alone", "--record", "full", status=1)
     difference(folder / "alone", folder / "sweep" / f"seed-{failed[0]}")
     # Seeds that pass now, and what lies beside.
@@ -205,7 +206,7 @@ def seeds_with_results(folder: Path) -> str:
     (folder / "sweep" / "seed-0" / "summary.json").write_text("{}")
     weft_command(folder, "sim", "scenario.toml", "--seeds", "1..8", "--out", "sweep", "--set", "wires.ab.loss=0.0")
     left = sorted(str(path.relative_to(folder / "sweep")) for path in (folder / "sweep").rglob("*") if path.is_file())
-    expect("left", left, sorted(["seed-0/summary.json", f"seed-{failed[0]}/notes.txt"]))
+    expect("left", left, sorted([*tables, "seed-0/summary.json", f"seed-{failed[0]}/notes.txt"]))
     return f"seeds {failed}"
 
 

@@ -64,7 +64,7 @@ fn check(place: &Place, node: &str, command: &str) -> String {
     let text = format!("[nodes.a]\n{node}\n[programs.p]\nnode = \"a\"\ncommand = [\"{command}\"]\n");
     std::fs::write(place.0.join("s.toml"), text).unwrap();
     let (status, _, error) = place.said(&["sim", "s.toml", "--check"]);
-    assert_eq!(status, Some(0), "{error}");
+    assert_eq!(status, Some(if error.is_empty() { 0 } else { 2 }), "{error}");
     error
 }
 

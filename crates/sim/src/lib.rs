@@ -59,16 +59,16 @@ mod world;
 // What a world is read from, and what is said of its run.
 pub mod grid;
 pub mod result;
-pub mod scenario;
 pub mod root;
+pub mod scenario;
 pub mod sweep;
 pub mod twin;
 
 pub use actor::{Actor, ActorContext, Next};
 pub use cell::{FrameSink, Ring};
+pub use collected::{FILES_FOLDER, clear_files};
 pub use error::WorldError;
 pub use guest::{Guest, GuestContext};
-pub use collected::{FILES_FOLDER, clear_files};
 pub use life::ProgramState;
 pub use limits::{EVENTS_PER_INSTANT_MAX, LINGER, OUTPUT_BYTES_MAX};
 pub use plan::{Boot, Plan};

@@ -31,7 +31,7 @@ pub use judge::{Judged, judge};
 pub use source::ReadFile;
 pub use twin::Twin;
 
-use crate::plan::{Hosts, Plan};
+use crate::plan::{Expect, Hosts, Plan, ProgramPlan};
 use draft::NodeDraft;
 use raw::Raw;
 use source::Source;
@@ -108,7 +108,6 @@ impl Scenario {
     }
 }
 
-/// Everything in its order: names, wires, addresses, hosts, programs, events, expectations.
 /// How often a world is sampled.
 fn sampled(source: &Source<'_>, text: &Spanned<String>) -> Result<Duration, StackError> {
     let period = source.duration(text)?;
@@ -119,6 +118,16 @@ fn sampled(source: &Source<'_>, text: &Spanned<String>) -> Result<Duration, Stac
     Ok(period)
 }
 
+/// Says so if a run without a duration has nobody whose end it could wait for.
+fn nobody_ends(source: &Source<'_>, plan: &Plan) {
+    let is_waited_for = |program: &ProgramPlan| matches!(program.expect, Expect::Status(_));
+    if !plan.programs.is_empty() && !plan.programs.iter().any(is_waited_for) {
+        let what = format!("no program is expected to end, so the run lasts {} s", DURATION_DEFAULT.as_secs());
+        source.remark(0..0, &what, "write duration = \"60s\", or give a program that ends expect = 0");
+    }
+}
+
+/// Everything in its order: names, wires, addresses, hosts, programs, events, expectations.
 fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scenario, StackError> {
     let mut drafts = template::nodes(source, &raw)?;
     let twins = twin::all(source, &raw, &drafts)?;
@@ -156,6 +165,9 @@ fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scen
     }
     program::all(source, &raw, &mut plan, &drafts)?;
     beside::show(source, &mut plan, &drafts)?;
+    if raw.duration.is_none() {
+        nobody_ends(source, &plan);
+    }
     event::all(source, &raw, &mut plan)?;
     let expectations = expect::all(source, &raw, &plan)?;
     if plan.nodes.is_empty() {

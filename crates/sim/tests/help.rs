@@ -77,7 +77,7 @@ fn parse(folder: &Path, snippet: &str) -> Result<Scenario, String> {
         document["nodes"]["server"].as_table_mut().unwrap().clear();
     }
     merge(&mut document, more);
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
+    let read = |name: &str| std::fs::read(folder.join(name)).map_err(|error| error.to_string());
     let file = folder.join("s.toml").display().to_string();
     Scenario::parse(&file, &document.to_string(), &[], &read).map_err(|error| format!("{snippet}\n{error}"))
 }

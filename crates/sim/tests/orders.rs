@@ -16,7 +16,7 @@ fn world(orders: &str, threads: usize) -> (World, u128) {
                 between = [\"a:eth0\", \"b:eth0\"]\ndelay = \"1ms\"\n[wires.cd]\nbetween = [\"c\", \"d\"]\ndelay = \"1ms\"\n[programs.p]\nnode = \"a\"\nbuiltin = \"ping\"\n\
                 to = \"10.0.0.2\"\ncount = 10\n[programs.q]\nnode = \"c\"\nbuiltin = \"ping\"\nto = \"d\"\ncount = 10\n";
     let read = |name: &str| match name {
-        "a.toml" => Ok(stack.clone()),
+        "a.toml" => Ok(stack.clone().into_bytes()),
         _ => Err("no such file".to_owned()),
     };
     let scenario = Scenario::parse("s.toml", text, &[], &read).unwrap_or_else(|error| panic!("{error}"));

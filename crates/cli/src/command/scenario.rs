@@ -49,7 +49,7 @@ impl Source {
 
     /// The scenario; of it a variant of `weft twin`, if one is asked for.
     pub fn parse(&self, twin: Option<&Twin>) -> Result<Scenario, StackError> {
-        let read = |name: &str| std::fs::read_to_string(self.folder.join(name)).map_err(|error| error.to_string());
+        let read = |name: &str| std::fs::read(self.folder.join(name)).map_err(|error| error.to_string());
         match twin {
             Some(twin) => Scenario::parse_twin(&self.shown, &self.text, &self.sets, &read, twin),
             None => Scenario::parse(&self.shown, &self.text, &self.sets, &read),

@@ -4,19 +4,19 @@ mod breaks;
 mod check;
 mod dates;
 mod debugger;
-pub(super) mod folder;
 mod done;
+pub(super) mod folder;
 pub(super) mod interrupt;
 mod limit;
 mod pace;
-mod visitors;
 pub(super) mod sweep;
+mod visitors;
 
 use self::interrupt::Interrupt;
 use self::limit::Limit;
 use self::pace::Wall;
-use super::scenario::{Over, Source};
 use self::sweep::{Sweep, Which};
+use super::scenario::{Over, Source};
 use crate::output;
 use anyhow::Context as _;
 use serde_json::json;
@@ -47,12 +47,12 @@ pub struct Args {
     /// Also write every file that programs have written on their nodes' disks into DIR/files/NODE, and not only those that `collect` names
     #[arg(long, requires = "out", conflicts_with_all = ["seeds", "grid"])]
     keep_disks: bool,
-    control: Option<PathBuf>,
     /// Tie virtual time to the wall clock: 1.0 as fast as it, 0.1 a tenth. Changes no result
     #[arg(long, value_name = "SPEED", conflicts_with_all = ["seeds", "grid"])]
     pace: Option<f64>,
     /// Let `weft exec` in through this socket [default: with --pace, sim-PID in weft's own directory; else nobody]
     #[arg(long, value_name = "PATH", conflicts_with_all = ["seeds", "grid"])]
+    control: Option<PathBuf>,
     /// Stop before the first event at or after this virtual time, for a debugger: in gdb as at a breakpoint, else as by SIGSTOP
     #[arg(long, value_name = "TIME", conflicts_with_all = ["seeds", "grid"])]
     break_at: Option<String>,
@@ -85,7 +85,7 @@ pub struct Args {
     /// and every run
     #[arg(long)]
     json: bool,
-    /// Read the scenario and say what it comes to, without running it; programs and scripts that are not there are told
+    /// Read the scenario and say what it comes to, without running it; programs and scripts that are not there are errors
     #[arg(long)]
     check: bool,
     /// Only results, and nothing that is printed.
@@ -113,17 +113,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         tell!("weft: {remark}");
     }
     if args.check {
-        let plan = &scenario.plan;
-        World::new(plan.clone(), 1)?;
-        for line in check::missing(plan) {
-            tell!("weft: {}: {line}", scenario.file);
-        }
-        let (nodes, wires, programs) = (plan.nodes.len(), plan.wires.len(), plan.programs.len());
-        match args.json {
-            true => output::json(&json!({"file": scenario.file, "nodes": nodes, "wires": wires, "programs": programs})),
-            false => output::line(&format!("{}: {nodes} nodes, {wires} wires, {programs} programs: sound", scenario.file)),
-        }
-        return Ok(ExitCode::SUCCESS);
+        return check(&args, &scenario);
     }
     let interrupt = Interrupt::catch(args.gdb.is_some())?;
     scenario.plan.interrupt = Some(Arc::clone(&interrupt.flag));
@@ -145,6 +135,14 @@ fn check(args: &Args, scenario: &Scenario) -> anyhow::Result<ExitCode> {
     for line in &missing {
         tell!("weft: {}: {line}", scenario.file);
     }
+    let (nodes, wires, programs) = (plan.nodes.len(), plan.wires.len(), plan.programs.len());
+    let is_sound = missing.is_empty();
+    match args.json {
+        true => output::json(&json!({"file": scenario.file, "nodes": nodes, "wires": wires, "programs": programs, "missing": missing})),
+        false if is_sound => output::line(&format!("{}: {nodes} nodes, {wires} wires, {programs} programs: sound", scenario.file)),
+        false => tell!("weft: {}: what is missing is not there when it runs", scenario.file),
+    }
+    Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
 fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
@@ -170,8 +168,12 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     }
     let captures = match &args.out {
         Some(dir) => {
+            if let Some(why) = check::is_seen(&scenario.plan, dir) {
+                tell!("weft: {why}");
+            }
             folder::begin(dir, &scenario.file)?;
             world.keep_snapshots(dir);
+            world.keep_files(dir, args.keep_disks);
             if args.record.is_some() {
                 world.record(dir).with_context(|| format!("cannot record into {}", dir.display()))?;
             }
@@ -184,7 +186,6 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     };
     let wall = args.pace.map(|speed| Arc::new(Wall::begin(speed, Arc::clone(&visits), Arc::clone(&interrupt.flag))));
     if let Some(wall) = &wall {
-            world.keep_files(dir, args.keep_disks);
         world.pace(Arc::clone(wall) as Arc<dyn weft_sim::visit::Pacer>);
     }
     let late = || wall.as_ref().map(|wall| wall.late().as_nanos() as u64);
@@ -200,8 +201,6 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
         interrupt.cut();
     }
     let took = begun.elapsed();
-    // gdb ends when what it holds has ended, and a kernel does not end by itself.
-    world.let_go();
     if let Some(dir) = &args.out {
         let left_out = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()))?;
         if left_out > 0 {
@@ -211,6 +210,8 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
             );
         }
     }
+    // gdb ends when what it holds has ended, and a kernel does not end by itself.
+    world.let_go();
     if let Some(debugger) = &debugger {
         debugger.finish();
     }
@@ -238,8 +239,8 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     }
     tell_who_runs(&world);
     tell_what_is_lost(&world);
-    for what in &end.idle {
     dates::tell(&world);
+    for what in &end.idle {
         tell!("weft: nothing came of the {what}");
     }
     for why in summary["not_reproducible"].as_array().into_iter().flatten() {

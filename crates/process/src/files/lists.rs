@@ -70,7 +70,8 @@ impl Steps {
         steps.terminals(&root)?;
         steps.folder(&root.join("run/lock"), 0o1777)?;
         steps.proc(&root)?;
-        steps.mounts(&mounts, &root)?;
+        let writable: Vec<bool> = files.mounts.iter().map(|mount| mount.writable).collect();
+        steps.mounts(&mounts, &writable, [&upper, &work, &root])?;
         // What is left of the host's lies below, where nobody comes: taking it away would take the kernel longer than all the rest.
         steps.add("enter the node's files", Act::Cover { path: text(&root)? }, Otherwise::Fail);
         Ok(steps)
@@ -115,13 +116,18 @@ impl Steps {
         Ok(())
     }
 
-    /// Folders of the host's that this node gets.
-    fn mounts(&mut self, mounts: &[PathBuf], root: &Path) -> Result<(), StartError> {
-        for (number, to) in mounts.iter().enumerate() {
-            let to = root.join(to.strip_prefix("/").unwrap_or(to));
+    /// Folders of the host's that this node gets; over those that are writable it has a layer of its own, where the kernel lays one.
+    fn mounts(&mut self, mounts: &[PathBuf], writable: &[bool], [upper, work, root]: [&Path; 3]) -> Result<(), StartError> {
+        for (number, (to, writable)) in mounts.iter().zip(writable).enumerate() {
+            let below = to.strip_prefix("/").unwrap_or(to);
+            let [to, upper, work] = [root, upper, work].map(|folder| folder.join(below));
+            if *writable {
+                [&upper, &work].iter().try_for_each(|path| self.folder(path, 0o755))?;
+                self.overlay(&[shared(number)], &upper, &work, &to, Otherwise::Instead(2))?;
+            }
             let how = libc::MS_BIND | libc::MS_REC;
             self.mount("show a folder of the host's", shared(number), &to, c"", how, b"", Otherwise::Fail)?;
-            self.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::GoOn);
+            self.add("protect a folder of the host's", Act::ReadOnly { path: text(&to)? }, Otherwise::Fail);
         }
         Ok(())
     }

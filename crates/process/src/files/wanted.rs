@@ -13,7 +13,7 @@ pub struct Files {
     pub own: Vec<OwnFile>,
     /// Those that other nodes have, too: each node has them for itself, but they are written once. Its own go before.
     pub common: Arc<[OwnFile]>,
-    /// Folders of the host, to be read only.
+    /// Folders of the host, which nobody changes.
     pub mounts: Vec<Mount>,
 }
 
@@ -24,6 +24,8 @@ pub struct Mount {
     pub from: PathBuf,
     /// Absolute, inside the node.
     pub to: PathBuf,
+    /// The node's programs may write there: into a layer of the node's own. It is at the top level then.
+    pub writable: bool,
 }
 
 /// A file of a node's own, over what is there.

@@ -1,10 +1,15 @@
-//! What lies beside the scenario: /tmp, /root and /run of a node are its own, so a script in a checkout there would not be found. If a command names something below the
-//! scenario's folder, and the node would hide it, the node gets that folder, to be read only.
+//! What lies beside the scenario.
+//!
+//! A command that names it as people do there (`python3 server.py`, `venv/bin/gunicorn`, `--config=conf/x.yml`) starts in the node's folder [`FOLDER`], which
+//! is the scenario's: the same path on every machine. What is written there goes into the node's own layer.
+//!
+//! A command may also name it by its whole path. /tmp, /root and /run of a node are its own, so a script in a checkout there would not be found: the node gets
+//! that folder at its path, to be read only; and so it gets a virtual environment of Python that a command names, wherever it is.
 
 use super::draft::NodeDraft;
 use super::files::{covers, hidden};
 use super::source::Source;
-use crate::plan::{Plan, Run};
+use crate::plan::{NodePlan, Plan, Run};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +17,8 @@ use std::sync::Arc;
 use weft_node::StackError;
 use weft_process::{Mount, OWN_FOLDERS, OwnFile};
 
+/// The scenario's folder in nodes.
+pub(super) const FOLDER: &str = "/scenario";
 /// Largest file that is copied into nodes, where the scenario lies in /tmp itself. A larger one is not shown, as if nothing named it.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// What is in a file, and whether it can be executed.
@@ -29,6 +36,26 @@ fn names(word: &str, folder: &str) -> bool {
     word.match_indices(folder).any(|(at, _)| word[at + folder.len()..].chars().next().is_none_or(|next| ENDS.contains(next)))
 }
 
+/// Does a command name something beside the scenario, but by its whole path? Its first word does by a `/` in it: otherwise it is looked for in PATH.
+pub(super) fn names_beside(source: &Source<'_>, command: &[String]) -> bool {
+    let is_there = |name: &str| {
+        let found = source.beside(name);
+        // A folder may be called as any word is.
+        found.is_file() || found.is_dir() && name.contains('/')
+    };
+    let pieces =
+        |word: &String| word.split(|letter| letter != '/' && ENDS.contains(letter) || letter == '=').map(str::to_owned).collect::<Vec<_>>();
+    let may_be =
+        |name: &str| !name.is_empty() && !name.starts_with(['/', '-']) && !name.split('/').all(|part| matches!(part, "" | "." | ".."));
+    let first = command.first().filter(|word| word.contains('/')).cloned();
+    first.into_iter().chain(command.iter().skip(1).flat_map(pieces)).any(|name| may_be(&name) && is_there(&name))
+}
+
+/// The folder of the virtual environment that a program is of, if it is of one (PEP 405).
+fn environment_of(program: &Path) -> Option<&Path> {
+    program.ancestors().skip(1).find(|folder| folder.join("pyvenv.cfg").is_file())
+}
+
 /// None: nothing that could be copied (a device, a FIFO), or too large.
 fn copied(path: &Path) -> Option<Copied> {
     let found = path.metadata().ok().filter(|found| found.is_file() && found.len() <= FILE_BYTES_MAX)?;
@@ -37,6 +64,50 @@ fn copied(path: &Path) -> Option<Copied> {
 
 /// Gives the nodes what their programs' commands name.
 pub(super) fn show(source: &Source<'_>, plan: &mut Plan, drafts: &[NodeDraft]) -> Result<(), StackError> {
+    show_by_name(source, plan, drafts)?;
+    show_environments(plan);
+    show_by_path(source, plan, drafts)
+}
+
+/// The scenario's folder, to those whose programs start there.
+fn show_by_name(source: &Source<'_>, plan: &mut Plan, drafts: &[NodeDraft]) -> Result<(), StackError> {
+    let Ok(real) = source.beside("").join(".").canonicalize() else { return Ok(()) };
+    let Plan { nodes, programs, .. } = plan;
+    for program in programs {
+        let (Run::Process(process), Some(node)) = (&program.run, nodes.get_mut(program.node)) else { continue };
+        if process.directory.starts_with(FOLDER) && node.files.mounts.iter().all(|mount| mount.to != Path::new(FOLDER)) {
+            let mount = Mount { from: real.clone(), to: FOLDER.into(), writable: true };
+            give(source, drafts.get(program.node), node, mount)?;
+        }
+    }
+    Ok(())
+}
+
+/// Virtual environments in folders that nodes have for themselves.
+fn show_environments(plan: &mut Plan) {
+    let Plan { nodes, programs, .. } = plan;
+    for program in programs {
+        let (Run::Process(process), Some(node)) = (&program.run, nodes.get_mut(program.node)) else { continue };
+        let word = process.command.first().map(Path::new).filter(|word| OWN_FOLDERS.iter().any(|hidden| word.starts_with(hidden)));
+        let Some(folder) = word.and_then(environment_of).filter(|folder| is_below_hidden(folder)) else { continue };
+        let is_shown = node.files.mounts.iter().any(|mount| folder.starts_with(&mount.to));
+        if let (false, Ok(from)) = (is_shown, folder.canonicalize()) {
+            node.files.mounts.push(Mount { from, to: folder.to_owned(), writable: false });
+        }
+    }
+}
+
+/// A mount, unless it would hide a file that the node is given.
+fn give(source: &Source<'_>, draft: Option<&NodeDraft>, node: &mut NodePlan, mount: Mount) -> Result<(), StackError> {
+    let own = draft.into_iter().flat_map(|draft| draft.section.files.keys());
+    if let Some(path) = own.into_iter().find(|path| covers(&mount, Path::new(path.get_ref()))) {
+        return Err(hidden(source, path, &mount));
+    }
+    node.files.mounts.push(mount);
+    Ok(())
+}
+
+fn show_by_path(source: &Source<'_>, plan: &mut Plan, drafts: &[NodeDraft]) -> Result<(), StackError> {
     let parent = Path::new(source.file).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (Ok(folder), Ok(real)) = (std::path::absolute(parent), parent.canonicalize()) else { return Ok(()) };
     let Some(text) = folder.to_str().filter(|_| OWN_FOLDERS.iter().any(|hidden| folder.starts_with(hidden))) else { return Ok(()) };
@@ -52,12 +123,7 @@ pub(super) fn show(source: &Source<'_>, plan: &mut Plan, drafts: &[NodeDraft]) -
         }
         if is_below_hidden(&folder) {
             if node.files.mounts.iter().all(|mount| mount.to != folder) {
-                let mount = Mount { from: real.clone(), to: folder.clone() };
-                let own = drafts.get(program.node).into_iter().flat_map(|draft| draft.section.files.keys());
-                if let Some(path) = own.into_iter().find(|path| covers(&mount, Path::new(path.get_ref()))) {
-                    return Err(hidden(source, path, &mount));
-                }
-                node.files.mounts.push(mount);
+                give(source, drafts.get(program.node), node, Mount { from: real.clone(), to: folder.clone(), writable: false })?;
             }
             continue;
         }

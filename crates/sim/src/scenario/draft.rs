@@ -9,6 +9,8 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct NodeDraft {
     pub name: String,
+    /// Counts the nodes of its section, from 1.
+    pub number: u32,
     pub span: Range<usize>,
     pub section: raw::Node,
     /// Interface, wire (its place), and address with prefix if one was given.
@@ -30,6 +32,11 @@ pub(super) struct WireDraft {
 }
 
 impl NodeDraft {
+    /// A text in which `{n}` and `{node}` are its number and its name.
+    pub fn expand(&self, text: &str) -> String {
+        text.replace("{n}", &self.number.to_string()).replace("{node}", &self.name)
+    }
+
     pub fn is_switch(&self) -> bool {
         self.section.kind.as_ref().is_some_and(|kind| !matches!(kind.get_ref().as_str(), "host" | "linux"))
     }

@@ -4,6 +4,7 @@
 use super::draft::NodeDraft;
 use super::raw::{Mounted, OwnText};
 use super::source::Source;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use toml::Spanned;
 use weft_node::StackError;
@@ -40,17 +41,31 @@ pub(super) fn own_files(source: &Source<'_>, draft: &NodeDraft) -> Result<Files,
         if let Some(mount) = files.mounts.iter().find(|mount| covers(mount, Path::new(path.get_ref()))) {
             return Err(hidden(source, path, mount));
         }
-        let contents = match file.get_ref() {
-            OwnText::Text(text) => text.clone(),
-            OwnText::From(from) => (source.read)(&from.from).map_err(|why| {
-                let help = "name a file with text in it; a name that does not begin with / is looked for beside the scenario";
-                source.error(file.span(), format!("cannot read '{}': {why}", from.from), help)
-            })?,
-        };
-        let executable = contents.starts_with("#!");
-        files.own.push(OwnFile { path: path.get_ref().into(), contents: contents.into_bytes().into(), executable });
+        let (contents, executable) = contents(source, draft, file)?;
+        files.own.push(OwnFile { path: path.get_ref().into(), contents: contents.into(), executable });
     }
     Ok(files)
+}
+
+/// What is in a file of the node's, and whether it can be executed: as the one that it comes from, and scripts.
+fn contents(source: &Source<'_>, draft: &NodeDraft, file: &Spanned<OwnText>) -> Result<(Vec<u8>, bool), StackError> {
+    let from = match file.get_ref() {
+        OwnText::Text(text) => return Ok((text.clone().into_bytes(), text.starts_with("#!"))),
+        OwnText::From(from) => from,
+    };
+    let name = draft.expand(&from.from);
+    let wrong = |what: String, help: &str| source.error(file.span(), what, help);
+    let mut contents = (source.read)(&name).map_err(|why| {
+        wrong(format!("cannot read '{name}': {why}"), "a name that does not begin with / is looked for beside the scenario")
+    })?;
+    if from.expand {
+        let text = String::from_utf8(contents)
+            .map_err(|_| wrong(format!("'{name}' is no text, in which {{n}} could stand"), "leave out expand"))?;
+        contents = draft.expand(&text).into_bytes();
+    }
+    let mode = std::fs::metadata(source.beside(&name)).map_or(0, |found| found.permissions().mode());
+    let executable = contents.starts_with(b"#!") || mode & 0o100 != 0;
+    Ok((contents, executable))
 }
 
 /// Folders of the host that it has beside.
@@ -67,7 +82,7 @@ fn mounts(source: &Source<'_>, draft: &NodeDraft) -> Result<Vec<Mount>, StackErr
         let from = &from.get_ref().from;
         let folder = source.beside(from.get_ref());
         match folder.canonicalize() {
-            Ok(folder) if folder.is_dir() => Ok(Mount { from: folder, to: path.into() }),
+            Ok(folder) if folder.is_dir() => Ok(Mount { from: folder, to: path.into(), writable: false }),
             _ => Err(source.error(
                 from.span(),
                 format!("'{}' is no folder", folder.display()),
@@ -76,6 +91,16 @@ fn mounts(source: &Source<'_>, draft: &NodeDraft) -> Result<Vec<Mount>, StackErr
         }
     };
     draft.section.mounts.iter().map(mount).collect()
+}
+
+/// Files that are taken out of a node when it ends.
+pub(super) fn collected(source: &Source<'_>, patterns: &[Spanned<String>]) -> Result<Vec<String>, StackError> {
+    let pattern = |text: &Spanned<String>| {
+        let found = Wanted::new(std::slice::from_ref(text.get_ref()));
+        let wrong = |(pattern, why)| source.error(text.span(), format!("'{pattern}' names no files: {why}"), "write it as \"/var/log/**\"");
+        found.map(|_| text.get_ref().clone()).map_err(wrong)
+    };
+    patterns.iter().map(pattern).collect()
 }
 
 /// Would this file lie below a folder that is mounted, or that folder below the file?
@@ -93,16 +118,6 @@ pub(super) fn hidden(source: &Source<'_>, path: &Spanned<String>, mount: &Mount)
 const RESERVED: [&str; 4] = ["/dev", "/proc", "/sys", "/run/weft"];
 
 /// In which of these it would be.
-/// Files that are taken out of a node when it ends.
-pub(super) fn collected(source: &Source<'_>, patterns: &[Spanned<String>]) -> Result<Vec<String>, StackError> {
-    let pattern = |text: &Spanned<String>| {
-        let found = Wanted::new(std::slice::from_ref(text.get_ref()));
-        let wrong = |(pattern, why)| source.error(text.span(), format!("'{pattern}' names no files: {why}"), "write it as \"/var/log/**\"");
-        found.map(|_| text.get_ref().clone()).map_err(wrong)
-    };
-    patterns.iter().map(pattern).collect()
-}
-
 fn reserved(path: &str) -> Option<&'static str> {
     RESERVED.into_iter().find(|reserved| Path::new(path).starts_with(reserved))
 }

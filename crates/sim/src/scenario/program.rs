@@ -1,12 +1,13 @@
 //! Programs: what they do, on which nodes, and to whom.
 
+use super::beside;
 use super::draft::NodeDraft;
-use super::names::{in_order, matches};
 use super::files::collected;
+use super::names::{in_order, matches};
 use super::raw::{Program, ProgramExpect, Raw};
 use super::source::Source;
 use crate::builtin::Builtin;
-use crate::plan::{Expect, OUTPUT_MAX_DEFAULT, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Expect, NodeKind, OUTPUT_MAX_DEFAULT, Plan, ProcessPlan, ProgramPlan, Run};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use toml::Spanned;
@@ -39,7 +40,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
         let several = program.node.get_ref().contains('*');
         for (number, node) in found.into_iter().enumerate() {
             let label = if several { format!("{}@{}", name.get_ref(), nodes[node].name) } else { name.get_ref().clone() };
-            let reader = Reader { source, plan, nodes, name, program, number: number + 1 };
+            let reader = Reader { source, plan, nodes, name, program, node: &nodes[node].name, number: number + 1 };
             let run = reader.run()?;
             let start = start(source, program, number as u32, plan.end)?;
             if let (Some(first), Some(plan)) = (program.collect.first(), plan.nodes.get_mut(node)) {
@@ -57,14 +58,20 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[Node
     Ok(())
 }
 
-/// When a program starts, in a run that is over at this time.
-fn start(source: &Source<'_>, text: &Spanned<String>, over: Instant) -> Result<Instant, StackError> {
-    let at = Instant::ZERO + source.duration(text)?;
-    if at >= over {
-        let what = format!("at {at} the run is over: it lasts {over}");
-        source.remark(text.span(), &what, "unless an event starts it before, the program never starts");
+/// When a program starts on the node of this number (from 0), in a run that is over at `over`; none: when an event starts it.
+fn start(source: &Source<'_>, program: &Program, number: u32, over: Instant) -> Result<Option<Instant>, StackError> {
+    let stagger = program.stagger.as_ref().map_or(Ok(Duration::ZERO), |text| source.duration(text))?;
+    let said = program.start.as_ref().map_or(Ok(Duration::ZERO), |text| source.duration(text))?;
+    let at = Instant::ZERO + said + stagger * number;
+    match program.start.as_ref().or(program.stagger.as_ref()) {
+        None if program.waits == Some(true) => return Ok(None),
+        Some(text) if at >= over => {
+            let what = format!("at {at} the run is over: it lasts {over}");
+            source.remark(text.span(), &what, "unless an event starts it before, the program never starts");
+        }
+        _ => {}
     }
-    Ok(at)
+    Ok(Some(at))
 }
 
 /// The programs that a name stands for: that one, all copies of one that runs on several nodes, or what a pattern fits.
@@ -107,7 +114,8 @@ struct Reader<'a> {
     nodes: &'a [NodeDraft],
     name: &'a Spanned<String>,
     program: &'a Program,
-    /// Counts the nodes that `node` stands for, from 1.
+    /// The node that it is for, which is of those that the program's `node` stands for the `number`th, from 1.
+    node: &'a str,
     number: usize,
 }
 
@@ -241,9 +249,9 @@ impl Reader<'_> {
         Ok(SocketAddr::new(self.host(&Spanned::new(to.span(), host))?, port))
     }
 
-    /// `{n}` counts the nodes that the program runs on.
+    /// `{n}` counts the nodes that the program runs on, and `{node}` is the name of this one.
     fn expand(&self, text: &str) -> String {
-        text.replace("{n}", &self.number.to_string())
+        text.replace("{n}", &self.number.to_string()).replace("{node}", self.node)
     }
 
     /// An address, the name of a node, or `node.eth1`.

@@ -90,7 +90,7 @@ pub(crate) struct Cpu {
 
 /// What is in a file: a text, or what is in another.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "expected a text, or { from = \"FILE\" }")]
+#[serde(untagged, expecting = "expected a text, or { from = \"FILE\" }, with expand = true or without")]
 pub(crate) enum OwnText {
     Text(String),
     From(From),
@@ -101,6 +101,9 @@ pub(crate) enum OwnText {
 pub(crate) struct From {
     // Not with its place: serde keeps none inside of an untagged choice.
     pub from: String,
+    /// `{n}` and `{node}` in it are the node's number and name.
+    #[serde(default)]
+    pub expand: bool,
 }
 
 /// A folder of the host.
@@ -212,11 +215,12 @@ pub(crate) struct Program {
     pub stdin: Option<Text>,
     pub directory: Option<Text>,
     pub output_max: Option<Text>,
-    pub start: Option<Text>,
-    pub waits: Option<bool>,
-    pub expect: Option<Spanned<ProgramExpect>>,
     #[serde(default)]
     pub collect: Vec<Text>,
+    pub start: Option<Text>,
+    pub waits: Option<bool>,
+    pub stagger: Option<Text>,
+    pub expect: Option<Spanned<ProgramExpect>>,
     pub to: Option<Text>,
     pub port: Option<u16>,
     pub count: Option<u64>,

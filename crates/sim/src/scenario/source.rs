@@ -13,7 +13,7 @@ use weft_node::StackError;
 use weft_plugin::Files;
 
 /// What a scenario needs of the world outside: files that it names.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 
 /// A file's text, for messages about places in it.
 pub(super) struct Source<'a> {
@@ -33,6 +33,11 @@ impl Source<'_> {
     /// A path that the file names: what is not absolute lies beside it.
     pub fn beside(&self, name: &str) -> PathBuf {
         Path::new(self.file).parent().unwrap_or(Path::new("")).join(name)
+    }
+
+    /// A file with text in it.
+    pub fn read_text(&self, name: &str) -> Result<String, String> {
+        String::from_utf8((self.read)(name)?).map_err(|_| "it is no text (UTF-8)".to_owned())
     }
 
     pub fn error(&self, span: Range<usize>, what: impl AsRef<str>, help: impl AsRef<str>) -> StackError {

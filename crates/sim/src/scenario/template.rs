@@ -13,7 +13,7 @@ use weft_node::StackError;
 pub(super) fn nodes(source: &Source<'_>, raw: &Raw) -> Result<Vec<NodeDraft>, StackError> {
     let mut drafts: Vec<NodeDraft> = Vec::new();
     let mut seen: BTreeSet<String> = BTreeSet::new();
-    let mut add = |name: String, span: std::ops::Range<usize>, section: &Node, drafts: &mut Vec<NodeDraft>| {
+    let mut add = |name: String, number: u32, span: std::ops::Range<usize>, section: &Node, drafts: &mut Vec<NodeDraft>| {
         check_name(source, &name, &span)?;
         if !seen.insert(name.clone()) {
             return Err(source.error(span, format!("there is a node '{name}' already"), "give each node a name of its own"));
@@ -21,27 +21,27 @@ pub(super) fn nodes(source: &Source<'_>, raw: &Raw) -> Result<Vec<NodeDraft>, St
         if drafts.len() >= NODES_MAX {
             return Err(source.error(span, format!("more than {NODES_MAX} nodes"), "make the scenario smaller"));
         }
-        drafts.push(NodeDraft { name, span, section: section.clone(), interfaces: Vec::new() });
+        drafts.push(NodeDraft { name, number, span, section: section.clone(), interfaces: Vec::new() });
         Ok(())
     };
     for (name, section) in in_order(&raw.nodes) {
         match &section.get_ref().count {
-            None => add(name.get_ref().clone(), name.span(), section.get_ref(), &mut drafts)?,
+            None => add(name.get_ref().clone(), 1, name.span(), section.get_ref(), &mut drafts)?,
             Some(count) => {
                 for number in 1..=*count.get_ref() {
-                    add(format!("{}{number}", name.get_ref()), name.span(), section.get_ref(), &mut drafts)?;
+                    add(format!("{}{number}", name.get_ref()), number, name.span(), section.get_ref(), &mut drafts)?;
                 }
             }
         }
     }
     for (name, template) in in_order(&raw.templates) {
         let shape = Shape::of(source, template)?;
-        for node in shape.nodes(name.get_ref()) {
+        for (number, node) in (1..).zip(shape.nodes(name.get_ref())) {
             let mut section = template.get_ref().node.clone();
             if node.switch {
                 section = Node { kind: Some(Spanned::new(name.span(), "switch".to_owned())), ..Node::default() };
             }
-            add(node.name, name.span(), &section, &mut drafts)?;
+            add(node.name, number, name.span(), &section, &mut drafts)?;
         }
     }
     Ok(drafts)

@@ -183,7 +183,7 @@ pub(super) fn direction(source: &Source<'_>, wire: &Wire, before: DirectionPlan)
         if wire.rate.is_some() {
             return Err(source.error(file.span(), "the wire has two rates", "use one of rate and trace"));
         }
-        let text = (source.read)(file.get_ref()).map_err(|why| {
+        let text = source.read_text(file.get_ref()).map_err(|why| {
             source.error(file.span(), format!("cannot read '{}': {why}", file.get_ref()), "name a trace in Mahimahi's format")
         })?;
         let help = "each line is a time in milliseconds at which a packet of 1500 bytes can leave";

@@ -21,8 +21,61 @@ pub(super) fn missing(plan: &Plan) -> Vec<String> {
                 lines.push(format!("program '{}': {why}", program.name));
             }
         }
+        if let Some(script) = script(&process.command).filter(|script| !is_there(node, &process.directory.join(script))) {
+            lines.push(format!(
+                "program '{}': there is no '{script}' for {} to run: scripts are looked for beside the scenario, else in {}",
+                program.name,
+                process.command[0],
+                process.directory.display()
+            ));
+        }
     }
     lines
+}
+
+/// Programs whose first word that is no option is a file that they run. None of those that stand here has an option with a value before it.
+const INTERPRETERS: [&str; 9] = ["python3", "python", "sh", "bash", "dash", "perl", "ruby", "node", "php"];
+
+/// The script that a command runs, if it is one that is named from where one stands.
+fn script(command: &[String]) -> Option<&str> {
+    let name = Path::new(command.first()?).file_name()?.to_str()?;
+    let script = command.get(1).filter(|word| !word.starts_with(['-', '/']))?;
+    INTERPRETERS.contains(&name).then_some(script)
+}
+
+/// The folder of results, if it is not there yet, makes another folder of one that a program reads: then the next run finds something else there. Python, for
+/// one, lists the folder of a script. What is said of that.
+pub(super) fn is_seen(plan: &Plan, out: &Path) -> Option<String> {
+    let out = std::path::absolute(out).ok().filter(|out| !out.exists())?;
+    for program in &plan.programs {
+        let (Run::Process(process), Some(node)) = (&program.run, plan.nodes.get(program.node)) else { continue };
+        let words = process.command.iter().map(|word| process.directory.join(word));
+        let folders = words.filter_map(|path| on_host(node, &path)?.parent()?.canonicalize().ok());
+        let parent = out.ancestors().skip(1).find_map(|parent| parent.canonicalize().ok())?;
+        for folder in folders {
+            if parent == folder {
+                return Some(format!(
+                    "{} is made in {}, from which program '{}' runs: the next run finds another folder there, and may have another hash\nhelp: put --out somewhere else",
+                    out.display(),
+                    folder.display(),
+                    program.name
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// Where the host has a file that a node sees; none: nowhere, or it is not there.
+fn on_host(node: &NodePlan, path: &Path) -> Option<PathBuf> {
+    let mount = node.files.mounts.iter().filter(|mount| path.starts_with(&mount.to)).max_by_key(|mount| mount.to.components().count());
+    let found = match (mount, &node.files.root) {
+        (Some(mount), _) => mount.from.join(path.strip_prefix(&mount.to).ok()?),
+        (None, _) if OWN_FOLDERS.iter().any(|folder| path.starts_with(folder)) => return None,
+        (None, Some(root)) => root.join(path.strip_prefix("/").ok()?),
+        (None, None) => path.to_owned(),
+    };
+    found.is_file().then_some(found)
 }
 
 /// What is wrong with a word of a command; words that are no absolute names may be anything, but for the first.
@@ -47,5 +100,20 @@ fn of_word(node: &NodePlan, process: &ProcessPlan, place: usize, word: &str) -> 
             ))
         }
         None => first.then(|| format!("there is no '{}'", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_of_an_interpreter_is_its_first_word_unless_that_is_an_option() {
+        let script = |words: &str| script(&words.split(' ').map(str::to_owned).collect::<Vec<_>>()).map(str::to_owned);
+        assert_eq!(script("python3 server.py -p 80").as_deref(), Some("server.py"));
+        assert_eq!(script("/usr/bin/sh run.sh").as_deref(), Some("run.sh"));
+        for other in ["python3", "python3 -m http.server", "python3 /srv/x.py", "curl x.py"] {
+            assert_eq!(script(other), None, "{other}");
+        }
     }
 }
