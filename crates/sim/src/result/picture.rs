@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 
 /// Beyond so many nodes, names would be too small to be read.
 const NAMES_MAX: usize = 256;
+/// More wires make a black area, and take minutes to draw. A fat tree of arity 18 has 4374.
+const WIRES_MAX: usize = 5000;
 /// Up to so many wires, each has its own text.
 const WIRES_FEW: usize = 4;
 /// Up to so many nodes the picture grows until every text has room; beyond, texts without room are left out.
@@ -27,6 +29,8 @@ const RADIUS: f64 = 8.0;
 /// Of nodes without names.
 const DOT: f64 = 4.0;
 const GAP: f64 = 3.0;
+/// Wires that one shape of the SVG has.
+const SHAPE_WIRES: usize = 50;
 
 /// Lines of text, and where they are.
 struct Label {
@@ -55,9 +59,10 @@ struct Drawing {
     common: Option<String>,
 }
 
-/// The picture; none: there are no nodes.
+/// The picture; none: there are too many wires.
 pub(super) fn topology(plan: &Plan) -> Option<Figure> {
-    Figure::of_svg(drawing(plan).svg())
+    let few = plan.wires.len() <= WIRES_MAX;
+    few.then(|| Figure::of_svg(drawing(plan).svg())).flatten()
 }
 
 fn kind(plan: &Plan, node: usize) -> Kind {
@@ -270,15 +275,15 @@ impl Drawing {
     }
 
     fn wires(&self, out: &mut String, moved: Point) {
-        // All in one shape: a large network has hundreds of thousands.
-        let mut shape = String::new();
-        for route in &self.routes {
-            for (corner, at) in route.iter().enumerate() {
-                let _ = write!(shape, "{}{:.1} {:.1}", if corner == 0 { 'M' } else { 'L' }, at.0 + moved.0, at.1 + moved.1);
-            }
-        }
         let width = if self.radius < RADIUS { 0.6 } else { 1.5 };
-        if !shape.is_empty() {
+        // Some in one shape: a large network has hundreds of thousands. Not all, which takes the renderer the square of their number.
+        for routes in self.routes.chunks(SHAPE_WIRES) {
+            let mut shape = String::new();
+            for route in routes {
+                for (corner, at) in route.iter().enumerate() {
+                    let _ = write!(shape, "{}{:.1} {:.1}", if corner == 0 { 'M' } else { 'L' }, at.0 + moved.0, at.1 + moved.1);
+                }
+            }
             let _ = writeln!(out, "<path d=\"{shape}\" fill=\"none\" stroke=\"#777\" stroke-width=\"{width}\" stroke-linejoin=\"round\"/>");
         }
     }

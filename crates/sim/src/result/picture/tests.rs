@@ -146,4 +146,8 @@ fn hundreds_of_nodes_are_points_without_names() {
     let drawing = drawing(&template("\"grid\"\nwidth = 20\nheight = 20"));
     let [low, high] = drawing.corners();
     assert!(drawing.labels.is_empty() && high.0 - low.0 < 500.0 && high.1 - low.1 < 500.0, "{low:?} {high:?}");
+    // Of thousands there is no picture.
+    let mut many = template("\"chain\"\ncount = 2");
+    many.wires = vec![many.wires[0].clone(); WIRES_MAX + 1];
+    assert_eq!(topology(&many), None);
 }
