@@ -121,6 +121,7 @@ def expect_picture(results: Path, words: list[str]) -> None:
     expect(f"words that are not in the picture, which has {said!r}", missing, [])
     expect("lines", sum(line.tag.endswith("polyline") for line in root.iter()) > 4, True)
     expect("PNG", (results / "pictures" / "mptcp.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+    expect("PDF", (results / "pictures" / "mptcp.pdf").read_bytes()[:5], b"%PDF-")
     expect("series", len((results / "series" / "subflows.csv").read_text().splitlines()) > 10, True)
 
 

@@ -378,12 +378,12 @@ def calls(folder: Path) -> str:
 
 
 def pictures(folder: Path) -> str:
-    """Each picture is there as SVG and as PNG, and the same to the bit every time."""
+    """Each picture is there as SVG, PNG and PDF, and the same to the bit every time."""
     for name in ("one", "two"):
         weft_command(folder, "sim", scenario(folder, LOSSY), "--out", name, "--set", "sample='50ms'")
     difference(folder / "one", folder / "two")
     found = sorted(path.name for path in (folder / "one" / "pictures").iterdir())
-    wanted = [f"{name}.{kind}" for name in ("topology", "throughput", "queue", "cwnd", "srtt") for kind in ("svg", "png")]
+    wanted = [f"{name}.{kind}" for name in ("topology", "throughput", "queue", "cwnd", "srtt") for kind in ("svg", "png", "pdf")]
     expect("pictures", found, sorted(wanted))
     for path in (folder / "one" / "pictures").glob("*.png"):
         data = path.read_bytes()
@@ -395,6 +395,8 @@ def pictures(folder: Path) -> str:
         expect(f"{path.name}: bytes", len(rows), height * (1 + 3 * width))
         if len(set(rows)) < 5:
             raise Failure(f"{path.name} is empty")
+    for path in (folder / "one" / "pictures").glob("*.pdf"):
+        expect(path.name, path.read_bytes()[:5], b"%PDF-")
     return ", ".join(found)
 
 

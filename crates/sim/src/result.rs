@@ -5,23 +5,28 @@
 //! DIR/output.log               what all programs wrote, line by line, with the virtual time
 //! DIR/generations.jsonl        where blocks were replaced or deleted: what each generation of each block did, a line each
 //! DIR/programs/NAME/stdout, stderr, status.json
+//! DIR/files/NODE/…, files.json  what programs of it have written, as far as it is wanted, and a list of that
 //! DIR/captures/NODE-INTERFACE.pcapng
 //! DIR/series/wires.csv, connections.csv, subflows.csv    when the scenario samples; and as .parquet
-//! DIR/pictures/topology.svg, throughput.svg, queue.svg, cwnd.svg, srtt.svg, mptcp.svg
+//! DIR/pictures/NAME.svg, NAME.png, NAME.pdf    topology; when the scenario samples also throughput, queue, cwnd, srtt, mptcp: those that show something
+//! DIR/runs.csv, runs.parquet, runs.jsonl    of a sweep: a row a run
 //! ```
 //!
 //! All of it depends on the scenario and the seed alone; figures of wall time are the caller's and go to a file of their own.
 
-mod canvas;
 pub(crate) mod chart;
+mod figure;
 mod junit;
+mod pdf;
 mod picture;
 mod runs;
 mod series;
 mod subflows;
 mod table;
+pub(crate) mod unit;
 
 pub use crate::life::state;
+pub use figure::Figure;
 pub use junit::{Suite, junit};
 pub use runs::{Row, runs};
 pub use subflows::{Sample, of_samples};
@@ -237,10 +242,8 @@ pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
     std::fs::write(dir.join("calls.json"), pretty(&json!({"unsupported": unsupported})))?;
     let pictures = dir.join("pictures");
     std::fs::create_dir_all(&pictures)?;
-    let topology = picture::topology(world.plan());
-    std::fs::write(pictures.join("topology.svg"), topology.svg())?;
-    if let Some(png) = topology.png() {
-        std::fs::write(pictures.join("topology.png"), png)?;
+    if let Some(topology) = picture::topology(world.plan()) {
+        topology.write(&pictures, "topology")?;
     }
     if world.plan().sample.is_some() {
         let folder = dir.join("series");
@@ -250,9 +253,8 @@ pub fn write(dir: &Path, world: &World, summary: &Value) -> io::Result<()> {
             std::fs::write(folder.join(format!("{name}.csv")), table.csv()?)?;
             std::fs::write(folder.join(format!("{name}.parquet")), table.parquet()?)?;
         }
-        for (name, svg, png) in series::pictures(world) {
-            std::fs::write(pictures.join(format!("{name}.svg")), svg)?;
-            std::fs::write(pictures.join(format!("{name}.png")), png)?;
+        for (name, figure) in series::pictures(world) {
+            figure.write(&pictures, name)?;
         }
     }
     Ok(())

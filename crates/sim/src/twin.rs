@@ -14,7 +14,9 @@ pub use trail::FRAMES_MAX;
 use crate::error::WorldError;
 use crate::plan::{NodeKind, Plan, WirePlan};
 use crate::result;
-use crate::result::chart::{Lines, Points, drawn};
+use crate::result::Figure;
+use crate::result::chart::{Chart, Lines, Points, drawn};
+use crate::result::unit::Quantity;
 use crate::scenario::{Scenario, judge};
 use crate::world::World;
 use flow::Sent;
@@ -199,26 +201,23 @@ fn differ(one: Option<&Seen>, other: Option<&Seen>, tolerance: Tolerance) -> boo
     !same || !places || apart > tolerance.time
 }
 
-/// Congestion windows, round trips and goodput of all variants over each other: SVG and PNG.
-pub fn picture(outcomes: &[(String, VariantResult)]) -> Option<(String, Vec<u8>)> {
+/// Congestion windows, round trips and goodput of all variants over each other; none: there was no flow.
+pub fn picture(outcomes: &[(String, VariantResult)]) -> Option<Figure> {
     let lines = |of: &dyn Fn(&Flow) -> Points| -> Lines {
         let largest = outcomes.iter().flat_map(|(_, outcome)| outcome.flows.values()).map(|flow| flow.acked_bytes).max().unwrap_or(0);
         let named = outcomes.iter().flat_map(|(variant, outcome)| outcome.flows.iter().map(move |(name, flow)| (variant, name, flow)));
         let named = named.filter(|(_, _, flow)| flow.acked_bytes >= largest / DRAWN_PART);
-        let mut lines: Lines = named.map(|(variant, name, flow)| (format!("{variant}: {}", name.short()), of(flow))).collect();
-        lines.retain(|(_, points)| !points.is_empty());
-        result::chart::keep_largest(&mut lines);
-        lines
+        named.map(|(variant, name, flow)| (format!("{variant}: {}", name.short()), of(flow))).collect()
     };
     let charts = [
-        ("goodput, Mbit/s", lines(&goodput)),
-        ("round-trip time, ms", lines(&|flow| flow.rtt.clone())),
-        ("congestion window, segments", lines(&|flow| flow.cwnd.clone())),
+        ("goodput", Quantity::Rate, lines(&goodput)),
+        ("round-trip time", Quantity::Time, lines(&|flow| flow.rtt.iter().map(|(at, ms)| (*at, ms / 1e3)).collect())),
+        ("congestion window", Quantity::Count("segments"), lines(&|flow| flow.cwnd.clone())),
     ];
-    drawn(&charts, &[])
+    drawn(charts.map(|(title, of, lines)| Chart { title, of, lines }).into(), &[])
 }
 
-/// Megabits a second, in parts of the flow's time.
+/// Bits a second, in parts of the flow's time.
 fn goodput(flow: &Flow) -> Points {
     let begun = flow.begun.as_nanos() as f64 / 1e9;
     let part = (flow.ended.as_nanos() as f64 / 1e9 - begun) / GOODPUT_PARTS as f64;
@@ -233,7 +232,7 @@ fn goodput(flow: &Flow) -> Points {
         before = *acked;
     }
     let middle = |number: usize| begun + part * (number as f64 + 0.5);
-    parts.iter().enumerate().map(|(number, bytes)| (middle(number), bytes * 8.0 / part / 1e6)).collect()
+    parts.iter().enumerate().map(|(number, bytes)| (middle(number), bytes * 8.0 / part)).collect()
 }
 
 impl Name {

@@ -17,7 +17,7 @@ const ROWS_MAX: usize = 200_000;
 
 /// Record Multipath TCP over time, until interrupted or until the stack is gone: the series and the picture that `weft sim` leaves.
 ///
-/// DIR/series/subflows.csv has a line a subflow and time; DIR/pictures/mptcp.svg and mptcp.png show what each subflow has carried and how far
+/// DIR/series/subflows.csv has a line a subflow and time; DIR/pictures/mptcp.svg, mptcp.png and mptcp.pdf show what each subflow has carried and how far
 /// each connection is, with the moments at which interfaces went down and came up. `weft sim` writes the same by itself, with `sample`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -116,19 +116,19 @@ impl Recording {
     fn write(&self, out: &Path, node: &str) -> anyhow::Result<ExitCode> {
         let sample = |(nanos, row)| Sample { at: weft_core::Instant::from_nanos(nanos), node, row };
         let samples: Vec<Sample<'_>> = self.rows.iter().map(|(nanos, row)| sample((*nanos, row))).collect();
-        let Some((csv, svg, png)) = of_samples(&samples, &self.marks) else {
+        let Some((csv, figure)) = of_samples(&samples, &self.marks) else {
             anyhow::bail!(
                 "no connection of Multipath TCP carried data in {:.1} s\nhelp: `weft show mptcp` lists those that there are; a stack has it by --mptcp",
                 self.begin.elapsed().as_secs_f64()
             );
         };
-        for (name, bytes) in
-            [("series/subflows.csv", csv.as_bytes()), ("pictures/mptcp.svg", svg.as_bytes()), ("pictures/mptcp.png", &png[..])]
-        {
-            let path = out.join(name);
-            let written = std::fs::create_dir_all(path.parent().unwrap_or(out)).and_then(|()| std::fs::write(&path, bytes));
-            written.with_context(|| format!("{} cannot be written", path.display()))?;
-        }
+        let (series, pictures) = (out.join("series"), out.join("pictures"));
+        let write = || {
+            [&series, &pictures].into_iter().try_for_each(std::fs::create_dir_all)?;
+            std::fs::write(series.join("subflows.csv"), csv)?;
+            figure.write(&pictures, "mptcp")
+        };
+        write().with_context(|| format!("{} and {} cannot be written", series.display(), pictures.display()))?;
         crate::output::line(&format!("{} and {}", out.join("series/subflows.csv").display(), out.join("pictures/mptcp.svg").display()));
         Ok(ExitCode::SUCCESS)
     }

@@ -246,9 +246,8 @@ fn show_one(
     if let Some(out) = out {
         let failed = || format!("cannot write into {}", out.display());
         std::fs::write(out.join("twin.json"), format!("{}\n", serde_json::to_string_pretty(&summary)?)).with_context(failed)?;
-        if let Some((svg, png)) = twin::picture(outcomes) {
-            std::fs::write(out.join("twin.svg"), svg).with_context(failed)?;
-            std::fs::write(out.join("twin.png"), png).with_context(failed)?;
+        if let Some(picture) = twin::picture(outcomes) {
+            picture.write(out, "twin").with_context(failed)?;
         }
     }
     for (name, outcome) in outcomes.iter().filter(|(_, outcome)| outcome.left_out() > 0) {

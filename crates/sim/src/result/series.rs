@@ -1,8 +1,11 @@
 //! Series over time: of wires and of TCP connections, as CSV and as pictures.
 
-use super::chart::{Lines, Points, drawn, keep_largest};
+use super::chart::{Chart, Lines, Points, drawn};
+use super::figure::Figure;
 use super::subflows;
 use super::table::{Column, Table};
+use super::unit::Quantity;
+use crate::plan::WirePlan;
 use crate::world::World;
 use std::collections::BTreeMap;
 
@@ -82,19 +85,40 @@ pub(super) fn connections(world: &World) -> Table {
     Table { columns }
 }
 
-/// The pictures of the series: name, SVG and PNG.
-pub(super) fn pictures(world: &World) -> Vec<(&'static str, String, Vec<u8>)> {
+/// Nodes that a wire joins, whichever end is first.
+fn joined(wire: &WirePlan) -> (usize, usize) {
+    let [one, other] = wire.ends.each_ref().map(|(node, _)| *node);
+    (one.min(other), one.max(other))
+}
+
+fn counts<T: Ord>(all: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts
+}
+
+/// Names of the directions of wires: their nodes, and where several wires join these the wire's own, too.
+fn line_names(world: &World) -> impl Fn((u32, u8)) -> String {
+    let alike = counts(world.plan().wires.iter().map(joined));
+    move |wire| {
+        let (name, way) = direction(world, wire);
+        if alike.get(&joined(&world.plan().wires[wire.0 as usize])).is_some_and(|count| *count > 1) {
+            format!("{name}: {way}")
+        } else {
+            way
+        }
+    }
+}
+
+/// The pictures of the series, with their names.
+pub(super) fn pictures(world: &World) -> Vec<(&'static str, Figure)> {
     let at = |nanos: u64| nanos as f64 / 1e9;
-    let wires = by_wire(world);
+    let (wires, name) = (by_wire(world), line_names(world));
     let line = |value: fn(&(u64, u64, usize, u64, u64)) -> f64| -> Lines {
-        let mut lines: Lines = wires
-            .iter()
-            .map(|(wire, points)| (direction(world, *wire).1, points.iter().map(|point| (at(point.0), value(point))).collect()))
-            .collect();
-        keep_largest(&mut lines);
-        lines
+        let points = |points: &WirePoints| points.iter().map(|point| (at(point.0), value(point))).collect();
+        wires.iter().map(|(wire, of_wire)| (name(*wire), points(of_wire))).collect()
     };
-    let mut connections: BTreeMap<String, (Points, Points)> = BTreeMap::new();
+    let mut connections: BTreeMap<(String, String), (Points, Points)> = BTreeMap::new();
     for sample in &world.flow_samples {
         let number = |field: &str| sample.row.get(field).and_then(serde_json::Value::as_u64);
         let (Some(cwnd), Some(srtt), Some(local)) =
@@ -102,26 +126,26 @@ pub(super) fn pictures(world: &World) -> Vec<(&'static str, String, Vec<u8>)> {
         else {
             continue;
         };
-        let entry = connections.entry(format!("{} {local}", world.plan().nodes[sample.node].name)).or_default();
+        let remote = sample.row.get("remote").and_then(|text| text.as_str()).unwrap_or("");
+        let place = format!("{} {local}", world.plan().nodes[sample.node].name);
+        let entry = connections.entry((place, remote.to_owned())).or_default();
         entry.0.push((at(sample.at.as_nanos()), cwnd as f64));
-        entry.1.push((at(sample.at.as_nanos()), srtt as f64 / 1000.0));
+        entry.1.push((at(sample.at.as_nanos()), srtt as f64 / 1e6));
     }
     let (mut cwnd, mut srtt): (Lines, Lines) = (Vec::new(), Vec::new());
-    for (name, (of_cwnd, of_srtt)) in connections {
+    let alike = counts(connections.keys().map(|(place, _)| place.clone()));
+    for ((place, remote), (of_cwnd, of_srtt)) in connections {
+        // A server has one address and port for all of its clients.
+        let name = if alike.get(&place).is_some_and(|count| *count > 1) { format!("{place} > {remote}") } else { place };
         cwnd.push((name.clone(), of_cwnd));
         srtt.push((name, of_srtt));
     }
-    keep_largest(&mut cwnd);
-    keep_largest(&mut srtt);
     let all = [
-        ("throughput", "throughput, Mbit/s", line(|point| point.1 as f64 / 1e6)),
-        ("queue", "frames that wait", line(|point| point.2 as f64)),
-        ("cwnd", "congestion window, segments", cwnd),
-        ("srtt", "smoothed round-trip time, ms", srtt),
+        ("throughput", "throughput", Quantity::Rate, line(|point| point.1 as f64)),
+        ("queue", "queue", Quantity::Count("frames"), line(|point| point.2 as f64)),
+        ("cwnd", "congestion window", Quantity::Count("segments"), cwnd),
+        ("srtt", "smoothed round-trip time", Quantity::Time, srtt),
     ];
-    let of_series = all.into_iter().filter_map(|(name, title, lines)| {
-        let (svg, png) = drawn(&[(title, lines)], &[])?;
-        Some((name, svg, png))
-    });
-    of_series.chain(subflows::picture(world).map(|(svg, png)| ("mptcp", svg, png))).collect()
+    let of_series = all.into_iter().filter_map(|(name, title, of, lines)| Some((name, drawn(vec![Chart { title, of, lines }], &[])?)));
+    of_series.chain(subflows::picture(world).map(|figure| ("mptcp", figure))).collect()
 }

@@ -3,8 +3,10 @@
 //! Hosts of weft's stack are asked for their connections at each sample; a Linux kernel tells of its subflows only as of other TCP connections, and so they are
 //! in the series `connections` alone.
 
-use super::chart::{Lines, Marks, Points, drawn, keep_largest};
+use super::chart::{Chart, Lines, Marks, Points, drawn};
+use super::figure::Figure;
 use super::table::{Column, Table};
+use super::unit::Quantity;
 use crate::plan::{Action, Plan};
 use crate::world::World;
 use serde_json::Value;
@@ -57,12 +59,10 @@ fn of_world(world: &World) -> Vec<Sample<'_>> {
     world.multipath_samples.iter().map(|sample| Sample { at: sample.at, node: &nodes[sample.node].name, row: &sample.row }).collect()
 }
 
-/// The series `subflows` as CSV, and the picture as SVG and PNG, of a stack that ran in real time; none: no connection carried data. `marks`: what happened
+/// The series `subflows` as CSV, and the picture, of a stack that ran in real time; none: no connection carried data. `marks`: what happened
 /// to its paths, in seconds from the beginning.
-pub fn of_samples(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<(String, String, Vec<u8>)> {
-    let csv = table_of(samples)?.csv().ok()?;
-    let (svg, png) = picture_of(samples, marks)?;
-    Some((csv, svg, png))
+pub fn of_samples(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<(String, Figure)> {
+    Some((table_of(samples)?.csv().ok()?, picture_of(samples, marks)?))
 }
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {
@@ -95,32 +95,27 @@ fn table_of(samples: &[Sample<'_>]) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { columns })
 }
 
-/// Bytes of subflows and the progress of connections, with what happened to their paths: SVG and PNG; none: there was no connection.
-pub(super) fn picture(world: &World) -> Option<(String, Vec<u8>)> {
+/// Bytes of subflows and the progress of connections, with what happened to their paths; none: there was no connection.
+pub(super) fn picture(world: &World) -> Option<Figure> {
     picture_of(&of_world(world), &marks(world.plan()))
 }
 
-fn picture_of(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<(String, Vec<u8>)> {
-    let charts = [("data that subflows have carried, MB", carried(samples)), ("data of connections, MB", progress(samples))];
-    if charts.iter().all(|(_, lines)| lines.is_empty()) {
-        return None;
-    }
-    drawn(&charts, marks)
+fn picture_of(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<Figure> {
+    let charts = [("data that subflows have carried", carried(samples)), ("data of connections", progress(samples))];
+    drawn(charts.map(|(title, lines)| Chart { title, of: Quantity::Bytes, lines }).into(), marks)
 }
 
 fn add(lines: &mut BTreeMap<(String, String), Points>, ends: (&str, &str), at: Instant, bytes: Option<u64>) {
     let Some(bytes) = bytes else { return };
-    lines.entry((ends.0.to_owned(), ends.1.to_owned())).or_default().push((at.as_nanos() as f64 / 1e9, bytes as f64 / 1e6));
+    lines.entry((ends.0.to_owned(), ends.1.to_owned())).or_default().push((at.as_nanos() as f64 / 1e9, bytes as f64));
 }
 
-/// The highest lines, with their names.
+/// Lines that can be seen beside the highest, with their names.
 fn named(all: BTreeMap<(String, String), Points>, name: impl Fn(&str, &str) -> String) -> Lines {
     let top = |points: &Points| points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
     let highest = all.values().map(top).fold(0.0, f64::max);
     let high = all.into_iter().filter(|(_, points)| top(points) > highest * DRAWN_PART);
-    let mut lines: Lines = high.map(|((one, other), points)| (name(&one, &other), points)).collect();
-    keep_largest(&mut lines);
-    lines
+    high.map(|((one, other), points)| (name(&one, &other), points)).collect()
 }
 
 /// What went from one end of a subflow to the other: as its sender says, or else its receiver.

@@ -13,7 +13,7 @@ const FILES: [&str; 8] =
 const FOLDERS: [(&str, &[&str]); 5] = [
     ("captures", &[".pcapng"]),
     ("series", &[".csv", ".parquet"]),
-    ("pictures", &[".svg", ".png"]),
+    ("pictures", &[".svg", ".png", ".pdf"]),
     ("record", &[".events", "index.json"]),
     (weft_sim::SNAPSHOTS_FOLDER, &[weft_sim::SNAPSHOT_SUFFIX]),
 ];
