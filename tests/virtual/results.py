@@ -28,7 +28,7 @@ def left(folder: Path) -> list[str]:
 
 # Files that programs have written.
 
-WRITES = "mkdir -p /srv/out && echo one > /srv/out/one.txt && echo junit > /out.xml && echo t > /tmp/t.txt && echo h > /root/h.txt && ln -s /etc/passwd /srv/out/link"
+WRITES = "mkdir /srv/out && echo one > /srv/out/one.txt && echo junit > /out.xml && echo t > /tmp/t.txt && echo h > ~/h.txt && ln -s /etc/passwd /srv/out/link"
 
 
 def collected(folder: Path) -> str:

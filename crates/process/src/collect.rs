@@ -129,10 +129,8 @@ impl Walk<'_> {
                         self.folder(next, &below, depth + 1)?;
                     }
                 }
-                kind @ (FileType::RegularFile | FileType::Symlink) => {
-                    if self.wanted.set.is_match(&below) && !self.is_the_hosts(&below, &found) && !self.is_given(&folder, &name, &below) {
-                        self.file(&folder, &name, below, &found, kind)?;
-                    }
+                kind @ (FileType::RegularFile | FileType::Symlink) if self.is_wanted(&folder, &name, &below, &found) => {
+                    self.file(&folder, &name, below, &found, kind)?;
                 }
                 _ => {}
             }
@@ -158,6 +156,10 @@ impl Walk<'_> {
         self.bytes += copied;
         self.taken.files.push(TakenFile { path, bytes: copied, link: None });
         Ok(())
+    }
+
+    fn is_wanted(&self, folder: &OwnedFd, name: &CString, path: &Path, found: &Stat) -> bool {
+        self.wanted.set.is_match(path) && !self.is_the_hosts(path, found) && !self.is_given(folder, name, path)
     }
 
     /// Is this what the node was given?

@@ -59,7 +59,8 @@ impl Grid {
     /// Values of the keys at every point; the last key changes first. Without a key there is one point.
     pub fn points(&self) -> Vec<Vec<String>> {
         let longer = |points: Vec<Vec<String>>, (_, values): &(String, Vec<String>)| {
-            let with = |point: &Vec<String>| values.iter().map(|value| [&point[..], &[value.clone()]].concat()).collect::<Vec<_>>();
+            let with =
+                |point: &Vec<String>| values.iter().map(|value| [&point[..], std::slice::from_ref(value)].concat()).collect::<Vec<_>>();
             points.iter().flat_map(with).collect()
         };
         self.axes.iter().fold(vec![Vec::new()], longer)
