@@ -15,7 +15,7 @@ fn main() {
     let target = variable("TARGET");
     assert!(
         target.starts_with("x86_64-") && target.contains("linux"),
-        "weft-loader has no folder for {target}: write guest/ and vdso/ for it, see docs/architecture.md"
+        "weft-loader has no folder for {target}: write guest/ and vdso/ for it, see docs/architecture/loader.md"
     );
     vdso(&folder, &out, &target);
     loader(&folder, &out, &target);

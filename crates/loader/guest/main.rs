@@ -1,4 +1,4 @@
-//! The loader. See the crate's documentation, docs/architecture.md, and `../src/abi.rs` for what it shares with the controller.
+//! The loader. See the crate's documentation, docs/architecture/loader.md, and `../src/abi.rs` for what it shares with the controller.
 //!
 //! Three lives: as the *nursery* it makes processes 1 of nodes; as *init* it is one of these and starts programs on command; executed in a program's
 //! place it maps the program and goes on as the handler of its system calls. It has no allocator, no threads of its own, and never unwinds.

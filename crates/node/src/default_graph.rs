@@ -1,4 +1,4 @@
-//! The graph of a host: which blocks, which edges. docs/architecture.md draws it.
+//! The graph of a host: which blocks, which edges. docs/architecture/graph.md draws it.
 
 /// Blocks of the default graph: name and kind.
 pub const BLOCKS: &[(&str, &str)] = &[

@@ -711,7 +711,9 @@ fn help_for(error: &ControlError, op: &Op, before: &[Op]) -> String {
                         "'{first}' stands in that edge already: write \"{second} {from} {first}\" (before it) or \"{second} {first} {to}\" (after it)"
                     )
                 }
-                None => "docs/architecture.md draws the default graph's edges; `weft show edges` lists those of a running node".to_owned(),
+                None => {
+                    "docs/architecture/graph.md draws the default graph's edges; `weft show edges` lists those of a running node".to_owned()
+                }
             };
         }
         (ControlError::NoKind { .. }, _) => "`weft help blocks` lists the kinds; a block whose name is not its kind needs kind = \"…\"",

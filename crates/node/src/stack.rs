@@ -190,7 +190,7 @@ impl Default for NodeSection {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Base {
-    /// A host's stack: see docs/architecture.md.
+    /// A host's stack: see docs/architecture/graph.md.
     Default,
     /// Nothing.
     Empty,

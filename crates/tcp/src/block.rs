@@ -1,4 +1,4 @@
-//! The tcp block: a node's connections, listeners, half-open connections and TIME-WAITs, behind the ports of `docs/architecture.md`.
+//! The tcp block: a node's connections, listeners, half-open connections and TIME-WAITs, behind the ports of `docs/architecture/graph.md`.
 //!
 //! A segment is looked up by its addresses and ports in one map; a listener by its port, the most specific address first. Connections
 //! keep their own deadlines; the engine has one timer a connection, which is only ever moved earlier: when it fires too early it is set

@@ -2,7 +2,7 @@
 //!
 //! A [`Connection`] takes time, segments and calls as arguments and gives out frames and messages through an [`outbox::Outbox`]; it owns no
 //! clock, no timer and no randomness. [`TcpBlock`] holds a node's connections, listeners and TIME-WAITs, finds the one that a segment
-//! belongs to, and speaks the ports of `docs/architecture.md`.
+//! belongs to, and speaks the ports of `docs/architecture/graph.md`.
 //!
 //! The parts: [`connection`] (sender, receiver, recovery, control, opening, and what drives them), [`congestion`] (one file a control), [`rtt`],
 //! [`prr`], [`pacing`], [`extension`] (what MPTCP builds on; plain TCP is its first user), `block/`.

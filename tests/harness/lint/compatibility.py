@@ -61,11 +61,12 @@ ONE_SIDE: dict[str, str] = {
 # What became of the rows of that commit, the last one without the rule.
 BEFORE = "docs/compatibility-before.md"
 SINCE = "c3a0e3123a53017a3fec9698b489f333f338cde4"
-# Rows that had no id then, and say something else now.
+# How rows begin that had no id then, and say something else now.
 NAMED = {
     "changing interfaces, routes, ARP by ioctl": "no-interface-ioctl",
     "on INET (and PACKET, …) sockets that the program got from outside, as a standard stream or over a unix socket: every call but plain reads and writes":
         "hosts-sockets",
+    "**weft keeps programs from reaching the host's network by accident.": "no-boundary",
 }
 
 _CODE = re.compile(r"`([^`]+)`")
@@ -250,10 +251,15 @@ def verdicts(before: str, now: str) -> dict[str, str]:
     names = {row.id: row for row in new}
     found = {}
     for row in old:
-        id = row.id or by_text.get((row.section, _plain(row.said)), NAMED.get(row.said[0], row.said[0]))
+        id = row.id or by_text.get((row.section, _plain(row.said)), _named(row.said[0]))
         same = id in names and _plain(names[id].said) == _plain(row.said)
         found[id] = UNCHANGED if same else CHANGED if id in names else REMOVED
     return found | {row.id: NEW for row in new if row.id not in found}
+
+
+def _named(said: str) -> str:
+    """The id of a row that had none, or what it says if it has none now either."""
+    return next((id for begins, id in NAMED.items() if said.startswith(begins)), said)
 
 
 def _plain(said: tuple[str, ...]) -> str:

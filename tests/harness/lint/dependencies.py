@@ -1,4 +1,4 @@
-"""The direction of dependency between the crates, as docs/architecture.md draws it.
+"""The direction of dependency between the crates, as docs/architecture/README.md draws it.
 
 An arrow `a ← b` there means that b may depend on a, directly or through what stands between. A crate that the drawing
 does not name is an error: a new crate takes its place on purpose. Dev-dependencies are free, a test may stand above
@@ -53,7 +53,7 @@ def check(metadata: dict) -> list[str]:
     for package in packages.values():
         name = short_name(package["name"])
         if name not in CRATES:
-            findings.append(f"crate {name} has no place in harness/lint/dependencies.py and docs/architecture.md")
+            findings.append(f"crate {name} has no place in harness/lint/dependencies.py and docs/architecture/README.md")
             continue
         for dependency in package["dependencies"]:
             if dependency["name"] not in packages or dependency["kind"] == "dev":

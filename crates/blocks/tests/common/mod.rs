@@ -111,7 +111,7 @@ impl Block for Tcp {
 
 const BLOCKS: &[&str] = &["interfaces", "ether", "loopback", "arp", "ip4", "icmp4", "udp", "sockets", "tcp"];
 
-/// The edges of docs/architecture.md, less those of streams.
+/// The edges of docs/architecture/graph.md, less those of streams.
 const EDGES: &[&str] = &[
     "interfaces:upper ether:lower",
     "ether:lower interfaces:upper",
