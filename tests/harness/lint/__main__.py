@@ -9,7 +9,7 @@ import tomllib
 from typing import Callable
 
 from .. import paths, results
-from . import Skip, cargo, circles, clones, commits, compatibility, dependencies, hygiene, outside, pages, ratchet, rfcs, unsafe_code
+from . import Skip, architecture, cargo, circles, clones, commits, compatibility, dependencies, hygiene, outside, pages, ratchet, rfcs, unsafe_code
 
 
 def main() -> int:
@@ -60,6 +60,7 @@ def main() -> int:
     row("circles of modules", module_circles)
     row("long lines of pages", lambda: may_only_fall(pages.SECTION, pages.count(files), pages.ADVICE))
     row("pages that have changed", lambda: pages.check_changed(pages.count(files), pages.changed()))
+    row("pages of the architecture", lambda: architecture.check(files))
     row("commit messages", commits.check)
     row("crates from outside", outside.check_crates)
     row("advisories", outside.check_advisories)
