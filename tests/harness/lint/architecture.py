@@ -22,7 +22,7 @@ WORDS_PER_SENTENCE = 25
 DECISION_LINES_MAX = 40
 DECISION_PARTS = ["Context", "Decision", "Reasons", "Rejected", "In the code"]
 WITHOUT_PICTURE = {
-    "glossary.md": "a table of words: each word leads to the page that draws it",
+    "glossary.md": "a table of words and places in the code, which other pages draw",
 }
 
 _PICTURE = re.compile(r"!\[[^\]]+\]\(([^)]+\.svg)\)")
