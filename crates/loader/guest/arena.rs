@@ -1,6 +1,6 @@
 //! The memory that a node's programs share with the controller, and what is read of it everywhere.
 
-use crate::abi::{self, Channel, Files, Header, Mirror, Process};
+use crate::abi::{self, Channel, Files, Header, Mirror, Process, Seen};
 use crate::calls::number as nr;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
@@ -27,6 +27,12 @@ pub fn mirror(index: usize) -> &'static Mirror {
 pub fn files() -> &'static Files {
     // SAFETY: as in `header`.
     unsafe { &*((abi::ARENA_ADDRESS + abi::files_at()) as *const Files) }
+}
+
+/// What programs have opened.
+pub fn seen() -> &'static Seen {
+    // SAFETY: as in `header`.
+    unsafe { &*((abi::ARENA_ADDRESS + abi::seen_at()) as *const Seen) }
 }
 
 /// Maps the arena from its descriptor. False: there is none.

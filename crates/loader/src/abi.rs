@@ -8,7 +8,7 @@
 //! on `word` until it is [`ANSWERED`].
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
 
 /// Where every process maps the arena.
 pub const ARENA_ADDRESS: usize = 0x7eb0_0000_0000;
@@ -73,8 +73,9 @@ const PROCESS_BYTES: usize = 4 * PAGE;
 const CHANNELS_AT: usize = PROCESSES_AT + PROCESSES_MAX * PROCESS_BYTES;
 const CHANNEL_BYTES: usize = DATA_BYTES + LOG_BYTES + PAGE;
 const FILES_AT: usize = CHANNELS_AT + CHANNELS_MAX * CHANNEL_BYTES;
+const SEEN_AT: usize = FILES_AT + size_of::<Files>().next_multiple_of(PAGE);
 /// Bytes of the whole arena. Pages that were never used cost nothing.
-pub const ARENA_BYTES: usize = FILES_AT + size_of::<Files>().next_multiple_of(PAGE);
+pub const ARENA_BYTES: usize = SEEN_AT + size_of::<Seen>().next_multiple_of(PAGE);
 
 /// Most files of which a node's programs learn the numbers.
 pub const FILES_MAX: usize = 128 * 1024;
@@ -551,6 +552,28 @@ pub struct File {
     pub owner: [AtomicU32; 2],
 }
 
+/// Files and folders that programs have opened: later one looks whether the host still has what it had.
+#[repr(C)]
+pub struct Seen {
+    /// Bytes of `names` that were taken; those that did not fit count, too.
+    pub used: AtomicU32,
+    /// Which are there already, a bit each. Two that share one are taken for the same.
+    pub known: [AtomicU64; SEEN_BITS / 64],
+    /// Paths, each with a zero byte behind it.
+    pub names: [AtomicU8; SEEN_BYTES],
+}
+
+/// Bits of [`Seen`].
+pub const SEEN_BITS: usize = 1 << 15;
+/// Bytes of its paths: some thousand of them.
+pub const SEEN_BYTES: usize = 1 << 18;
+
+/// Which bit of [`Seen`] a file has.
+pub fn seen_bit(inode: u64, device: u64) -> usize {
+    let mixed = (inode ^ device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize % SEEN_BITS
+}
+
 /// In which list of [`Files`] a file is.
 pub fn file_bucket(inode: u64, device: u64) -> usize {
     let mixed = (inode ^ device.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -630,6 +653,10 @@ impl Files {
     }
 }
 
+/// Where [`Seen`] is in the arena.
+pub const fn seen_at() -> usize {
+    SEEN_AT
+}
 /// Where [`Files`] is in the arena.
 pub const fn files_at() -> usize {
     FILES_AT

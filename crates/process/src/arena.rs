@@ -2,6 +2,7 @@
 
 use super::error::StartError;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 use weft_intercept::sys::Errno;
@@ -153,6 +154,16 @@ impl Arena {
                 word.store(0, Relaxed);
             }
         }
+    }
+
+    /// Files and folders that programs have opened, by their paths in the node.
+    pub fn seen(&self) -> Vec<std::path::PathBuf> {
+        // SAFETY: inside the mapping, aligned, and made of atomics only.
+        let seen = unsafe { &*self.base.add(abi::seen_at()).cast::<abi::Seen>() };
+        let used = (seen.used.load(Relaxed) as usize).min(abi::SEEN_BYTES);
+        let names: Vec<u8> = seen.names[..used].iter().map(|byte| byte.load(Relaxed)).collect();
+        let paths = names.split(|byte| *byte == 0).filter(|path| path.first() == Some(&b'/'));
+        paths.map(|path| std::ffi::OsStr::from_bytes(path).into()).collect()
     }
 
     fn files(&self) -> &abi::Files {

@@ -171,28 +171,37 @@ impl Walk<'_> {
     }
 
     /// Is this what the host has there? A folder only if nothing of the node's is in it: an overlay says that a folder in which something was written has one
-    /// link (ovl_getattr of fs/overlayfs/inode.c), and the others have at least two.
+    /// link, and the others have at least two; it gives folders numbers of its own (ovl_getattr of fs/overlayfs/inode.c).
     fn is_the_hosts(&self, path: &Path, found: &Stat) -> bool {
-        let Some(original) = self.original(path) else { return false };
+        let Some(original) = original(path, self.from.base, self.from.mounts) else { return false };
         let Ok(host) = rustix::fs::lstat(&original) else { return false };
-        let same = (host.st_ino, host.st_size, host.st_mtime, host.st_mtime_nsec)
-            == (found.st_ino, found.st_size, found.st_mtime, found.st_mtime_nsec);
-        let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
-        let untouched = host.st_dev == found.st_dev || found.st_nlink > 1 && found.st_nlink == host.st_nlink;
-        same && (!is_folder || untouched)
-    }
-
-    /// Where the host has what is below this; none: nowhere, it is in a folder that nodes have for themselves.
-    fn original(&self, path: &Path) -> Option<PathBuf> {
-        let innermost =
-            self.from.mounts.iter().filter(|mount| path.starts_with(&mount.to)).max_by_key(|mount| mount.to.components().count());
-        if let Some(mount) = innermost {
-            return Some(mount.from.join(path.strip_prefix(&mount.to).ok()?));
+        let alike = (host.st_size, host.st_mtime, host.st_mtime_nsec) == (found.st_size, found.st_mtime, found.st_mtime_nsec);
+        let same_number = host.st_ino == found.st_ino;
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => {
+                let untouched = found.st_nlink > 1 && found.st_nlink == host.st_nlink;
+                alike && (untouched || same_number && host.st_dev == found.st_dev)
+            }
+            _ => alike && same_number,
         }
-        let below = path.strip_prefix("/").ok()?;
-        let own = below.iter().next()?.to_str().is_some_and(is_new);
-        (!own).then(|| self.from.base.join(below))
     }
+}
+
+/// Where the host has what is below this path of a node; none: nowhere, it is in a folder that nodes have for themselves.
+pub(crate) fn original(path: &Path, base: &Path, mounts: &[Mount]) -> Option<PathBuf> {
+    let innermost = mounts.iter().filter(|mount| path.starts_with(&mount.to)).max_by_key(|mount| mount.to.components().count());
+    if let Some(mount) = innermost {
+        return Some(mount.from.join(path.strip_prefix(&mount.to).ok()?));
+    }
+    let below = path.strip_prefix("/").ok()?;
+    let own = below.iter().next()?.to_str().is_some_and(is_new);
+    (!own).then(|| base.join(below))
+}
+
+/// Has the host changed this since then, in nanoseconds since 1970?
+pub(crate) fn has_changed(original: &Path, since: u64) -> bool {
+    let Ok(found) = rustix::fs::lstat(original) else { return false };
+    i128::from(found.st_ctime) * 1_000_000_000 + i128::from(found.st_ctime_nsec) > i128::from(since)
 }
 
 fn open(folder: impl AsFd, name: &CString, more: OFlags) -> rustix::io::Result<OwnedFd> {

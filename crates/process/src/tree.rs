@@ -169,6 +169,16 @@ impl Tree {
     pub fn root(&self) -> std::path::PathBuf {
         self.init.root()
     }
+    /// Files and folders that programs have opened and that the host has changed since the node was made; `base`: the folder of the host's below the node's
+    /// files, `mounts`: those that it has beside.
+    pub fn changed_meanwhile(&self, base: &std::path::Path, mounts: &[crate::Mount]) -> Vec<std::path::PathBuf> {
+        let born = self.arena.header().real_start.load(std::sync::atomic::Ordering::Relaxed);
+        let mut found = self.arena.seen();
+        found.retain(|path| {
+            crate::collect::original(path, base, mounts).is_some_and(|original| crate::collect::has_changed(&original, born))
+        });
+        found
+    }
     /// What programs have written, for the node's next life. None: it was not to be kept, or has been taken.
     pub fn take_disk(&mut self) -> Option<Disk> {
         self.init.take_disk(&self.arena)

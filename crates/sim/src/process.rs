@@ -11,12 +11,15 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::engine::Alert;
 use weft_core::{Context, ControlError, Instant, Op};
 use weft_intercept::{Lend, Stack};
-use weft_process::{Attach, Called, Config, Disk, DiskUse, Files, OutputFile, Outside, OwnFile, Record, Spawn, StartError, ToCome, Tree};
+use weft_process::{
+    Attach, Called, Config, Disk, DiskUse, Files, Mount, OutputFile, Outside, OwnFile, Record, Spawn, StartError, ToCome, Tree,
+};
 pub use weft_process::{Held, OWN_FOLDERS};
 use weft_socket::{SocketId, Sockets};
 
@@ -104,6 +107,9 @@ pub fn environment_of(process: &ProcessPlan) -> Vec<String> {
     variables.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
+/// Most files of a node that are told of because the host has changed them.
+const CHANGED_TOLD: usize = 3;
+
 /// A program of the node, before, while and after it runs.
 #[derive(Debug)]
 struct Program {
@@ -154,6 +160,9 @@ pub struct ProcessTree {
     fresh: bool,
     /// The first program, where it has been started before its time.
     early: Option<Early>,
+    /// The folder of the host's that is below its files, and those that it has beside.
+    base: PathBuf,
+    mounts: Vec<Mount>,
 }
 
 /// A program that runs by itself, before its time has come.
@@ -270,6 +279,8 @@ impl ProcessTree {
             per_call: node.per_call,
             fresh: true,
             early: None,
+            base: node.files.root.clone().unwrap_or_else(|| "/".into()),
+            mounts: node.files.mounts.clone(),
         })
     }
 
@@ -566,7 +577,9 @@ impl Actor for ProcessTree {
     fn not_reproducible(&self) -> Vec<String> {
         let interrupted = self.tree.preempted().iter().map(|name| format!("{name} ran on without a call and was interrupted"));
         let visited = self.visited.then(|| "somebody came in from outside (weft exec)".to_owned());
-        interrupted.chain(self.tree.doubts().iter().cloned()).chain(visited).collect()
+        let changed = self.tree.changed_meanwhile(&self.base, &self.mounts).into_iter().take(CHANGED_TOLD);
+        let changed = changed.map(|path| format!("the host changed {} while the world ran, and a program had opened it", path.display()));
+        interrupted.chain(self.tree.doubts().iter().cloned()).chain(visited).chain(changed).collect()
     }
 
     fn unsupported(&self) -> Vec<weft_intercept::calls::Unsupported> {

@@ -1,7 +1,7 @@
 //! Calls on files, by path and by descriptor: who answers for what is not as the kernel has it.
 
 use crate::abi::{self, kind};
-use crate::arena::is_own_machine;
+use crate::arena::{self, is_own_machine};
 use crate::arena::touched;
 use crate::block::Thread;
 use crate::calls::number as nr;
@@ -19,6 +19,7 @@ use crate::proc;
 use crate::sys;
 use crate::terminals;
 use crate::times::{self, Places};
+use core::sync::atomic::Ordering::Relaxed;
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_EMPTY_PATH: usize = 0x1000;
@@ -127,10 +128,33 @@ fn opening_path(t: &mut Thread, number: usize, folder: usize, path: usize, flags
         copy_up::changing(t, folder, path, true, &make)
     };
     let whole = fd >= 0 && flags & O_PATH == 0;
+    if whole && found && flags & O_ACCMODE == 0 && is_own_machine() {
+        note(fd as usize, u64::from(stat[0]) | u64::from(stat[1]) << 32, u64::from(stat[2]) | u64::from(stat[3]) << 32);
+    }
     if whole {
         terminals::opened(fd as usize);
     }
     if whole { proc::opened(t, fd as usize, flags) } else { fd }
+}
+
+/// A file was opened that may be the host's: its path is kept once.
+fn note(fd: usize, device: u64, inode: u64) {
+    let seen = arena::seen();
+    let bit = abi::seen_bit(inode, device);
+    if seen.known[bit / 64].fetch_or(1 << (bit % 64), Relaxed) & 1 << (bit % 64) != 0 {
+        return;
+    }
+    let mut path = [0_u8; 256];
+    let length = descriptor::target(fd, &mut path);
+    if length <= 0 || length as usize >= path.len() || path[0] != b'/' {
+        return;
+    }
+    let bytes = length as usize + 1;
+    let at = seen.used.load(Relaxed) as usize;
+    seen.used.store((at + bytes).min(u32::MAX as usize) as u32, Relaxed);
+    if at + bytes <= abi::SEEN_BYTES {
+        seen.names[at..at + bytes].iter().zip(path).for_each(|(place, byte)| place.store(byte, Relaxed));
+    }
 }
 
 /// A named pipe, whose other side is waited for.
