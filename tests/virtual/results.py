@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from harness import paths, weft
 from harness.processes import Failure
 
+from . import doctor
 from .shared import builtin, compiled, events, expect, keys, pair, program, run_rows, section, sim, weft_command
 from .told import expects
 
@@ -208,6 +209,24 @@ def beside(folder: Path) -> str:
     return "two folders, one hash"
 
 
+def changed_meanwhile(folder: Path) -> str:
+    """A file or folder of the host's that a program has opened and that is another when the world ends: the run says that it does not repeat, and names it."""
+    (folder / "script.py").write_text("import time\nprint(open('data.txt').read(), flush=True)\nimport os; os.listdir('.')\ntime.sleep(2)\n")
+    (folder / "data.txt").write_text("before")
+    (folder / "s.toml").write_text(section("nodes.a") + program("p", "a", "python3", "-B", "script.py"))
+    words = [weft.binary(), "sim", "s.toml", "--json"]
+    expect("nothing has changed", json.loads(weft_command(folder, *words[1:]).stdout)["not_reproducible"], [])
+    slow = subprocess.Popen([*words[:-1], "--pace", "1.0"], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while (line := slow.stdout.readline()) and "before" not in line:
+        pass
+    (folder / "data.txt").write_text("after")
+    _, errors = slow.communicate(timeout=60)
+    told = next((line for line in errors.splitlines() if "may not repeat" in line and "/scenario/data.txt" in line), None)
+    if told is None:
+        raise Failure(errors)
+    return told[:80]
+
+
 def environment(folder: Path) -> str:
     """A virtual environment below /tmp, named by its path and beside the scenario."""
     place = Path("/tmp", f"weft-venv-{os.getpid()}")
@@ -321,7 +340,9 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "roots": roots,
     "beside/scripts": beside,
     "beside/environment": environment,
+    "beside/changed": changed_meanwhile,
     "beside/checked": checked,
+    **doctor.ROWS,
 }
 
 

@@ -57,6 +57,7 @@ enum Command {
     Exec(command::exec::Args),
     Hash(command::hash::Args),
     Diff(command::diff::Args),
+    Doctor(command::doctor::Args),
     Help(command::help::Args),
     Generate(command::generate::Args),
     /// Not for people: holds the namespaces under a stack that may not open a TAP.
@@ -116,12 +117,16 @@ fn main() -> ExitCode {
         Command::Exec(args) => command::exec::run(args),
         Command::Hash(args) => command::hash::run(&args),
         Command::Diff(args) => command::diff::run(&args),
+        Command::Doctor(args) => command::doctor::run(args),
         Command::Help(args) => command::help::run(args),
         Command::Generate(args) => command::generate::run(args),
         Command::GroundKeeper { wish } => weft_host::ground::keep(&wish).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
     };
     result.unwrap_or_else(|error| {
         tell!("weft: {error:#}");
+        if command::doctor::may_know(&error) {
+            tell!("help: `weft doctor` says what this machine allows, and how to change that");
+        }
         ExitCode::from(2)
     })
 }

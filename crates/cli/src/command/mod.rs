@@ -6,6 +6,7 @@ pub mod change;
 pub mod check;
 pub mod console;
 pub mod diff;
+pub mod doctor;
 pub mod down;
 pub mod exec;
 pub mod generate;
