@@ -1,6 +1,6 @@
 //! ARP in the default graph.
 
-mod common;
+use crate::common;
 use common::*;
 use std::net::Ipv4Addr;
 use weft_core::table::Family;

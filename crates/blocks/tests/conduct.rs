@@ -5,7 +5,7 @@
 //! and a digest of all packets with their times, of tables, answers and alerts. A change that changes what IPv4 sends, delivers or says
 //! shows in the difference of that file; run with `WEFT_SNAPSHOT=write` to accept it.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::fmt::Write as _;

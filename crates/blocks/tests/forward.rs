@@ -1,6 +1,6 @@
 //! Forwarding: as Linux does (the kernel is the oracle, `linux/forward.py`), off unless it is switched on, and with large frames left whole.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::Ipv4Addr;

@@ -1,6 +1,6 @@
 //! Fragments, both ways: put together as Linux does (the kernel is the oracle, `linux/fragments.py`), and made of what does not fit.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::Ipv4Addr;

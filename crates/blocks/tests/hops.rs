@@ -1,6 +1,6 @@
 //! Routes of IPv4 with several next hops: which of them a packet takes, what becomes of them when interfaces go, and how many there may be.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::collections::BTreeMap;

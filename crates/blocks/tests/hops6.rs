@@ -1,6 +1,6 @@
 //! Routes of IPv6 with several next hops: siblings that join and leave one by one, and which of them a packet takes.
 
-mod graph6;
+use crate::graph6;
 use graph6::*;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

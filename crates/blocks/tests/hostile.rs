@@ -1,6 +1,6 @@
 //! Whatever comes in: no panic, every frame is accounted for, and the node answers a ping afterwards.
 
-mod common;
+use crate::common;
 use common::*;
 use proptest::prelude::*;
 use weft_core::*;

@@ -1,6 +1,6 @@
 //! No bytes, addresses or order of events make neighbour discovery or group membership panic, grow without bound, or send without end.
 
-mod six;
+use crate::six;
 
 use proptest::prelude::*;
 use six::*;

@@ -1,6 +1,6 @@
 //! ICMPv6: echo, errors both ways, limits.
 
-mod graph6;
+use crate::graph6;
 use graph6::*;
 use std::net::{IpAddr, Ipv6Addr};
 use weft_core::*;

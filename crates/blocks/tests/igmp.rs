@@ -1,6 +1,6 @@
 //! Membership in IPv4 groups: what is let in, what is reported and when, beside queriers of all versions.
 
-mod six;
+use crate::six;
 
 use six::Node;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,6 +1,6 @@
 //! IPv4 in the default graph: checks, routes, addresses.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,6 +1,6 @@
 //! IPv6: checks, extension headers, addresses, routes, forwarding.
 
-mod graph6;
+use crate::graph6;
 use graph6::*;
 use serde_json::json;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,6 +1,6 @@
 //! Fragments of IPv6, both ways (RFC 8200 §4.5, RFC 5722, RFC 6946).
 
-mod graph6;
+use crate::graph6;
 use graph6::*;
 use std::net::Ipv6Addr;
 use weft_core::*;

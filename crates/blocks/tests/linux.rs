@@ -1,7 +1,7 @@
 //! The kernel is the oracle: what Linux answered to the frames of `linux/make.py`, weft answers too, byte for byte but for the
 //! identification of IPv4 packets and the header checksum over it.
 
-mod common;
+use crate::common;
 use common::*;
 use weft_core::Value;
 

@@ -1,6 +1,6 @@
 //! The kernel is the oracle: what Linux answered to the frames of `linux/six.py`, weft answers too, byte for byte but for flow labels.
 
-mod graph6;
+use crate::graph6;
 use graph6::*;
 use serde_json::{Value, json};
 use weft_core::*;

@@ -1,6 +1,6 @@
 //! Membership in IPv6 groups, where it differs from IGMP's.
 
-mod six;
+use crate::six;
 
 use six::{ETH0, Node, ip};
 use std::time::Duration;

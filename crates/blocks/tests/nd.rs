@@ -1,6 +1,6 @@
 //! Neighbour discovery between neighbours: resolution, answers, the rules of RFC 4861 §7.2.5, unreachability, duplicates.
 
-mod six;
+use crate::six;
 
 use six::*;
 use std::time::Duration;

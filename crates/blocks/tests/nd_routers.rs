@@ -1,6 +1,6 @@
 //! Routers and neighbour discovery: solicitations, advertisements, lifetimes, prefixes, autoconfigured addresses, redirects.
 
-mod six;
+use crate::six;
 
 use six::*;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What routers tell of single destinations: path MTUs (RFC 1191) and redirects (RFC 1122 §3.2.2.2), as Linux believes them.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::Ipv4Addr;

@@ -1,6 +1,6 @@
 //! The default graph answers.
 
-mod common;
+use crate::common;
 use common::*;
 use std::net::Ipv4Addr;
 use weft_core::*;

@@ -1,6 +1,6 @@
 //! The link as the RFCs want it (826, 894, 1122 §2, 5227): frames in, frames out. `docs/rfc/` names these tests.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::Ipv4Addr;

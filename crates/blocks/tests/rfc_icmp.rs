@@ -1,6 +1,6 @@
 //! ICMP as the RFCs want it (792, 1122 §3.2.2, 1812 §4.3.2, 6633): frames in, frames out. `docs/rfc/` names these tests.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::Ipv4Addr;

@@ -1,6 +1,6 @@
 //! IPv4 as the RFCs want it (791, 919, 922, 1112, 1122 §3, 1191, 3168, 6864): frames in, frames out. `docs/rfc/` names these tests.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::Ipv4Addr;

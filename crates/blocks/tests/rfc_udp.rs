@@ -1,6 +1,6 @@
 //! UDP as the RFCs want it (768, 1122 §4.1): frames in, frames out. `docs/rfc/` names these tests.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::Ipv4Addr;

@@ -1,6 +1,6 @@
 //! The kernel is the oracle: routes, source addresses and kinds as `ip route get` gave them in the network of `linux/routes.py`.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use weft_core::table::RouteKind;

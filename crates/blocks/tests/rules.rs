@@ -1,6 +1,6 @@
 //! Rules of IPv4: which packets they are for, in what order they are asked, how many there may be, and what a successor takes over.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::json;
 use std::net::Ipv4Addr;

@@ -1,6 +1,6 @@
 //! Rules of IPv6: what is sent, and what is sent on.
 
-mod graph6;
+use crate::graph6;
 use graph6::*;
 use serde_json::json;
 use std::net::Ipv6Addr;

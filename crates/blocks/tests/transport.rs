@@ -1,6 +1,6 @@
 //! UDP and ICMP errors in the default graph.
 
-mod common;
+use crate::common;
 use common::*;
 use std::net::Ipv4Addr;
 use weft_core::*;

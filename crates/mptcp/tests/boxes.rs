@@ -1,6 +1,6 @@
 //! Boxes on the way, at every point of a connection: what the programs send arrives, as Multipath TCP or as TCP, and nothing hangs.
 
-mod support;
+use crate::support;
 
 use support::common::pair::{Pair, Wire};
 use support::common::{OnWire, pattern};

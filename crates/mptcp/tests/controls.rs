@@ -1,6 +1,6 @@
 //! Congestion controls of subflows: each over two wires, replaced while data flows, and what coupled ones hear of each other.
 
-mod support;
+use crate::support;
 
 use support::*;
 use weft_core::*;

@@ -1,6 +1,6 @@
 //! Endpoints that come, change and go while connections run (`ip mptcp endpoint`).
 
-mod support;
+use crate::support;
 
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Fast Open together with Multipath TCP (RFC 8684, appendix B): data of a SYN comes before the first data sequence number.
 
-mod support;
+use crate::support;
 
 use support::common::OnWire;
 use support::common::pair::Pair;

@@ -1,6 +1,6 @@
 //! The block is put in and taken out under connections that run.
 
-mod support;
+use crate::support;
 
 use support::common::pair::{Pair, Wire};
 use support::common::pattern;

@@ -1,6 +1,6 @@
 //! Whatever comes in: no panic, nothing that grows without a bound, no hang, and a connection beside it that is as it was.
 
-mod support;
+use crate::support;
 
 use support::common::pair::{Pair, Wire};
 use support::common::{OnWire, encode, pattern};

@@ -1,6 +1,6 @@
 //! Connections whose paths are the business of a program (path_manager = userspace): nothing opens by itself, and each order is done once.
 
-mod support;
+use crate::support;
 
 use serde_json::{Value, json};
 use support::common::Node;

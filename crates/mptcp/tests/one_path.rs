@@ -1,6 +1,6 @@
 //! Connections over one path: both roles, and what is left where one side, or a box on the way, does not speak Multipath TCP.
 
-mod support;
+use crate::support;
 
 use support::common::pair::Wire;
 use support::common::{OnWire, encode, pattern};

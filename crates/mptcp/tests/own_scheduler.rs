@@ -1,6 +1,6 @@
 //! A scheduler that is a block of its own: what it says is what happens, and what makes no sense is the default's affair.
 
-mod support;
+use crate::support;
 
 use indexmap::IndexMap;
 use std::any::Any;

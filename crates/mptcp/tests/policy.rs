@@ -1,6 +1,6 @@
 //! The policy for unlike interfaces: preference, standby, idle connections, quotas, and handover without a gap.
 
-mod support;
+use crate::support;
 
 use support::common::pair::{Pair, Wire};
 use support::common::pattern;

@@ -1,6 +1,6 @@
 //! Every scheduler over pairs of wires, replaced while data flows, and what each of them is for.
 
-mod support;
+use crate::support;
 
 use support::common::pair::{Pair, Wire};
 use support::common::pattern;

@@ -1,6 +1,6 @@
 //! Connections over two paths: joins from both sides, cuts, addresses that come and go, and blocks that are replaced meanwhile.
 
-mod support;
+use crate::support;
 
 use support::common::pair::Wire;
 use support::common::pattern;

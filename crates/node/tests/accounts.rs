@@ -1,6 +1,6 @@
 //! What is counted as dropped was dropped, and nothing else.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET, Pair, SOCK_DGRAM, address};
 use weft_core::Bytes;

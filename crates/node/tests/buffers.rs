@@ -1,6 +1,6 @@
 //! What is told of a connection's buffers: as much as TCP made of them, and as much as is in them.
 
-mod common;
+use crate::common;
 
 use common::Pair;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What is foreseen is what comes, and what is not sure is not foreseen.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET6, Fate, Pair, address, address6};
 use std::cell::RefCell;

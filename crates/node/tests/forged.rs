@@ -1,6 +1,6 @@
 //! State that was changed on purpose, under a good checksum: every block of a node refuses it or takes it, and neither does harm.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET, AF_INET6, Fate, Pair, SOCK_DGRAM, address, address6, is_last_fragment};
 use std::net::Ipv6Addr;

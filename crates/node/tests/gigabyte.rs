@@ -1,6 +1,6 @@
 //! Two nodes in one process exchange a gigabyte; the bytes that arrive are the bytes that were sent.
 
-mod common;
+use crate::common;
 
 use common::{Fate, Pair};
 use std::time::Duration;

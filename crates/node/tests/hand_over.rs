@@ -1,6 +1,6 @@
 //! Blocks of a whole node are replaced while programs use it: what leaves the node is what would have left it, and no program notices.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET, AF_INET6, Fate, Pair, SOCK_DGRAM, SOCK_STREAM, address, address6};
 use std::cell::RefCell;

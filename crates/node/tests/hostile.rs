@@ -4,7 +4,7 @@
 //! There are two flows. The stranger is blind to the first: it knows addresses and ports, but no sequence numbers; that transfer must end
 //! byte-exact. It sees every frame of the second and may kill it; it is made anew then.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET, Fate, Pair, SOCK_DGRAM, SOCK_STREAM, address};
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! Two whole nodes that speak IPv6: neighbours are discovered, programs of both sides exchange streams and datagrams.
 
-mod common;
+use crate::common;
 use common::*;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;

@@ -1,6 +1,6 @@
 //! A whole node and its neighbours: who is asked for how often while programs talk.
 
-mod common;
+use crate::common;
 use common::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! A graph that is taken apart while programs use it: who holds what is gone learns it, and what is put in its place works.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET, Pair, SOCK_STREAM, address};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A node's state as bytes: taken and put back at one moment it changes nothing that leaves the node, into another node of the same shape it brings tables
 //! and timers, and what does not fit is refused with nothing changed.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET, Fate, Pair, SOCK_DGRAM, SOCK_STREAM, address};
 use std::cell::RefCell;

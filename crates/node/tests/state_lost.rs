@@ -1,6 +1,6 @@
 //! TCP goes, or begins anew, while programs use it: they hear of it, nothing of it stays, and listeners listen again.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET, Pair, SOCK_STREAM, address};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! State that earlier builds wrote, as files: every later build reads it. What a kind writes in a new form gets a new version and a new file beside the
 //! old one; a build that does not read an old one any more says so by taking the file away.
 //!
-//! `WEFT_SNAPSHOT=write cargo test -p weft-node --test states` writes the files that are missing.
+//! `WEFT_SNAPSHOT=write cargo test -p weft-node --test all states` writes the files that are missing.
 
-mod common;
+use crate::common;
 
 use common::{AF_INET, AF_INET6, Fate, Pair, SOCK_DGRAM, SOCK_STREAM, address, address6, is_last_fragment};
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! BBR over a wire in virtual time: what it reaches where losses mean nothing, what it leaves in the queue, and its states on the way.
 
-mod common;
+use crate::common;
 
 use common::pair::{Pair, Wire};
 use common::pattern;

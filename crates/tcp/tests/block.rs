@@ -1,6 +1,6 @@
 //! The block: no copies, bytes below, buffers, ICMP errors, IPv6, the messages of flows.
 
-mod common;
+use crate::common;
 
 use common::pair::{Pair, Wire};
 use common::{Node, encode, pattern, script};

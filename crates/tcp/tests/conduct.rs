@@ -6,7 +6,7 @@
 //! segment, its time, and TCP_INFO after each step. Everything is virtual time, so the table is exact: a change of the stack that changes what goes over
 //! a wire shows in the difference of that file; run with `WEFT_SNAPSHOT=write` to accept it.
 
-mod common;
+use crate::common;
 
 use common::pair::{Pair, Wire};
 use common::{OnWire, encode, pattern};

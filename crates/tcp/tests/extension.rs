@@ -1,7 +1,7 @@
 //! The Subflow extension, used as MPTCP will use it: options on every segment, mappings that survive retransmission, the window from above,
 //! fall-back and reset.
 
-mod common;
+use crate::common;
 
 use common::pattern;
 use std::sync::{Arc, Mutex};

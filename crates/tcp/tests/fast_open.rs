@@ -1,7 +1,7 @@
 //! Fast Open (RFC 7413) between two nodes: data on the SYN and behind the SYN|ACK, what becomes of it when it is lost or not wanted, and the
 //! bounds of a server.
 
-mod common;
+use crate::common;
 
 use common::pair::{Pair, Wire};
 use common::{OnWire, encode, pattern};

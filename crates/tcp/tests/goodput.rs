@@ -3,7 +3,7 @@
 //! Everything is virtual time from fixed seeds, so the table is exact. A change of the stack that moves a figure shows in the difference of
 //! that file; run with `WEFT_SNAPSHOT=write` to accept it. Rows with much loss are means: a single run of them says little.
 
-mod common;
+use crate::common;
 
 use common::pair::{Pair, Wire};
 use common::pattern;

@@ -1,6 +1,6 @@
 //! tcp is replaced while it works: its successor goes on in the middle of everything, and sends to the bit what the one before would have sent.
 
-mod common;
+use crate::common;
 
 use common::pair::{Pair, Wire};
 use common::{Node, OnWire, pattern};

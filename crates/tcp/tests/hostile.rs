@@ -1,6 +1,6 @@
 //! Whatever comes in: no panic, no message after `Released`, no more than the bounds, and at the end nothing is left.
 
-mod common;
+use crate::common;
 
 use common::{Node, OnWire, encode, pattern};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

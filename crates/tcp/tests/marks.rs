@@ -1,6 +1,6 @@
 //! What programs mark in what they write, as traffic: ends of records (MSG_EOR), and bytes of whose moments they want to hear (SO_TIMESTAMPING).
 
-mod common;
+use crate::common;
 
 use common::script::run;
 

@@ -1,6 +1,6 @@
 //! Path MTU: what routers tell, and what is found out where they tell nothing (RFC 1191, 8201, 4821, 5927).
 
-mod common;
+use crate::common;
 
 use common::pair::{Pair, Wire};
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
 //! Opening and closing, as traffic: RFC 9293 §3.5, §3.6, §3.10.
 
-mod common;
+use crate::common;
 
 use common::script::run;
 

@@ -1,6 +1,6 @@
 //! Receiving, as traffic: acceptability, RFC 5961, PAWS, SACK and DSACK, windows, delayed acknowledgments, urgent data, ECN.
 
-mod common;
+use crate::common;
 
 use common::script::run;
 

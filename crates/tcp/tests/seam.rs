@@ -1,6 +1,6 @@
 //! Who stands between sockets and tcp: a block that numbers the stream in a TCP option of its own, with an extension inside each connection.
 
-mod common;
+use crate::common;
 
 use common::numbered::{Lane, Numbered};
 use common::pair::{Pair, Wire};

@@ -1,6 +1,6 @@
 //! Sending, as traffic: segmentation, Nagle, cork, windows and probes, retransmission, RACK-TLP, undo, keepalive, user timeout, path MTU.
 
-mod common;
+use crate::common;
 
 use common::script::run;
 

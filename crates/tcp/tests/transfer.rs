@@ -1,6 +1,6 @@
 //! Two TCP blocks exchange data over wires of every kind, byte for byte.
 
-mod common;
+use crate::common;
 
 use common::pair::{Pair, Wire};
 use common::pattern;

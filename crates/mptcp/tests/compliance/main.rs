@@ -6,8 +6,7 @@ mod close;
 mod data;
 mod errors;
 mod join;
-#[path = "../support/mod.rs"]
-mod support;
+use crate::support;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

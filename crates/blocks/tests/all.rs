@@ -1,0 +1,36 @@
+//! All tests of this crate, in one program: each program more would be built and linked by itself.
+
+mod arp;
+mod common;
+mod conduct;
+mod forward;
+mod fragments;
+mod fuzz_corpus;
+mod graph6;
+mod hops;
+mod hops6;
+mod hostile;
+mod hostile_groups;
+mod icmp6;
+mod igmp;
+mod ip4;
+mod ip6;
+mod ip6_fragments;
+mod linux;
+mod linux6;
+mod many;
+mod mld;
+mod nd;
+mod nd_linux;
+mod nd_routers;
+mod paths;
+mod ping;
+mod rfc_arp;
+mod rfc_icmp;
+mod rfc_ip;
+mod rfc_udp;
+mod routes;
+mod rules;
+mod rules6;
+mod six;
+mod transport;
