@@ -34,6 +34,9 @@ SECONDS_MAX = 300 * PATIENCE
 # The native half sleeps most of the time.
 SLICES = 6
 LINES_SHOWN = 40
+# How often the host runs before a difference counts: there chance has a part (two addresses of a port may share a list of its tables, and frames come in other
+# portions); in a node it has none. What is wrong is so each time.
+ATTEMPTS = 3
 
 # kernel::add_link, as a scenario says it: the other end has no address that anybody asks for.
 SECOND_INTERFACE = {"addresses": {"weft9": ["10.55.0.1/24", "fe80::5/64", "2001:db8:5::1/64"]}}
@@ -124,10 +127,14 @@ def rows(name: str, variant: str) -> list[results.Row]:
             if len(linux) < world.at_least:
                 raise Failure(f"only {len(linux)} bodies")
             found, _ = same_host.ask(lambda: one_hash(env, world, variant))
+            topics = unlike(linux, found)
+            for _ in range(ATTEMPTS - 1):
+                if any(topics.values()):
+                    again = unlike(natively(env, world, variant), found)
+                    topics = {topic: [line for line in lines if line in again.get(topic, ())] for topic, lines in topics.items()}
             other, _ = in_a_node(env, world, variant, "canary", **CANARY)
     except Failure as failure:
         return [row("hash", str(failure))]
-    topics = unlike(linux, found)
     if os.environ.get("SHOW"):
         print("\n".join(line for lines in topics.values() for line in lines), flush=True)
     made = [row(topic, "\n".join(lines[:LINES_SHOWN])) for topic, lines in topics.items()]
