@@ -1,0 +1,89 @@
+"""Where the scenario of a world stands while it runs: in its folder, since programs and files are found beside it.
+
+The file's name comes from its content, `.weft-DIGEST.toml`: programs that list their folder see the same each time, and so does `--resume`.
+Whoever runs it holds a shared lock on it. The last one takes it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import ScenarioError
+
+
+def name_of(text: str) -> str:
+    """The name of the file with this text."""
+    return f".weft-{hashlib.sha256(text.encode()).hexdigest()[:16]}.toml"
+
+
+@contextlib.contextmanager
+def in_folder(folder: Path, text: str) -> Iterator[Path]:
+    """The file, which is there until the end of the block: of the last such block of all processes."""
+    path = folder / name_of(text)
+    try:
+        descriptor = _open(path, text)
+    except OSError as error:
+        raise ScenarioError(f"{folder}: the scenario cannot be written there: {error.strerror}") from None
+    try:
+        yield path
+    finally:
+        _let_go(descriptor, path)
+
+
+def leave(folder: Path, text: str) -> Path:
+    """The file, which stays until a world with this text has run again."""
+    path = folder / name_of(text)
+    _make(path, text)
+    return path
+
+
+def _open(path: Path, text: str) -> int:
+    """A descriptor of the file with a shared lock, and the whole text in it."""
+    while True:
+        if not path.exists():
+            _make(path, text)
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        # Somebody may have taken it away before it was locked.
+        if _is_there(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+
+
+def _make(path: Path, text: str) -> None:
+    """All of the file at once, for whoever else reads it."""
+    descriptor, begun = tempfile.mkstemp(dir=path.parent, prefix=".weft-", suffix=".part")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(begun, 0o644)
+        with contextlib.suppress(FileExistsError):
+            os.link(begun, path)
+    finally:
+        os.unlink(begun)
+
+
+def _is_there(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _let_go(descriptor: int, path: Path) -> None:
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_there(descriptor, path):
+                path.unlink()
+    finally:
+        os.close(descriptor)

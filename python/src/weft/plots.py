@@ -1,0 +1,109 @@
+"""Pictures with matplotlib that go with weft's own: the colours of Okabe and Ito, and axes with units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+from .errors import WeftError
+from .result import Result, library
+from .sweeps import half_interval
+
+# Okabe and Ito (2008), in the order of weft's pictures; their yellow is too light for lines.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+
+_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_BYTES = ((1e9, "GB"), (1e6, "MB"), (1024.0, "KiB"), (1.0, "B"))
+# Ends of names of columns: what a value of theirs is worth in the first unit, and the units.
+_ENDS = (("_bits_per_second", 1.0, _RATES), ("_ns", 1e-9, _TIMES), ("_us", 1e-6, _TIMES), ("_s", 1.0, _TIMES), ("_bytes", 1.0, _BYTES))
+# What is drawn: series, column, title, and the unit where the name does not say it.
+_SERIES = {
+    "throughput": ("wires", "throughput_bits_per_second", "throughput", ""),
+    "queue": ("wires", "queue_frames", "queue", "frames"),
+    "cwnd": ("connections", "cwnd_segments", "congestion window", "segments"),
+    "srtt": ("connections", "srtt_us", "smoothed round-trip time", ""),
+}
+
+
+def unit(column: str, largest: float) -> tuple[float, str]:
+    """What values of a column are multiplied with, and the unit that they have then: the largest of which there is one at least."""
+    for end, worth, units in _ENDS:
+        if column.endswith(end):
+            size, name = next((of for of in units if largest * worth >= of[0]), units[-1])
+            return worth / size, name
+    return 1.0, ""
+
+
+def series(result: Result, what: str = "throughput", ax: Any = None) -> Any:
+    """Draws a series of a run over virtual time."""
+    if what not in _SERIES:
+        raise WeftError(f"there is no plot '{what}': one of {', '.join(_SERIES)}")
+    name, column, title, its_unit = _SERIES[what]
+    lines: dict[str, tuple[list[float], list[float]]] = {}
+    for row in result.series(name, as_="dicts"):
+        if row[column] is not None:
+            label = row["direction"] if name == "wires" else f"{row['node']} {row['local']} > {row['remote']}"
+            times, values = lines.setdefault(label, ([], []))
+            times.append(row["time_ns"] / 1e9)
+            values.append(float(row[column]))
+    shown = {label: line for label, line in lines.items() if any(line[1])}
+    factor, text = unit(column, max((max(line[1]) for line in shown.values()), default=0.0))
+    ax = _axes(ax)
+    for number, (label, (times, values)) in enumerate(shown.items()):
+        ax.plot(times, [value * factor for value in values], color=COLOURS[number % len(COLOURS)], label=label, linewidth=1.2)
+    _dress(ax, "time in s", f"{title} in {its_unit or text}", len(shown))
+    return ax
+
+
+def plot_sweep(table: Any, x: str, y: str, hue: Optional[str] = None, ax: Any = None) -> Any:
+    """Draws the mean of a figure `y` over a setting `x`, a line for each value of `hue`, with 95 % confidence intervals as error bars.
+
+    `table` is what `sweep` returns. Settings that are texts stand side by side. Returns the axes.
+    """
+    rows = table if isinstance(table, list) else table.to_dict("records")
+    for name in (name for name in (x, y, hue) if name is not None and (not rows or name not in rows[0])):
+        raise WeftError(f"the table has no column '{name}'; it has {', '.join(map(str, rows[0] if rows else ()))}")
+    rows = [row for row in rows if row[y] is not None and row[y] == row[y]]
+    factor, text = unit(y, max((float(row[y]) for row in rows), default=0.0))
+    places, marks = _places([row[x] for row in rows])
+    ax = _axes(ax)
+    groups = list(dict.fromkeys(row[hue] for row in rows)) if hue else [None]
+    for number, group in enumerate(groups):
+        mine = [row for row in rows if hue is None or row[hue] == group]
+        values = {place: [float(row[y]) * factor for row in mine if places(row[x]) == place] for place in sorted({places(row[x]) for row in mine})}
+        means = [sum(of) / len(of) for of in values.values()]
+        bars = [half_interval(of) or 0.0 for of in values.values()]
+        ax.errorbar(list(values), means, yerr=bars, color=COLOURS[number % len(COLOURS)], marker="o", capsize=3, linewidth=1.2, label=str(group))
+    if marks:
+        ax.set_xticks(range(len(marks)), marks)
+    _dress(ax, x, f"{y} in {text}" if text else y, len(groups) if hue else 0)
+    if hue and ax.get_legend() is not None:
+        ax.get_legend().set_title(hue)
+    return ax
+
+
+def _places(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[str]]:
+    """Where values stand on an axis, and their texts where they are no numbers."""
+    if all(isinstance(value, (int, float)) for value in values):
+        return float, []
+    names = list(dict.fromkeys(str(value) for value in values))
+    return (lambda value: float(names.index(str(value)))), names
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    return library("matplotlib.pyplot", "a plot").subplots(figsize=(7, 4), layout="constrained")[1]
+
+
+def _dress(ax: Any, x: str, y: str, lines: int) -> None:
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.set_ylim(bottom=0)
+    ax.grid(color="#e4e4e4", linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    if lines:
+        ax.legend(frameon=False, fontsize="small")

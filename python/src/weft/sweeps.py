@@ -1,0 +1,211 @@
+"""Many runs of a world: seeds, and a grid of settings; and what they come to in the mean."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from . import _command, _toml
+from .errors import WeftError
+from .result import library
+from .world import PathLike, World
+
+Seeds = Union[str, Iterable[int]]
+Grid = Mapping[str, Sequence[Any]]
+Row = dict[str, Any]
+
+# Columns of a run that are no figures.
+ABOUT = ("seed", "hash", "passed", "end_ns")
+CONFIDENCE = 0.95
+
+
+def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = None, client: Any = None, out: Optional[PathLike] = None,
+          threads: Optional[int] = None, progress: Optional[bool] = None) -> Any:
+    """Runs a world with each seed and each value of a grid, and returns a table with a row a run.
+
+    `seeds` are numbers or "1..30" (both included); without them it is the scenario's own seed. `grid` has values by their paths:
+    {"wires.access.loss": [0.0, 0.01]}; each meets each of the others. Columns: the grid's keys, `seed`, `hash`, `passed`, `end_ns`
+    (virtual time in nanoseconds), and `PROGRAM.FIGURE` for each figure, whose unit ends its name. It is a DataFrame of pandas, or a
+    list of dicts where pandas is not installed.
+
+    Without `client` it is one `weft sim`, on as many `threads` as there are cores. `out` is the folder of its tables; a sweep that was
+    stopped goes on there. With a `client` of Dask each run is a task, and the scenario and the files beside it go along.
+    """
+    points = _points(grid or {})
+    if client is not None:
+        if out is not None or threads is not None:
+            raise ValueError("out and threads are for sweeps on this machine: with a client, the table is what comes back")
+        from . import _dask
+
+        found = _dask.runs(world, _numbers(seeds), [words for words, _ in points], client)
+    else:
+        found = _local(world, _numbers(seeds), grid or {}, out, threads, progress)
+    return _frame(_rows(points, found, list(grid or {})))
+
+
+def summary(table: Any, by: Sequence[str] = ()) -> Any:
+    """Mean and 95 % confidence interval of each figure, for each value of the columns `by`.
+
+    Columns: `by`, `figure`, `runs` (that have it), `mean`, `ci95` (half of the interval, by Student's t; None from one run), `min`, `max`.
+    """
+    rows = table if isinstance(table, list) else table.to_dict("records")
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    names = list(rows[0]) if rows else []
+    # Settings stand before the seed, figures behind the end.
+    figures = names[names.index("end_ns"):] if "end_ns" in names else []
+    found = []
+    for values, group in groups.items():
+        for figure in figures:
+            numbers = [float(row[figure]) for row in group if not _is_missing(row[figure])]
+            if numbers:
+                found.append({**dict(zip(by, values)), "figure": figure, "runs": len(numbers), **_statistics(numbers)})
+    return _frame(found)
+
+
+def _statistics(numbers: list[float]) -> Row:
+    mean = math.fsum(numbers) / len(numbers)
+    return {"mean": mean, "ci95": half_interval(numbers), "min": min(numbers), "max": max(numbers)}
+
+
+def half_interval(numbers: Sequence[float]) -> Optional[float]:
+    """Half of the 95 % confidence interval of the mean, by Student's t; None for less than two numbers."""
+    count = len(numbers)
+    if count < 2:
+        return None
+    mean = math.fsum(numbers) / count
+    variance = math.fsum((number - mean) ** 2 for number in numbers) / (count - 1)
+    return student_t(count - 1) * math.sqrt(variance / count)
+
+
+@lru_cache(maxsize=None)
+def student_t(freedom: int, confidence: float = CONFIDENCE) -> float:
+    """The number that |t| exceeds with probability 1 - confidence."""
+    low, high = 0.0, 1.0
+    while _beyond(high, freedom) > 1 - confidence:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _beyond(middle, freedom) > 1 - confidence else (low, middle)
+    return (low + high) / 2
+
+
+def _beyond(t: float, freedom: int) -> float:
+    """The probability of |T| > t: sums of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4."""
+    angle = math.atan2(t, math.sqrt(freedom))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    if freedom % 2:
+        term, total = cosine, 0.0
+        for number in range(1, freedom, 2):
+            total += term
+            term *= cosine * cosine * (number + 1) / (number + 2)
+        return 1 - 2 / math.pi * (angle + sine * total)
+    term, total = 1.0, 0.0
+    for number in range(0, freedom, 2):
+        total += term
+        term *= cosine * cosine * (number + 1) / (number + 2)
+    return 1 - sine * total
+
+
+def _points(grid: Grid) -> list[tuple[list[str], list[Any]]]:
+    """Each point as words of --grid, and as its values; the last key changes first."""
+    for key, values in grid.items():
+        if isinstance(values, str) or not list(values):
+            raise ValueError(f"grid: {key} has no list of values")
+        if len(set(map(_toml.value, values))) < len(values):
+            raise ValueError(f"grid: {key} has a value twice")
+    texts = [[(f"{key}={_toml.value(value)}", value) for value in values] for key, values in grid.items()]
+    return [([text for text, _ in point], [value for _, value in point]) for point in itertools.product(*texts)]
+
+
+def _numbers(seeds: Optional[Seeds]) -> list[Optional[int]]:
+    """Seeds as numbers, in their order; None is the scenario's own."""
+    if seeds is None:
+        return [None]
+    if isinstance(seeds, str):
+        first, points, last = seeds.partition("..")
+        if not (points and first.isdigit() and last.isdigit() and int(first) <= int(last)):
+            raise ValueError(f"'{seeds}' is no range of seeds: write it as 1..30")
+        return list(range(int(first), int(last) + 1))
+    numbers: list[Optional[int]] = list(dict.fromkeys(int(seed) for seed in seeds))
+    if not numbers:
+        raise ValueError("there is no seed")
+    return numbers
+
+
+def _ranges(seeds: Sequence[Optional[int]]) -> list[Optional[str]]:
+    """Seeds as weft takes them: A..B, one after the other."""
+    ranges: list[list[int]] = []
+    for seed in seeds:
+        if seed is None:
+            return [None]
+        if ranges and seed == ranges[-1][-1] + 1:
+            ranges[-1].append(seed)
+        else:
+            ranges.append([seed])
+    return [f"{of[0]}..{of[-1]}" for of in ranges]
+
+
+def _local(world: World, seeds: list[Optional[int]], grid: Grid, out: Optional[PathLike], threads: Optional[int],
+           progress: Optional[bool]) -> list[Row]:
+    words = [] if threads is None else ["--threads", str(threads)]
+    for key, values in grid.items():
+        words += ["--grid", f"{key}={','.join(map(_toml.value, values))}"]
+    ranges = _ranges(seeds)
+    found: list[Row] = []
+    with world.placed() as file:
+        for of in ranges:
+            results = [] if out is None else ["--out", str(Path(out).absolute() / (of if len(ranges) > 1 and of else "")), "--resume"]
+            found += runs(str(file), of, [*words, *results], progress)
+    return found
+
+
+def runs(file: str, seeds: Optional[str], words: list[str], progress: Optional[bool] = None) -> list[Row]:
+    """The runs of a sweep by `weft sim`: as many as it has seeds and points. Those that fail are runs, too."""
+    # Without a grid, the scenario's own seed is no sweep.
+    if seeds is None and "--grid" not in words:
+        seeds = _own_seed(file)
+    given = [] if seeds is None else ["--seeds", seeds]
+    done = _command.run(["sim", file, *given, *words, "--json"], progress)
+    _command.checked(done, (0, 1))
+    found: list[Row] = json.loads(done.stdout)["runs"]
+    return found
+
+
+def _own_seed(file: str) -> str:
+    seed = World.from_file(file).seed
+    return f"{1 if seed is None else seed}..{1 if seed is None else seed}"
+
+
+def _rows(points: list[tuple[list[str], list[Any]]], found: list[Row], keys: list[str]) -> list[Row]:
+    """Rows point by point, in the order of the seeds."""
+    by_point: dict[tuple[str, ...], list[Row]] = {}
+    for run in found:
+        by_point.setdefault(tuple(sorted(f"{key}={text}" for key, text in run["set"].items())), []).append(run)
+    figures = sorted({figure for run in found for figure in run["figures"]})
+    rows = []
+    for words, values in points:
+        of_point = by_point.get(tuple(sorted(words)))
+        if of_point is None:
+            raise WeftError(f"no run has come back for {' '.join(words) or 'the scenario'}")
+        for run in of_point:
+            about = {name: run[name] for name in ABOUT}
+            rows.append({**dict(zip(keys, values)), **about, **{name: run["figures"].get(name) for name in figures}})
+    return rows
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _frame(rows: list[Row]) -> Any:
+    if importlib.util.find_spec("pandas") is None:
+        return rows
+    return library("pandas", "a DataFrame").DataFrame(rows)

@@ -1,0 +1,180 @@
+"""A world: nodes, wires, programs and events, and what must come of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from . import _command, _html, _place, _toml
+from ._section import Section
+from .errors import ExpectationError, ScenarioError
+from .result import Result
+from .scenario import Event, Expect, Node, Program, Template, Twin, Wire
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+# Of results that nobody named a folder for.
+RESULTS = "weft-results-"
+
+
+@dataclass(repr=False)
+class World(Section):
+    """A scenario. The order of nodes, wires and programs is kept: automatic addresses depend on it."""
+
+    seed: Optional[int] = None
+    """Of all randomness; default 1."""
+    duration: Optional[str] = None
+    """Virtual time, such as "10s"; without it the run ends when its programs have ended."""
+    start: Optional[datetime] = None
+    """What the wall clock says at the beginning."""
+    sample: Optional[str] = None
+    """How often series are sampled, such as "10ms"; default never."""
+    capture: Optional[Union[bool, list[str]]] = None
+    """Write what passes interfaces to captures: all, or those of these names."""
+    ipv6: Optional[bool] = None
+    """Give IPv6 addresses, too."""
+    network: Optional[str] = None
+    """Where addresses are taken from, such as "10.0.0.0/8"."""
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """Nodes by name."""
+    wires: dict[str, Wire] = field(default_factory=dict)
+    """Wires by name."""
+    templates: dict[str, Template] = field(default_factory=dict)
+    """Templates by the name that their nodes begin with."""
+    programs: dict[str, Program] = field(default_factory=dict)
+    """Programs by name."""
+    events: list[Event] = field(default_factory=list)
+    """What happens meanwhile."""
+    expect: list[Expect] = field(default_factory=list)
+    """What must come of it."""
+    twins: list[Twin] = field(default_factory=list)
+    """Variants for `weft twin`."""
+    folder: Optional[PathLike] = field(default=None, metadata={"own": True}, compare=False)
+    """The folder beside whose files the scenario stands: scripts, configurations. None: there are none."""
+    path: Optional[Path] = field(default=None, metadata={"own": True}, compare=False)
+    """The file that it was read from, if any."""
+
+    @classmethod
+    def from_file(cls, path: PathLike) -> World:
+        """Reads a scenario. Files beside it stay beside it."""
+        file = Path(path).absolute()
+        try:
+            text = file.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ScenarioError(f"{path}: {error.strerror}") from None
+        try:
+            world = cls.from_toml(text, file.parent)
+        except ScenarioError as error:
+            raise type(error)(f"{path}: {error}") from None
+        world.path = file
+        return world
+
+    @classmethod
+    def from_toml(cls, text: str, folder: Optional[PathLike] = None) -> World:
+        """Reads a scenario from a text, as if it stood in `folder`."""
+        world = cls.from_data(_toml.read(text))
+        world.folder = folder
+        return world
+
+    def to_data(self) -> dict[str, Any]:
+        """The scenario as tables."""
+        return {key: value for key, value in super().to_data().items() if value not in ({}, [])}
+
+    def to_toml(self) -> str:
+        """The scenario as a text."""
+        return _toml.write(self.to_data())
+
+    def save(self, path: PathLike) -> Path:
+        """Writes the scenario into a file, and knows it as its own from then on."""
+        file = Path(path).absolute()
+        file.write_text(self.to_toml(), encoding="utf-8")
+        self.folder, self.path = file.parent, file
+        return file
+
+    @contextlib.contextmanager
+    def placed(self) -> Iterator[Path]:
+        """The scenario as a file with its files beside: the one that it was read from, if nothing has changed, or one that ends with the block."""
+        if self.path is not None and self._is_as_saved(self.path):
+            yield self.path
+        elif self.folder is not None:
+            with _place.in_folder(Path(self.folder).absolute(), self.to_toml()) as path:
+                yield path
+        else:
+            with tempfile.TemporaryDirectory(prefix="weft-world-") as folder:
+                path = Path(folder, "scenario.toml")
+                path.write_text(self.to_toml(), encoding="utf-8")
+                yield path
+
+    def _is_as_saved(self, path: Path) -> bool:
+        try:
+            return _toml.read(path.read_text(encoding="utf-8")) == self.to_data()
+        except (OSError, ScenarioError):
+            return False
+
+    def run(self, seed: Optional[int] = None, out: Optional[PathLike] = None, threads: Optional[int] = None, record: bool = False,
+            check: bool = True, *, set: Optional[Mapping[str, Any]] = None, calls: bool = False, keep_disks: bool = False,
+            wall_limit: Optional[str] = None, progress: Optional[bool] = None) -> Result:
+        """Runs it in virtual time.
+
+        `out` is the folder of results; without it they are in one that goes with the `Result`. `set` has values over the scenario's, by
+        their paths: {"wires.access.loss": 0.02}. `record`, `calls`, `keep_disks` and `wall_limit` (real time, such as "60s") are options
+        of `weft sim`. A wrong scenario is a `ScenarioError`. With `check`, expectations that fail are an `ExpectationError`.
+        """
+        # Its folder goes when nobody holds the result any more.
+        held = None if out is not None else tempfile.TemporaryDirectory(prefix=RESULTS)
+        folder = Path(held.name if held else out or "").absolute()
+        words = _words(seed, threads, set, [("--record=full", record), ("--calls", calls), ("--keep-disks", keep_disks)])
+        words += [] if wall_limit is None else ["--wall-limit", wall_limit]
+        with self.placed() as file:
+            done = _command.run(["sim", str(file), "--out", str(folder), *words], progress)
+            _command.checked(done, (0, 1, _command.WALL_LIMIT))
+        result = Result(folder, held=held, messages=done.stderr)
+        if check and not result.passed:
+            raise self._failed(result, file, set)
+        return result
+
+    def check(self, set: Optional[Mapping[str, Any]] = None) -> None:
+        """Reads it as `weft sim --check` does: ScenarioError says what is wrong, or which program or script is not there."""
+        with self.placed() as file:
+            _command.checked(_command.run(["sim", str(file), "--check", *_words(None, None, set, [])], False), (0,))
+
+    def _failed(self, result: Result, file: Path, set: Optional[Mapping[str, Any]]) -> ExpectationError:
+        failed = [f"  {row.expected}: {row.failure}" for row in result.expectations if not row.passed]
+        kept = file if file == self.path else self._kept(result)
+        sets = [f" --set {shlex.quote(f'{key}={_toml.value(item)}')}" for key, item in (set or {}).items()]
+        command = f"weft sim {shlex.quote(str(kept))} --seed {result.seed}{''.join(sets)}"
+        text = f"{len(failed)} of {len(result.expectations)} expectations failed, seed {result.seed}:"
+        return ExpectationError("\n".join([text, *failed, f"to repeat it: {command}"]), result)
+
+    def _kept(self, result: Result) -> Path:
+        """The scenario of a run that failed, which stays: beside its files, if it has some."""
+        if self.folder is not None:
+            return _place.leave(Path(self.folder).absolute(), self.to_toml())
+        path = result.keep() / "scenario.toml"
+        path.write_text(self.to_toml(), encoding="utf-8")
+        return path
+
+    def __repr__(self) -> str:
+        parts = [(len(self.nodes), "nodes"), (len(self.templates), "templates"), (len(self.wires), "wires"), (len(self.programs), "programs")]
+        return f"<World: {', '.join(f'{count} {what}' for count, what in parts if count or what != 'templates')}>"
+
+    def _repr_html_(self) -> str:
+        """Tables of nodes, wires and programs, for notebooks."""
+        return _html.world(self.to_data())
+
+
+def _words(seed: Optional[int], threads: Optional[int], set: Optional[Mapping[str, Any]], flags: list[tuple[str, bool]]) -> list[str]:
+    """Options of `weft sim`."""
+    words = [word for word, is_wanted in flags if is_wanted]
+    for option, number in (("--seed", seed), ("--threads", threads)):
+        words += [] if number is None else [option, str(number)]
+    for key, item in (set or {}).items():
+        words += ["--set", f"{key}={_toml.value(item)}"]
+    return words
