@@ -65,13 +65,13 @@ def watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def run(words: Sequence[str], progress: Optional[bool] = None) -> Done:
-    """Runs `weft` to its end, and tells how it gets on where somebody looks (`progress`). ctrl-C ends it, too."""
+def run(words: Sequence[str], progress: Optional[bool] = None, folder: Optional[str] = None) -> Done:
+    """Runs `weft` (in a folder) to its end, and tells how it gets on where somebody looks (`progress`). ctrl-C ends it, too."""
     told = watched() if progress is None else progress
     # weft has its line of progress for terminals only.
     ours, its = pty.openpty() if told else os.pipe()
     try:
-        process = subprocess.Popen([binary(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its, text=True)
+        process = subprocess.Popen([binary(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its, text=True, cwd=folder)
     except BaseException:
         os.close(ours)
         raise

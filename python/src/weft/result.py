@@ -8,7 +8,7 @@ import importlib.util
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
@@ -69,6 +69,8 @@ class ProgramResult:
     """What it reports: their units are the ends of their names."""
     folder: Path
     """Its folder of the results."""
+    held: object = field(default=None, repr=False, compare=False)
+    """What keeps a folder that goes with its result."""
 
     @property
     def stdout(self) -> str:
@@ -153,7 +155,7 @@ class Result:
 
     def _program(self, row: dict[str, Any]) -> ProgramResult:
         folder = self.folder / "programs" / row["name"]
-        return ProgramResult(row["name"], row["node"], row["command"], row["status"], row["start_ns"], row["end_ns"], row["figures"] or {}, folder)
+        return ProgramResult(row["name"], row["node"], row["command"], row["status"], row["start_ns"], row["end_ns"], row["figures"] or {}, folder, self._held)
 
     def series(self, name: str, as_: Optional[str] = None) -> Any:
         """A series over time ("wires", "connections", "subflows") as a table of "pandas", "polars" or "pyarrow", or as "dicts".

@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -173,7 +174,8 @@ def runs(file: str, seeds: Optional[str], words: list[str], progress: Optional[b
     if seeds is None and "--grid" not in words:
         seeds = _own_seed(file)
     given = [] if seeds is None else ["--seeds", seeds]
-    done = _command.run(["sim", file, *given, *words, "--json"], progress)
+    # By its name alone: --resume knows it again wherever it stands.
+    done = _command.run(["sim", os.path.basename(file), *given, *words, "--json"], progress, os.path.dirname(file))
     _command.checked(done, (0, 1))
     found: list[Row] = json.loads(done.stdout)["runs"]
     return found

@@ -1,0 +1,138 @@
+"""What people see: plots, notebooks; and what mypy sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import matplotlib.pyplot
+import weft
+from harness import paths
+from harness.processes import Failure
+from virtual.shared import expect
+
+from .objects import refused
+from .ran import lossy
+from .tested import pytest_said
+
+NOTEBOOKS = paths.ROOT / "examples" / "notebooks"
+SECONDS_MAX = 300
+
+
+def plots(folder: Path) -> str:
+    """Lines, units and error bars are those of the numbers."""
+    world = lossy(sample="10ms")
+    world.wires["ab"].loss = None
+    got = world.run()
+    labels = {}
+    for what in ("throughput", "queue", "cwnd", "srtt"):
+        axes = got.plot(what)
+        labels[what] = axes.get_ylabel()
+        expect(f"lines of {what}", len(axes.get_lines()) > 0, True)
+        axes.figure.savefig(folder / f"{what}.png")
+    expect("labels", list(labels.values()), ["throughput in Mbit/s", "queue in frames", "congestion window in segments", "smoothed round-trip time in ms"])
+    largest = max(max(line.get_ydata()) for line in got.plot("throughput").get_lines())
+    expect("throughput", round(largest, 6), round(max(row["throughput_bits_per_second"] for row in got.wires("dicts")) / 1e6, 6))
+    expect("colour", got.plot("queue").get_lines()[0].get_color(), "#0072b2")
+    table = weft.sweep(lossy(), "1..4", {"wires.ab.loss": [0.0, 0.05], "nodes.*.parameters.tcp.congestion": ["cubic", "reno"]})
+    axes = weft.plot_sweep(table, x="wires.ab.loss", y="sink.goodput_bits_per_second", hue="nodes.*.parameters.tcp.congestion")
+    means = weft.summary(table, ["wires.ab.loss", "nodes.*.parameters.tcp.congestion"])
+    means = means[means["figure"] == "sink.goodput_bits_per_second"]
+    wanted = means[means["nodes.*.parameters.tcp.congestion"] == "cubic"].sort_values("wires.ab.loss")
+    bars = axes.containers[0]
+    expect("means", [round(float(y), 6) for y in bars.lines[0].get_ydata()], [round(mean / 1e6, 6) for mean in wanted["mean"]])
+    half = [round(float(part[1][1] - part[0][1]) / 2, 6) for part in bars.lines[2][0].get_segments()]
+    expect("error bars", half, [round(value / 1e6, 6) for value in wanted["ci95"]])
+    expect("axes", (axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]), ("sink.goodput_bits_per_second in Mbit/s", ["cubic", "reno"]))
+    names = weft.plot_sweep(table, x="nodes.*.parameters.tcp.congestion", y="end_ns")
+    expect("texts", [text.get_text() for text in names.get_xticklabels()], ["cubic", "reno"])
+    refused(lambda: weft.plot_sweep(table, x="loss", y="end_ns"), weft.WeftError, "no column 'loss'")
+    refused(lambda: got.plot("x"), weft.WeftError, "no plot 'x': one of throughput")
+    matplotlib.pyplot.close("all")
+    return "four series, two sweeps"
+
+
+def shown(folder: Path) -> str:
+    """What notebooks show of worlds and results."""
+    world = lossy(expect=[weft.Expect("sink", goodput_min="1gbit")])
+    world.programs["<script>"] = weft.Program("a", command=["echo", "<b>"])
+    text = world._repr_html_()
+    for part in ("<caption>Nodes", "a – b", "delay = 5ms", "tcp-send", "&lt;script&gt;", "echo &lt;b&gt;"):
+        expect(part, part in text, True)
+    expect("repr", repr(lossy()), "<World: 2 nodes, 1 wires, 2 programs>")
+    got = lossy(expect=[weft.Expect("sink", goodput_min="1gbit")]).run(check=False)
+    for part in ("1 of 3 expectations failed", got.hash, "<caption>Failed", "received_bytes = 100000", "runs on"):
+        expect(part, part in got._repr_html_(), True)
+    expect("repr of a result", repr(lossy().run()).startswith("<Result: as expected, seed 1, hash "), True)
+    return "worlds and results"
+
+
+def progress(folder: Path) -> str:
+    """weft's line on how it gets on comes to who wants it, and errors are the same."""
+    script = "import sys, weft\nworld = weft.World.from_file(sys.argv[1])\nresult = world.run(progress=True)\nprint(result.messages.count('virtual time in'))"
+    lossy().save(folder / "s.toml")
+    done = subprocess.run([paths.output_dir() / "venv/bin/python3", "-c", script, folder / "s.toml"], capture_output=True, text=True)
+    expect("told", ("of virtual time in" in done.stderr, done.stdout), (True, "1\n"))
+    return "told"
+
+
+def readme(folder: Path) -> str:
+    """The examples of README.md, one after the other: those of a session, and those of a project's tests."""
+    blocks = re.findall(r"```python\n(.*?)```", (paths.ROOT / "python" / "README.md").read_text(), re.DOTALL)
+    known: dict = {}
+    for block in blocks[:2]:
+        exec(compile(block.replace("range(30)", "range(2)"), "README.md", "exec"), known)
+    result, table = known["result"], known["table"]
+    expect("first world", (result.passed, b"Directory listing" in result.files["client"]["/out"], len(table)), (True, True, 8))
+    known["world"].wires["line"].rate = "100mbit"
+    known["world"].save(folder / "download.toml")
+    text = blocks[2].replace("1..20", "1..2").replace("1_000_000", "100")
+    (folder / "test_it.py").write_text(f"import pytest\n{text}")
+    expect("tests", "3 passed" in pytest_said(folder, status=0), True)
+    matplotlib.pyplot.close("all")
+    return f"{len(blocks)} blocks"
+
+
+def types(folder: Path) -> str:
+    """mypy --strict finds nothing, and finds what is planted."""
+    site = Path(os.environ["WEFT_PYTHON_PACKAGE"]) / "weft"
+    mypy = [paths.output_dir() / "venv/bin/python3", "-m", "mypy", "--strict", "--cache-dir", folder / "cache"]
+    done = subprocess.run([*mypy, site], capture_output=True, text=True, cwd=folder)
+    if done.returncode != 0:
+        raise Failure(done.stdout)
+    (folder / "user.py").write_text("import weft\nweft.Wire(['a', 'b'], rate=5)\nweft.World().run(sead=1)\nweft.Node(kind='router')\nreveal_type(weft.World().run().hash)\n")
+    told = subprocess.run([*mypy, "user.py"], capture_output=True, text=True, cwd=folder).stdout
+    for text in ('"rate" to "Wire" has incompatible type "int"', 'Unexpected keyword argument "sead"', '"kind" to "Node" has incompatible type', 'Revealed type is "str"', "Found 3 errors"):
+        if text.replace("str", "builtins.str") not in told and text not in told:
+            raise Failure(f"{text} is not in {told}")
+    return done.stdout.strip()
+
+
+def notebook(name: str):
+    """A row that executes a notebook, whose last cell says what it found."""
+    def row(folder: Path) -> str:
+        import nbclient
+        import nbformat
+
+        book = nbformat.read(NOTEBOOKS / name, as_version=4)
+        nbformat.validate(book)
+        if any(cell.get("outputs") for cell in book.cells):
+            raise Failure("it is committed with outputs")
+        # Pictures are part of the page, whatever the other rows draw with.
+        environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}
+        client = nbclient.NotebookClient(book, timeout=SECONDS_MAX, resources={"metadata": {"path": str(NOTEBOOKS)}})
+        client.execute(env={**environment, "IPYTHONDIR": str(folder / "ipython")})
+        outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+        tables, pictures = (sum(kind in output.get("data", {}) for output in outputs) for kind in ("text/html", "image/png"))
+        if not tables or not pictures:
+            raise Failure(json.dumps(outputs)[:2000])
+        return f"{tables} tables, {pictures} pictures"
+
+    return row
+
+
+ROWS = {"looked at/plots": plots, "looked at/shown": shown, "looked at/progress": progress, "readme": readme, "types": types,
+        **{f"notebooks/{name}": notebook(f"{name}.ipynb") for name in ("first-steps", "congestion", "dask")}}

@@ -1,0 +1,125 @@
+"""Scenarios as objects: every key, every example there and back, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import weft
+from harness import paths
+from harness.processes import Failure
+from virtual.shared import expect
+from weft import _command, scenario
+from weft._section import keys
+
+RAW = paths.ROOT / "crates" / "sim" / "src" / "scenario" / "raw.rs"
+# What raw.rs calls otherwise.
+NAMES = {"Raw": "World", "Mounted": "Mount"}
+
+
+def all_keys(folder: Path) -> str:
+    """Each key that weft reads is a field with a docstring, and no field is another."""
+    count = 0
+    for name, body in re.findall(r"pub\(crate\) struct (\w+) \{\n(.*?)\n\}", RAW.read_text(), re.DOTALL):
+        section = getattr(weft, NAMES.get(name, name))
+        wanted = re.findall(r"^    pub (\w+):", body, re.MULTILINE)
+        expect(f"keys of {section.__name__}", sorted(keys(section)), sorted(wanted))
+        count += len(wanted)
+    for module in (scenario, weft.world):
+        tree = ast.parse(Path(module.__file__).read_text())
+        for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+            for field, after in zip(kind.body, [*kind.body[1:], None], strict=True):
+                if isinstance(field, ast.AnnAssign) and not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)):
+                    raise Failure(f"{kind.name}.{field.target.id} has no docstring")
+    return f"{count} keys"
+
+
+def is_scenario(path: Path) -> bool:
+    """Is it one, and no file of a stack or a block?"""
+    if path.parent.name == "stack-files":
+        return False
+    try:
+        return bool({"nodes", "templates"} & set(tomllib.loads(path.read_text())))
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def there_and_back(folder: Path) -> str:
+    """Every scenario of the repository but those whose types are wrong: those weft itself refuses."""
+    found = [path for below in ("examples", "docs/examples", "tests") for path in sorted((paths.ROOT / below).rglob("*.toml")) if is_scenario(path)]
+    refused = []
+    for path in found:
+        data = tomllib.loads(path.read_text())
+        try:
+            back = tomllib.loads(weft.World.from_file(path).to_toml())
+        except weft.ScenarioError as error:
+            if _command.run(["sim", str(path), "--check"], False).status != _command.SCENARIO_WRONG:
+                raise Failure(f"{path.name} is sound: {error}") from None
+            refused.append(path)
+            continue
+        expect(path.name, back, data)
+        for table in ("nodes", "wires", "programs", "templates"):
+            expect(f"order in {path.name}", list(back.get(table, {})), list(data.get(table, {})))
+    if len(found) - len(refused) < 100 or any("scenario-files" not in str(path) for path in refused):
+        raise Failure(f"{len(found)} scenarios, of which were refused: {refused}")
+    return f"{len(found) - len(refused)} scenarios; {len(refused)} are refused as weft refuses them"
+
+
+def one_hash(folder: Path) -> str:
+    """What objects write comes to the hash of the file."""
+    for name in ("dumbbell.toml", "web.toml"):
+        file = paths.ROOT / "docs" / "examples" / name
+        world = weft.World.from_file(file)
+        expect(name, weft.World.from_toml(world.to_toml()).run().hash, world.run().hash)
+    return "two examples"
+
+
+def wrong(folder: Path) -> str:
+    """Errors name the key, its place and what it is; weft's own message comes as it is."""
+    for text, says in (("[nodes.a]\nadresses = 1", "nodes.a: there is no key 'adresses'; did you mean 'addresses'?"), ("[node.a]", "the scenario: there is no key 'node'"),
+                       ("[nodes.a]\n[[events]]\nat = '1s'\nset = { los = 1 }", "events.1.set: there is no key 'los'"), ("[programs.p]\nbuiltin = 'ping'", "programs.p: there is no node"),
+                       ("[nodes.a]\ncount = true", "nodes.a.count: this is True; a whole number"), ("[wires.w]\nqueue = 'x'", "wires.w.queue: this is the text 'x'; it is one of drop-tail"),
+                       ("nodes = 1", "nodes: this is 1; a table"), ("[nodes.a", "the scenario: "), ("[nodes.a]\nfiles = { '/x' = { form = 'y' } }", "nodes.a.files./x: there is no key 'form'")):
+        refused(lambda text=text: weft.World.from_toml(text), weft.ScenarioError, says)
+    world = weft.World(nodes={"a": weft.Node(), "b": weft.Node()})
+    refused(lambda: setattr(world.nodes["a"], "adresses", 1), weft.UnknownKey, "Node: there is no key 'adresses'")
+    world.wires["ab"] = weft.Wire(["a", "b"], rate="fast")
+    refused(world.run, weft.ScenarioError, "'fast' is no rate such as")
+    refused(lambda: weft.World.from_file(folder / "none.toml"), weft.ScenarioError, "none.toml: No such file")
+    world.wires["ab"] = weft.Wire(["a", "b"])
+    world.programs["p"] = weft.Program("a", command=["python3", "nowhere.py"])
+    refused(world.check, weft.ScenarioError, "there is no 'nowhere.py'")
+    return "as they should be"
+
+
+def refused(call, kind: type[Exception], says: str) -> None:
+    """The call is an error of this kind, whose text holds this."""
+    try:
+        call()
+    except kind as error:
+        if says in str(error):
+            return
+        raise Failure(f"{says!r} is not in {error}") from None
+    raise Failure(f"no error that says {says!r}")
+
+
+def binary(folder: Path) -> str:
+    """No weft, none where WEFT_BIN says, one that is too old, and one that is something else."""
+    for name, script in (("old", "echo weft 0.0.9"), ("other", "echo hello")):
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    for place, says in (("", "the command weft is not in PATH: build it with"), (str(folder / "none"), "none, which is no program"),
+                        (str(folder / "old"), "old is weft 0.0.9, and 0.1.0 is needed"), (str(folder / "other"), "does not say which version")):
+        script = "import weft\ntry: weft.World(nodes={'a': weft.Node()}).run()\nexcept weft.BinaryNotFound as error: print(error)"
+        environment = {**os.environ, "PATH": "/nowhere", "WEFT_BIN": place}
+        told = subprocess.run([paths.output_dir() / "venv/bin/python3", "-c", script], env=environment, capture_output=True, text=True).stdout
+        if says not in told or "WEFT_BIN" not in told:
+            raise Failure(f"{place}: {told}")
+    return "four"
+
+
+ROWS = {"objects/all keys": all_keys, "objects/there and back": there_and_back, "objects/one hash": one_hash, "errors/scenarios": wrong, "errors/binary": binary}

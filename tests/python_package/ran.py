@@ -1,0 +1,177 @@
+"""Runs, and what they left."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import weft
+from harness import paths
+from harness.processes import Failure
+from virtual.shared import expect, weft_command
+from weft import Expect, Node, Program, Wire, World
+
+from .objects import refused
+
+
+def lossy(**more) -> World:
+    """A transfer over a wire that loses."""
+    world = World(nodes={"a": Node(), "b": Node()}, wires={"ab": Wire(["a", "b"], delay="5ms", rate="10mbit", loss=0.02)}, **more)
+    world.programs["sink"] = Program("b", builtin="tcp-sink", port=5001)
+    world.programs["send"] = Program("a", builtin="tcp-send", to="b:5001", bytes=100_000)
+    return world
+
+
+def result(folder: Path) -> str:
+    """A Result says what `weft sim --out` says, and what programs wrote."""
+    world = lossy()
+    world.programs["told"] = Program("a", command=["sh", "-c", "echo out; echo err >&2; exit 3"], start="1s", expect=3)
+    got = world.run(seed=4, out=folder / "out", record=True)
+    (folder / "s.toml").write_text(world.to_toml())
+    told = json.loads(weft_command(folder, "sim", "s.toml", "--seed", "4", "--json").stdout)
+    expect("summary", {**got.summary, "scenario": ""}, {**told, "scenario": ""})
+    expect("verdict, hash and seed", (got.passed, got.hash, got.seed), (True, told["hash"], 4))
+    expect("record", weft_command(folder, "hash", "out").stdout.split()[-1], told["hash"])
+    one, sink = got.programs["told"], got.programs["sink"]
+    expect("a program", (one.stdout, one.stderr, one.start_s, one.end_s >= 1, one.node), ("out\n", "err\n", 1.0, True, "a"))
+    expect("figures", (sink.figures["received_bytes"], sink.status), (100_000, None))
+    expect("expectations", [row.passed for row in got.expectations], [True, True, True])
+    expect("another", world.run(seed=5).hash == got.hash, False)
+    expect("set", world.run(seed=4, set={"wires.ab.loss": 0.0, "nodes.*.parameters.tcp.congestion": "reno"}).hash == got.hash, False)
+    expect("threads", world.run(seed=4, threads=2).hash, got.hash)
+    gone = world.run().folder
+    expect("results that nobody holds", gone.exists(), False)
+    return got.hash
+
+
+def expectations(folder: Path) -> str:
+    """Those that fail are named with a command that repeats it: of a file, of a world in a folder, and of one without."""
+    world = lossy(expect=[Expect("sink", goodput_min="9.5mbit")])
+    expect("without check", (world.run(check=False).passed, len(world.run(check=False).expectations)), (False, 3))
+    worlds = [world, World.from_toml(world.to_toml(), folder), World.from_file(world.save(folder / "saved.toml"))]
+    worlds[0].folder = worlds[0].path = None
+    for number, one in enumerate(worlds):
+        try:
+            one.run(seed=7, set={"wires.ab.loss": 0.05})
+            raise Failure(f"world {number} has failed, and nobody has said so")
+        except weft.ExpectationError as error:
+            text, repeats = str(error), str(error).splitlines()[-1].partition("to repeat it: ")[2]
+            expect("result", error.result.passed, False)
+        if "1 of 3 expectations failed, seed 7:\n  sink: goodput_bits_per_second is at least 9500000" not in text:
+            raise Failure(text)
+        words = shlex.split(repeats)
+        done = subprocess.run([os.environ["WEFT_BIN"], *words[1:]], capture_output=True, text=True, cwd="/")
+        if done.returncode != 1 or text.splitlines()[1].strip() not in done.stderr:
+            raise Failure(f"{repeats}: {done.stderr}")
+    return repeats
+
+
+def files(folder: Path) -> str:
+    """Files that were collected, of two nodes; captures; pictures."""
+    world = lossy(capture=["eth0"], sample="10ms")
+    world.capture = True
+    world.nodes["a"].collect = ["/srv/**"]
+    world.programs["w"] = Program("a", command=["sh", "-c", "printf '\\377' > /srv/x; mkdir /srv/d; echo y > /srv/d/y; ln -s x /srv/l"])
+    world.programs["v"] = Program("b", command=["sh", "-c", "echo z > /out"], collect=["/out"])
+    got = world.run()
+    expect("files", got.files, {"a": {"/srv/x": b"\xff", "/srv/d/y": b"y\n"}, "b": {"/out": b"z\n"}})
+    expect("captures", [path.name for path in got.captures], ["a-eth0.pcapng", "b-eth0.pcapng"])
+    expect("pictures", sorted(got.pictures), ["cwnd", "queue", "srtt", "throughput", "topology"])
+    expect("none", lossy().run().files, {})
+    return "three files, two captures, five pictures"
+
+
+def series(folder: Path) -> str:
+    """The same table in each library, and in none."""
+    got = lossy(sample="10ms").run(out=folder / "out")
+    for name in ("wires", "connections"):
+        rows = got.series(name, "dicts")
+        expect("rows", len(rows) > 20, True)
+        expect("polars", got.series(name, "polars").to_dicts(), [{key: value if value is not None or key != "remote" else "" for key, value in row.items()} for row in rows])
+        expect("pyarrow", got.series(name, "pyarrow").to_pylist(), got.series(name, "polars").to_dicts())
+        expect("pandas", got.series(name).shape, (len(rows), len(rows[0])))
+        expect("pandas by name", list(got.series(name, "pandas").columns), list(rows[0]))
+    expect("shortcuts", (len(got.wires("dicts")), len(got.connections("polars"))), (len(got.series("wires", "dicts")), len(rows)))
+    refused(lambda: got.series("subflows"), weft.WeftError, "there is no series 'subflows'; there are: connections, wires")
+    refused(lambda: lossy().run().wires(), weft.WeftError, "give the world sample")
+    refused(lambda: got.wires("excel"), ValueError, "no 'excel'")
+    return f"{len(rows)} rows of connections"
+
+
+def beside(folder: Path) -> str:
+    """Scripts beside a world are found; its file is there while it runs, with one name, and then gone; two at a time do no harm."""
+    (folder / "s.py").write_text("import os\nprint(sorted(os.listdir('.')))\n")
+    world = World(nodes={"a": Node()}, programs={"p": Program("a", command=["python3", "-B", "s.py"])}, folder=folder)
+    got = world.run()
+    if "'.weft-" not in got.programs["p"].stdout or "'s.py'" not in got.programs["p"].stdout:
+        raise Failure(got.programs["p"].stdout)
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        hashes = pool.map(_hash_of, [world] * 12)
+    expect("hashes of twelve at a time", set(hashes), {got.hash})
+    expect("what is left", [path.name for path in folder.iterdir()], ["s.py"])
+    expect("its own file", World.from_file(world.save(folder / "own.toml")).run().programs["p"].stdout, "['own.toml', 's.py']\n")
+    other = World.from_toml(world.to_toml(), folder / "none")
+    refused(other.run, weft.ScenarioError, "the scenario cannot be written there: No such file")
+    return got.hash
+
+
+def _hash_of(world: World) -> str:
+    return world.run().hash
+
+
+def bare(folder: Path) -> str:
+    """With no library but a writer of TOML: a run, its series, a sweep; and what is said where one is needed."""
+    script = """
+import sys
+for name in ("pandas", "polars", "pyarrow", "matplotlib", "dask", "distributed", "pytest", "numpy"): sys.modules[name] = None
+import weft
+world = weft.World.from_file(sys.argv[1])
+world.sample = "10ms"
+result = world.run()
+assert len(result.wires()) > 20 and type(result.wires()) is list
+table = weft.sweep(world, seeds="1..2", grid={"wires.ab.loss": [0, 0.1]})
+assert [(row["wires.ab.loss"], row["seed"]) for row in table] == [(0, 1), (0, 2), (0.1, 1), (0.1, 2)], table
+assert weft.summary(table, ["wires.ab.loss"])[0]["runs"] == 2
+for call, says in ((result.plot, "pip install 'weft-net[matplotlib]'"), (lambda: result.wires("pandas"), "weft-net[pandas]"), (lambda: weft.sweep(world, client=1), "weft-net[dask]")):
+    try: call()
+    except weft.MissingLibrary as error: assert says in str(error), error
+    else: raise AssertionError(says)
+print("fine")
+"""
+    lossy().save(folder / "s.toml")
+    done = subprocess.run([paths.output_dir() / "venv/bin/python3", "-c", script, folder / "s.toml"], capture_output=True, text=True)
+    expect(done.stderr[-1500:], done.stdout, "fine\n")
+    return "nothing of theirs is needed"
+
+
+def interrupted(folder: Path) -> str:
+    """Somebody who presses ctrl-C ends weft, too, and finds no file in the folder."""
+    script = "import sys, weft\nworld = weft.World.from_file(sys.argv[1])\nworld.seed = 2\nprint('begun', flush=True)\nworld.run()"
+    world = lossy(duration="10000000s")
+    world.programs["send"].duration, world.programs["send"].bytes = "9999999s", None
+    world.save(folder / "s.toml")
+    process = subprocess.Popen([paths.output_dir() / "venv/bin/python3", "-c", script, folder / "s.toml"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    found: list[int] = []
+    for _ in range(3000):
+        found = [int(word) for word in children.read_text().split() if "sim" in Path(f"/proc/{word}/cmdline").read_text().split("\0")]
+        if found:
+            break
+        os.sched_yield()
+        subprocess.run(["sleep", "0.01"], check=True)
+    subprocess.run(["sleep", "0.3"], check=True)
+    process.send_signal(2)
+    _, error = process.communicate(timeout=60)
+    expect("how it ended", "KeyboardInterrupt" in error, True)
+    expect("weft", [Path(f"/proc/{pid}").exists() for pid in found], [False])
+    expect("what is left", [path.name for path in folder.iterdir()], ["s.toml"])
+    return "weft has ended"
+
+
+ROWS = {"run/result": result, "run/expectations": expectations, "run/files": files, "run/series": series, "run/beside": beside, "run/bare": bare,
+        "run/interrupted": interrupted}

@@ -1,0 +1,113 @@
+"""The plug-in for pytest, in projects of its users."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+from harness import paths
+from harness.processes import Failure
+from virtual.shared import expect
+from weft import Expect, World
+
+from .ran import lossy
+
+TESTS = '''
+import pytest
+
+@pytest.mark.weft(scenario="good.toml", seeds="1..3")
+def test_good(weft_result):
+    assert weft_result.programs["sink"].figures["received_bytes"] == 100_000
+
+@pytest.mark.weft(scenario="bad.toml", seeds=[5])
+def test_bad(weft_result):
+    assert False, "not reached"
+
+@pytest.mark.weft(scenario="good.toml")
+def test_changed(weft_world, weft_run, weft_seed):
+    weft_world.wires["ab"].loss = 0.3
+    weft_world.duration = "1s"
+    weft_run(weft_world)
+
+def test_own(weft_world, weft_run):
+    from weft import Node, Program
+    weft_world.nodes["a"] = Node()
+    weft_world.programs["p"] = Program("a", command=["sh", "script.sh"])
+    assert weft_run(weft_world).programs["p"].stdout == "beside\\n"
+
+@pytest.mark.weft(scenario="wrong.toml")
+def test_wrong(weft_world):
+    assert False, "not reached"
+'''
+
+
+def project(folder: Path) -> None:
+    """A folder of tests and scenarios."""
+    good = lossy()
+    good.save(folder / "good.toml")
+    good.save(folder / "whole.weft.toml")
+    good.expect.append(Expect("sink", goodput_min="20mbit"))
+    good.save(folder / "bad.toml")
+    good.save(folder / "part.weft.toml")
+    (folder / "wrong.toml").write_text("[nodes.a]\nadresses = 1\n")
+    (folder / "script.sh").write_text("echo beside\n")
+    (folder / "test_it.py").write_text(TESTS)
+
+
+def pytest_said(folder: Path, *words: str, status: int) -> str:
+    """What pytest prints."""
+    command = [paths.output_dir() / "venv/bin/python3", "-m", "pytest", "-v", "-p", "no:cacheprovider", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != status:
+        raise Failure(f"pytest ended with {done.returncode}, not {status}:\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def failures(folder: Path) -> str:
+    """Who fails says the expectation, the seed and a command that repeats it; nobody sees lines of the package."""
+    project(folder)
+    said = pytest_said(folder, status=1)
+    for text in ("test_good[seed-1] PASSED", "test_good[seed-3] PASSED", "test_bad[seed-5] ERROR", "test_changed[own-seed] FAILED", "test_own[own-seed] PASSED", "test_wrong[own-seed] ERROR",
+                 "whole.weft.toml::run PASSED", "part.weft.toml::run FAILED", "1 of 3 expectations failed, seed 5:", "sink: goodput_bits_per_second is at least 20000000",
+                 "nodes.a: there is no key 'adresses'; did you mean 'addresses'?", "test_it.py:16: weft_run(weft_world)", "2 failed, 5 passed, 2 errors"):
+        if text not in said:
+            raise Failure(f"{text!r} is not in\n{said}")
+    if "src/weft" in said or "weft/world.py" in said or "not reached" in said:
+        raise Failure(said)
+    commands = re.findall(r"to repeat it: (weft .*)", said)
+    expect("commands", len(commands), 3)
+    for command in commands:
+        words = shlex.split(command)
+        done = subprocess.run([os.environ["WEFT_BIN"], *words[1:]], capture_output=True, text=True, cwd="/")
+        expect(command, (done.returncode, "not as expected" in done.stderr), (1, True))
+    return commands[0].replace(str(folder), "…")
+
+
+def seeds(folder: Path) -> str:
+    """--weft-seeds, as a number and as a range; and without it, what the marker says."""
+    project(folder)
+    said = pytest_said(folder, "--weft-seeds", "5", "-k", "good or whole", status=0)
+    expect("of a number", len(re.findall(r"(?:test_good\[|whole\.weft\.toml::)seed-[1-5]\]? PASSED", said)), 10)
+    said = pytest_said(folder, "--weft-seeds", "7..8", "-k", "good", status=0)
+    expect("of a range", re.findall(r"test_good\[(seed-\d+)\] PASSED", said), ["seed-7", "seed-8"])
+    said = pytest_said(folder, "--weft-seeds", "many", status=4)
+    if "--weft-seeds: 'many' is no range of seeds" not in said:
+        raise Failure(said)
+    expect("markers", "@pytest.mark.weft(scenario, seeds)" in pytest_said(folder, "--markers", status=0), True)
+    expect("files", sorted(path.name for path in folder.glob(".weft-*")), [])
+    return "number and range"
+
+
+def world_of_seed(folder: Path) -> str:
+    """A test's world has the seed of its name."""
+    World.from_toml("[nodes.a]").save(folder / "s.toml")
+    (folder / "test_it.py").write_text("import pytest\n@pytest.mark.weft(scenario='s.toml', seeds='3..4')\ndef test_it(weft_world, weft_seed):\n    assert weft_world.seed == weft_seed >= 3\n")
+    if "2 passed" not in (said := pytest_said(folder, status=0)):
+        raise Failure(said)
+    return "3 and 4"
+
+
+ROWS = {"pytest/failures": failures, "pytest/seeds": seeds, "pytest/world of a seed": world_of_seed}
