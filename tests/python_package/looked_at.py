@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib.pyplot
 import weft
 from harness import paths
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 from virtual.shared import expect
 
 from .objects import refused
@@ -19,7 +19,7 @@ from .ran import lossy
 from .tested import pytest_said
 
 NOTEBOOKS = paths.ROOT / "examples" / "notebooks"
-SECONDS_MAX = 300
+SECONDS_MAX = 300 * PATIENCE
 
 
 def plots(folder: Path) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas
 import weft
 from distributed import Client, LocalCluster
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 from virtual.shared import expect
 from weft import Program, World
 from weft.sweeps import student_t
@@ -119,7 +119,7 @@ def killed(folder: Path) -> str:
 
 def _kill_amid(client: Client, pid: int, runs: int, done: list[int]) -> None:
     """Kills a worker once a fifth of the runs is there."""
-    until = time.monotonic() + 120
+    until = time.monotonic() + 120 * PATIENCE
     while time.monotonic() < until:
         count = len({key for keys in client.has_what().values() for key in keys if key.startswith("_run")})
         if count >= runs // 5:
@@ -131,7 +131,7 @@ def _kill_amid(client: Client, pid: int, runs: int, done: list[int]) -> None:
 
 def _other_workers(client: Client, before: list[int]) -> None:
     """Dask has made another in its place."""
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=60 * PATIENCE)
     if (after := sorted(client.run(os.getpid).values())) == before:
         raise Failure(f"the workers are {after}, as before")
 

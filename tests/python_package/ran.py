@@ -11,7 +11,7 @@ from pathlib import Path
 
 import weft
 from harness import paths
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 from virtual.shared import expect, weft_command
 from weft import Expect, Node, Program, Wire, World
 
@@ -173,5 +173,14 @@ def interrupted(folder: Path) -> str:
     return "weft has ended"
 
 
+def real_time(folder: Path) -> str:
+    """weft.Stack, in a namespace that ends with it."""
+    rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    command = [paths.tool("unshare"), *rights, "--net", "--", paths.output_dir() / "venv/bin/python3", Path(__file__).with_name("on_a_stack.py")]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300 * PATIENCE)
+    expect(done.stderr[-2000:], done.stdout, "fine\n")
+    return "up, changed, and down"
+
+
 ROWS = {"run/result": result, "run/expectations": expectations, "run/files": files, "run/series": series, "run/beside": beside, "run/bare": bare,
-        "run/interrupted": interrupted}
+        "run/interrupted": interrupted, "run/real time": real_time}

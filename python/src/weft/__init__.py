@@ -15,12 +15,13 @@ from .errors import BinaryNotFound, ExpectationError, MissingLibrary, ScenarioEr
 from .plots import plot_sweep
 from .result import Expectation, ProgramResult, Result
 from .scenario import Cpu, Event, Expect, From, Gilbert, Mount, NextHop, Node, Program, Route, Template, Twin, Wire
+from .stack import Stack
 from .sweeps import summary, sweep
 from .world import World
 
 __all__ = [
     "BinaryNotFound", "Cpu", "Event", "Expect", "Expectation", "ExpectationError", "From", "Gilbert", "MissingLibrary", "Mount", "NextHop",
-    "Node", "Program", "ProgramResult", "Result", "Route", "ScenarioError", "Template", "Twin", "UnknownKey", "WeftError", "Wire", "World",
+    "Node", "Program", "ProgramResult", "Result", "Route", "ScenarioError", "Stack", "Template", "Twin", "UnknownKey", "WeftError", "Wire", "World",
     "plot_sweep", "summary", "sweep",
 ]
 __version__ = "0.1.0"
