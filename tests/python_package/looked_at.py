@@ -37,6 +37,9 @@ def plots(folder: Path) -> str:
     largest = max(max(line.get_ydata()) for line in got.plot("throughput").get_lines())
     expect("throughput", round(largest, 6), round(max(row["throughput_bits_per_second"] for row in got.wires("dicts")) / 1e6, 6))
     expect("colour", got.plot("queue").get_lines()[0].get_color(), "#0072b2")
+    many = weft.World.from_toml("duration = '100ms'\nsample = '10ms'\n[templates.s]\nkind = 'star'\ncount = 5\n[programs.p]\nnode = 's*'\nbuiltin = 'ping'\nto = 's1'")
+    looks = [(line.get_color(), line.get_linestyle()) for line in many.run(check=False).plot("throughput").get_lines()]
+    expect("looks of many lines", (len(looks) > 7, len(set(looks))), (True, len(looks)))
     table = weft.sweep(lossy(), "1..4", {"wires.ab.loss": [0.0, 0.05], "nodes.*.parameters.tcp.congestion": ["cubic", "reno"]})
     axes = weft.plot_sweep(table, x="wires.ab.loss", y="sink.goodput_bits_per_second", hue="nodes.*.parameters.tcp.congestion")
     means = weft.summary(table, ["wires.ab.loss", "nodes.*.parameters.tcp.congestion"])
@@ -46,7 +49,7 @@ def plots(folder: Path) -> str:
     expect("means", [round(float(y), 6) for y in bars.lines[0].get_ydata()], [round(mean / 1e6, 6) for mean in wanted["mean"]])
     half = [round(float(part[1][1] - part[0][1]) / 2, 6) for part in bars.lines[2][0].get_segments()]
     expect("error bars", half, [round(value / 1e6, 6) for value in wanted["ci95"]])
-    expect("axes", (axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]), ("sink.goodput_bits_per_second in Mbit/s", ["cubic", "reno"]))
+    expect("axes", (axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]), ("sink.goodput in Mbit/s", ["cubic", "reno"]))
     names = weft.plot_sweep(table, x="nodes.*.parameters.tcp.congestion", y="end_ns")
     expect("texts", [text.get_text() for text in names.get_xticklabels()], ["cubic", "reno"])
     refused(lambda: weft.plot_sweep(table, x="loss", y="end_ns"), weft.WeftError, "no column 'loss'")
@@ -124,7 +127,7 @@ def notebook(name: str):
         # Pictures are part of the page, whatever the other rows draw with.
         environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}
         client = nbclient.NotebookClient(book, timeout=SECONDS_MAX, resources={"metadata": {"path": str(NOTEBOOKS)}})
-        client.execute(env={**environment, "IPYTHONDIR": str(folder / "ipython")})
+        client.execute(env=environment)
         outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
         tables, pictures = (sum(kind in output.get("data", {}) for output in outputs) for kind in ("text/html", "image/png"))
         if not tables or not pictures:

@@ -12,6 +12,9 @@ from .sweeps import half_interval
 # Okabe and Ito (2008), in the order of weft's pictures; their yellow is too light for lines.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
+# Of lines beyond those.
+STYLES = ("-", (0, (6, 4)), (0, (2, 2.5)), (0, (12, 3)))
+
 _RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1024.0, "KiB"), (1.0, "B"))
@@ -35,6 +38,16 @@ def unit(column: str, largest: float) -> tuple[float, str]:
     return 1.0, ""
 
 
+def _name(column: str) -> str:
+    """A column without the unit that ends its name."""
+    return next((column[:-len(end)] for end, _, _ in _ENDS if column.endswith(end)), column)
+
+
+def _look(number: int) -> dict[str, Any]:
+    """Colour and dashes of a line."""
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number // len(COLOURS) % len(STYLES)], "linewidth": 1.2}
+
+
 def series(result: Result, what: str = "throughput", ax: Any = None) -> Any:
     """Draws a series of a run over virtual time."""
     if what not in _SERIES:
@@ -51,7 +64,7 @@ def series(result: Result, what: str = "throughput", ax: Any = None) -> Any:
     factor, text = unit(column, max((max(line[1]) for line in shown.values()), default=0.0))
     ax = _axes(ax)
     for number, (label, (times, values)) in enumerate(shown.items()):
-        ax.plot(times, [value * factor for value in values], color=COLOURS[number % len(COLOURS)], label=label, linewidth=1.2)
+        ax.plot(times, [value * factor for value in values], label=label, **_look(number))
     _dress(ax, "time in s", f"{title} in {its_unit or text}", len(shown))
     return ax
 
@@ -74,10 +87,10 @@ def plot_sweep(table: Any, x: str, y: str, hue: Optional[str] = None, ax: Any = 
         values = {place: [float(row[y]) * factor for row in mine if places(row[x]) == place] for place in sorted({places(row[x]) for row in mine})}
         means = [sum(of) / len(of) for of in values.values()]
         bars = [half_interval(of) or 0.0 for of in values.values()]
-        ax.errorbar(list(values), means, yerr=bars, color=COLOURS[number % len(COLOURS)], marker="o", capsize=3, linewidth=1.2, label=str(group))
+        ax.errorbar(list(values), means, yerr=bars, marker="o", capsize=3, label=str(group), **_look(number))
     if marks:
         ax.set_xticks(range(len(marks)), marks)
-    _dress(ax, x, f"{y} in {text}" if text else y, len(groups) if hue else 0)
+    _dress(ax, x, f"{_name(y)} in {text}" if text else y, len(groups) if hue else 0)
     if hue and ax.get_legend() is not None:
         ax.get_legend().set_title(hue)
     return ax
