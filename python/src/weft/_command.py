@@ -62,7 +62,8 @@ def version(path: str) -> tuple[int, ...]:
 
 def watched() -> bool:
     """Does somebody look: at a terminal, or in a notebook?"""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    python = sys.modules.get("IPython")
+    return sys.stderr.isatty() or python is not None and getattr(python.get_ipython(), "kernel", None) is not None
 
 
 def run(words: Sequence[str], progress: Optional[bool] = None, folder: Optional[str] = None) -> Done:

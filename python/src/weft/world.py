@@ -21,7 +21,7 @@ from .scenario import Event, Expect, Node, Program, Template, Twin, Wire
 PathLike = Union[str, "os.PathLike[str]"]
 
 # Of results that nobody named a folder for.
-RESULTS = "weft-results-"
+RESULTS = "weft-python-results-"
 
 
 @dataclass(repr=False)
