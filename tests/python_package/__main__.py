@@ -34,6 +34,8 @@ def installed(folder: Path) -> str:
     if done.returncode != 0:
         raise Failure(f"pip: {done.stdout}{done.stderr}")
     os.environ.update(PYTHONPATH=f"{site}:{paths.TESTS}", WEFT_BIN=weft.binary(), MPLBACKEND="agg", **{INSIDE: str(site)})
+    # What libraries keep goes with the folder, and nobody's home is touched.
+    os.environ.update(dict.fromkeys(("TMPDIR", "MPLCONFIGDIR", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"), str(folder)))
     # Files of worlds are read by programs that are nobody.
     folder.chmod(0o755)
     return str(python)

@@ -1,25 +1,23 @@
-"""Programs on a `weft.Stack`, in a network namespace of its own: `real_time` starts this file there."""
+"""Programs on a `weft.Stack`, in a network namespace of its own: `real_time` starts this file there.
+
+Both ends are on the stack: where its host's side is depends on who runs this.
+"""
 
 import os
-import socket
 import subprocess
-import threading
 
 import weft
 
 SECONDS_MAX = 60
-CLIENT = "import socket; one = socket.create_connection(('10.77.0.1', 8080)); print(one.recv(5).decode(), flush=True); one.recv(1)"
-
-
-def serve(server: socket.socket, held: list[socket.socket]) -> None:
-    """Greets each that comes, and holds it."""
-    while True:
-        try:
-            one, peer = server.accept()
-        except OSError:
-            return
-        one.sendall(f"{peer[0][-2:]}...".encode()[:5])
-        held.append(one)
+SERVER = """
+import socket
+server = socket.create_server(("10.77.0.2", 8080))
+print("ready", flush=True)
+one, peer = server.accept()
+one.sendall(f"{peer[0]}\\n".encode())
+input()
+"""
+CLIENT = "import socket; one = socket.create_connection(('10.77.0.2', 8080)); print(one.makefile().readline(), end='', flush=True); one.recv(1)"
 
 
 def refused(call, says: str) -> None:
@@ -35,15 +33,14 @@ def main() -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     refused(weft.Stack({"tcp.mss": -1}).__enter__, "tcp.mss: -1 is out of range")
     refused(lambda: weft.Stack().run(["true"]), "the stack is not up")
-    held: list[socket.socket] = []
     with weft.Stack({"tcp.congestion": "reno"}) as stack:
-        server = socket.create_server(("10.77.0.1", 8080))
-        threading.Thread(target=serve, args=(server, held), daemon=True).start()
+        server = stack.start(["python3", "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert server.stdout.readline() == "ready\n"
         client = stack.start(["python3", "-c", CLIENT], stdout=subprocess.PIPE)
-        # From the stack's address, and not from the host's.
-        assert client.stdout.readline().strip() == ".2..."
+        assert client.stdout.readline() == "10.77.0.2\n"
         connections = stack.show("connections")
-        assert [(row["state"], row["peer"]) for row in connections] == [("ESTAB", "10.77.0.1:8080")], connections
+        assert [row["state"] for row in connections] == ["ESTAB", "ESTAB"], connections
+        assert any(row["peer"] == "10.77.0.2:8080" for row in connections), connections
         assert stack.get("tcp.congestion") == "reno"
         stack.set("tcp.congestion", "bbr")
         assert stack.get("tcp.congestion") == "bbr"
@@ -51,8 +48,8 @@ def main() -> None:
         refused(lambda: stack.show("nothing"), "possible values")
         stack.command("add", "wan", "delay", "delay=20ms")
         assert any(row["name"] == "wan" for row in stack.show("blocks")), stack.show("blocks")
-        held.pop().close()
-        assert client.wait(SECONDS_MAX) == 0
+        server.communicate("end\n", SECONDS_MAX)
+        assert (server.returncode, client.wait(SECONDS_MAX)) == (0, 0)
         done = stack.run(["cat"], input="word", timeout=SECONDS_MAX)
         assert (done.returncode, done.stdout) == (0, "word"), done
         assert stack.run(["false"], strict=True).returncode == 1
