@@ -1,7 +1,6 @@
 //! All tests of this crate, in one program: each program more would be built and linked by itself.
 
 mod boxes;
-#[path = "compliance/main.rs"]
 mod compliance;
 mod controls;
 mod endpoints;

@@ -3,7 +3,7 @@
 mod facts;
 mod trial;
 
-use self::facts::{Facts, Obstacle};
+use self::facts::{Facts, Need, Obstacle};
 use self::trial::Trial;
 use crate::output;
 use serde_json::{Value, json};
@@ -31,27 +31,6 @@ struct Ability {
     matters: bool,
     needs: &'static [Need],
     trial: Trial,
-}
-
-/// What an ability takes of the machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// Namespaces of a user without privilege.
-    UserNamespaces,
-    /// Calls that a container's filter may refuse.
-    Calls,
-    /// /dev/net/tun.
-    Tun,
-    /// Root, or its network rights.
-    NetworkRights,
-    /// A Linux kernel that was built as a node.
-    NodeKernel,
-    /// More descriptors than the usual.
-    Descriptors,
-    /// Letters beyond ASCII in programs of nodes.
-    Locale,
-    /// A program of the distribution: mmdebstrap or debootstrap.
-    Bootstrap,
 }
 
 const ABILITIES: [Ability; 8] = [

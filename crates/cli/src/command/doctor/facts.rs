@@ -1,6 +1,5 @@
 //! What the system says of itself, and what of that is in somebody's way.
 
-use super::Need;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,27 @@ use std::path::{Path, PathBuf};
 const DESCRIPTORS_WANTED: u64 = 20_000;
 /// Bit of a set of capabilities (linux/capability.h).
 const CAP_NET_ADMIN: u64 = 1 << 12;
+
+/// What an ability takes of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// Namespaces of a user without privilege.
+    UserNamespaces,
+    /// Calls that a container's filter may refuse.
+    Calls,
+    /// /dev/net/tun.
+    Tun,
+    /// Root, or its network rights.
+    NetworkRights,
+    /// A Linux kernel that was built as a node.
+    NodeKernel,
+    /// More descriptors than the usual.
+    Descriptors,
+    /// Letters beyond ASCII in programs of nodes.
+    Locale,
+    /// A program of the distribution: mmdebstrap or debootstrap.
+    Bootstrap,
+}
 
 /// Something that keeps weft from doing something.
 #[derive(Clone, PartialEq, Eq, Debug)]
