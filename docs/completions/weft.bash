@@ -40,6 +40,9 @@ _weft() {
             weft,diff)
                 cmd="weft__subcmd__diff"
                 ;;
+            weft,doctor)
+                cmd="weft__subcmd__doctor"
+                ;;
             weft,down)
                 cmd="weft__subcmd__down"
                 ;;
@@ -167,7 +170,7 @@ _weft() {
 
     case "${cmd}" in
         weft)
-            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause record subscribe console trace check import bridge sim test twin kernel root exec hash diff help generate ground-keeper"
+            opts="-h -V --help --version up down shutdown run show get set add delete bind unbind insert extract replace load unload new apply snapshot restore pause unpause record subscribe console trace check import bridge sim test twin kernel root exec hash diff doctor help generate ground-keeper"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -365,6 +368,24 @@ _weft() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        weft__subcmd__doctor)
+            opts="-h --json --no-trials --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

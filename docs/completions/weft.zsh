@@ -562,6 +562,15 @@ _arguments "${_arguments_options[@]}" : \
 ':second -- Folder of results of the second run:_files' \
 && ret=0
 ;;
+(doctor)
+_arguments "${_arguments_options[@]}" : \
+'--root=[Read /proc, /sys and /dev below this folder]:DIR:_files' \
+'--json[Print JSON]' \
+'--no-trials[Look only at what the system says of itself, and try nothing]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
 (help)
 _arguments "${_arguments_options[@]}" : \
 '--json[Print JSON (blocks only)]' \
@@ -630,6 +639,7 @@ _weft_commands() {
 'exec:Run a procedure of a block (\`weft exec arp flush\`), or a program in a node of a world that runs (\`weft exec NODE -- PROGRAM\`)' \
 'hash:Compute the hash of a run again, from its record (\`weft sim --record full\`). Exit status 1\: the summary beside it says otherwise' \
 'diff:Find the first event in which two recorded runs differ (\`weft sim --record full\`). Exit status 1\: there is one' \
+'doctor:Say what works on this machine, what does not and why, and the line that repairs it. Exit status 1\: something that weft is mostly used for does not work' \
 'help:Help on commands, stack and scenario files, and blocks\: \`weft help run\`, \`weft help stack\`, \`weft help scenario\`, \`weft help block tcp\`' \
 'generate:Write manual pages (man/), shell completions (completions/), a page a block (blocks/) and the page of system calls (calls.md) into a folder' \
 'ground-keeper:Not for people\: holds the namespaces under a stack that may not open a TAP' \
@@ -675,6 +685,11 @@ _weft__subcmd__delete_commands() {
 _weft__subcmd__diff_commands() {
     local commands; commands=()
     _describe -t commands 'weft diff commands' commands "$@"
+}
+(( $+functions[_weft__subcmd__doctor_commands] )) ||
+_weft__subcmd__doctor_commands() {
+    local commands; commands=()
+    _describe -t commands 'weft doctor commands' commands "$@"
 }
 (( $+functions[_weft__subcmd__down_commands] )) ||
 _weft__subcmd__down_commands() {
