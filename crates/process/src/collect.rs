@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// Most that is taken of one node.
 const BYTES_MAX: u64 = 4 << 30;
 const FILES_MAX: u64 = 100_000;
+/// So often one looks again.
+const LOOKS: usize = 3;
 /// Folders within folders that are looked at.
 const DEPTH_MAX: usize = 64;
 /// Nothing in them is a file that somebody has written.
@@ -159,7 +161,11 @@ impl Walk<'_> {
     }
 
     fn is_wanted(&self, folder: &OwnedFd, name: &CString, path: &Path, found: &Stat) -> bool {
-        self.wanted.set.is_match(path) && !self.is_the_hosts(path, found) && !self.is_given(folder, name, path)
+        // A file into which the host writes meanwhile may be another between the two looks at it.
+        let look = || statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_the_hosts =
+            || self.is_the_hosts(path, found) || (0..LOOKS).any(|_| look().is_ok_and(|again| self.is_the_hosts(path, &again)));
+        self.wanted.set.is_match(path) && !is_the_hosts() && !self.is_given(folder, name, path)
     }
 
     /// Is this what the node was given?
