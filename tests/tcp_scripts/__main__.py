@@ -25,10 +25,11 @@ from .language import Script
 from .place import HOSTS, NOTIFY, Place
 from .play import Play
 
-# Plays beside each other: they sleep more than they compute.
-AT_ONCE = 48
-# What differs may be chance, on a machine that has other work: it is played so often again, alone. Where so many differ nobody waits for that.
-TRIES_ALONE, AGAIN_MAX = 4, 60
+# Plays beside each other: they sleep more than they compute. What differs may be chance, on a machine that has other work: it is played again with ever
+# fewer beside it.
+ROUNDS = (48, 6, 1, 1, 1, 1)
+# Where so many differ, and a calmer round mended less than half of them, it is no chance, and nobody waits for more rounds.
+AGAIN_MAX = 60
 FAMILIES = {"IPv4": False, "IPv6": True}
 
 
@@ -72,6 +73,22 @@ class Turn:
         self.seconds += time.monotonic() - started
 
 
+async def play_all(turns: list[Turn]) -> None:
+    """Plays all beside each other; what differs then is played again, in ever calmer rounds."""
+    left = turns
+    for number, at_once in enumerate(ROUNDS):
+        room = asyncio.Semaphore(at_once)
+
+        async def one(turn: Turn, room: asyncio.Semaphore = room) -> None:
+            async with room:
+                await turn.play()
+
+        await asyncio.gather(*map(one, left))
+        before, left = len(left), [turn for turn in left if turn.wrong]
+        if not left or number and len(left) > max(AGAIN_MAX, before / 2):
+            break
+
+
 async def begun(place: Place, tag: str) -> str:
     """Starts a place; says why not."""
     try:
@@ -82,8 +99,7 @@ async def begun(place: Place, tag: str) -> str:
 
 
 async def on_host(env: Environment, host: str, groups: list[list[Script]], recorder: results.Recorder) -> None:
-    """Plays all scripts beside each other; what differs then is played again with nothing beside it."""
-    room = asyncio.Semaphore(AT_ONCE)
+    """Plays all scripts on stacks of their own kind, and writes down how each went."""
     places_of = [(Place(env, host, scripts[0].settings), scripts) for scripts in groups]
     failures = await asyncio.gather(*(begun(place, f"{host}{number}") for number, (place, _) in enumerate(places_of)))
     turns = []
@@ -94,17 +110,8 @@ async def on_host(env: Environment, host: str, groups: list[list[Script]], recor
         else:
             turns += [Turn(place, script, family) for script in scripts for family in script.families]
 
-    async def one(turn: Turn) -> None:
-        async with room:
-            await turn.play()
-
     try:
-        await asyncio.gather(*map(one, turns))
-        again = [turn for turn in turns if turn.wrong]
-        for _ in range(TRIES_ALONE if len(again) <= AGAIN_MAX else 0):
-            for turn in again:
-                if turn.wrong:
-                    await turn.play()
+        await play_all(turns)
     finally:
         for (place, _), failure in zip(places_of, failures, strict=True):
             if not failure:
