@@ -1,4 +1,5 @@
-//! Kernels that were built, in the user's cache: a folder each, with the kernel and what it was made of.
+//! Kernels that were built, in the user's cache, and those that a package has installed beside the command: a folder each, with the kernel and what it
+//! was made of.
 
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -53,6 +54,12 @@ pub fn folder() -> io::Result<PathBuf> {
     of(VARIABLE).or_else(cache).ok_or_else(|| io::Error::other(format!("neither {VARIABLE} nor HOME says where kernels are")))
 }
 
+/// Where packages install kernels: `lib/weft/kernels` beside the folder of the command. `/usr/bin/weft` finds those of a distribution, the command of a
+/// Python environment those of that environment.
+fn installed() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.parent()?.parent()?.join("lib/weft/kernels"))
+}
+
 fn read(folder: &Path) -> Option<Kernel> {
     let kernel: Kernel = serde_json::from_str(&std::fs::read_to_string(folder.join(ABOUT)).ok()?).ok()?;
     let kernel = Kernel { folder: folder.to_owned(), ..kernel };
@@ -62,15 +69,29 @@ fn read(folder: &Path) -> Option<Kernel> {
 /// All kernels, by name and release.
 ///
 /// # Errors
-/// The folder cannot be read; that there is none yet is no error.
+/// A folder cannot be read; that there is none yet is no error.
 pub fn list() -> io::Result<Vec<Kernel>> {
-    let entries = match std::fs::read_dir(folder()?) {
+    // Where a variable says which kernels there are, there are no others.
+    let packaged = if std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty()) { None } else { installed() };
+    // A package's kernels serve those who have no home, too.
+    let own = match (folder(), &packaged) {
+        (Err(_), Some(_)) => None,
+        (own, _) => Some(own?),
+    };
+    let mut kernels = Vec::new();
+    for folder in own.iter().chain(&packaged) {
+        kernels.extend(list_of(folder)?);
+    }
+    kernels.sort_by(|a, b| (&a.name, &a.release, &a.key).cmp(&(&b.name, &b.release, &b.key)));
+    Ok(kernels)
+}
+
+fn list_of(folder: &Path) -> io::Result<Vec<Kernel>> {
+    let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mut kernels: Vec<Kernel> = entries.filter_map(|entry| read(&entry.ok()?.path())).collect();
-    kernels.sort_by(|a, b| (&a.name, &a.release, &a.key).cmp(&(&b.name, &b.release, &b.key)));
-    Ok(kernels)
+    Ok(entries.filter_map(|entry| read(&entry.ok()?.path())).collect())
 }
 
 /// The kernel of a name; of several the newest.
@@ -109,14 +130,21 @@ fn numbers(release: &str) -> Vec<u64> {
 /// Removes a kernel, by its name or key. Returns those that were removed.
 ///
 /// # Errors
-/// There is none, or its folder cannot be removed.
+/// There is none, a package has brought it, or its folder cannot be removed.
 pub fn remove(name: &str) -> io::Result<Vec<Kernel>> {
-    let found: Vec<Kernel> = list()?.into_iter().filter(|kernel| kernel.name == name || kernel.key == name).collect();
-    if found.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("there is no kernel '{name}': `weft kernel list` shows what there is"),
-        ));
+    let named = |kernel: &Kernel| kernel.name == name || kernel.key == name;
+    let (packaged, found): (Vec<Kernel>, Vec<Kernel>) =
+        list()?.into_iter().filter(named).partition(|kernel| installed().is_some_and(|folder| kernel.folder.starts_with(folder)));
+    match (found.as_slice(), packaged.as_slice()) {
+        ([], [kernel, ..]) => {
+            let folder = kernel.folder.display();
+            return Err(io::Error::other(format!("{folder} belongs to the package weft-kernel: remove that with apt, dnf or pip")));
+        }
+        ([], []) => {
+            let what = format!("there is no kernel '{name}': `weft kernel list` shows what there is");
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        }
+        _ => {}
     }
     found.iter().try_for_each(|kernel| std::fs::remove_dir_all(&kernel.folder))?;
     Ok(found)
