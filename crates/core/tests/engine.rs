@@ -1,6 +1,6 @@
 //! The engine: both modes carry the same frames; limits hold.
 
-mod common;
+use crate::common;
 use common::*;
 use std::collections::BTreeMap;
 use weft_core::*;

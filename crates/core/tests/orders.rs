@@ -1,6 +1,6 @@
 //! Operations that blocks order: carried out between two frames, answered, bounded; the same on both engines.
 
-mod common;
+use crate::common;
 use common::*;
 use std::any::Any;
 use weft_core::control::{End, Show};

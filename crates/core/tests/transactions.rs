@@ -1,6 +1,6 @@
 //! Changes of a running graph: every operation, what it refuses, and that a refused one leaves nothing behind.
 
-mod common;
+use crate::common;
 use common::*;
 use weft_core::control::End;
 use weft_core::*;

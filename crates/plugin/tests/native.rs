@@ -1,6 +1,6 @@
 //! Native objects made by the machine's C compiler.
 
-mod common;
+use crate::common;
 
 use common::{counter, engine, folder, frames, row, send, tell};
 use std::path::{Path, PathBuf};

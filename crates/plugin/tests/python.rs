@@ -1,6 +1,6 @@
 //! Blocks in Python, each in a process of its own.
 
-mod common;
+use crate::common;
 
 use common::{counter, engine, folder, frames, row, send, tell};
 

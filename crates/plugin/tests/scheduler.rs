@@ -1,6 +1,6 @@
 //! Schedulers: a question crosses the border whole, and the answer is looked at, whoever runs the code.
 
-mod common;
+use crate::common;
 
 use common::{counter, engine, folder, row, tell};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! WebAssembly blocks in a graph: what they can do, and that nothing they do harms anybody else.
 
-mod common;
+use crate::common;
 
 use common::{MANIFEST, counter, each, engine, folder, frames, module, row, send, tell, with};
 use weft_core::{Instant, Reason};

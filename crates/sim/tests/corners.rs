@@ -1,6 +1,6 @@
 //! Corners of a node's files and processes, each a program of its own node: what it prints is what Linux would have it print.
 
-mod support;
+use crate::support;
 
 use support::output;
 use weft_sim::World;

@@ -1,6 +1,6 @@
 //! What can be computed by hand comes out of a world to the nanosecond.
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 use support::*;

@@ -1,6 +1,6 @@
 //! What unmodified programs moved through their sockets, and what may be expected of it.
 
-mod support;
+use crate::support;
 
 use support::{figure, run};
 use weft_sim::scenario::{Judged, judge};

@@ -1,6 +1,6 @@
 //! Every example of `weft help scenario` is one: each line of it, in a world that has what it speaks of.
 
-mod support;
+use crate::support;
 
 use std::path::Path;
 use support::Folder;

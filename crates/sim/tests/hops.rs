@@ -1,6 +1,6 @@
 //! Routes with several next hops in a virtual world: many flows share two paths by their weights, each keeps to its own, and a run repeats.
 
-mod support;
+use crate::support;
 
 use support::figure;
 use weft_sim::World;

@@ -1,6 +1,6 @@
 //! Operations that blocks order, in virtual time: they take effect at their frame, and are part of the hash.
 
-mod support;
+use crate::support;
 
 use support::figure;
 use weft_sim::World;

@@ -1,6 +1,6 @@
 //! Unmodified programs on nodes of a world.
 
-mod support;
+use crate::support;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -364,7 +364,12 @@ fn as_user(test: &str) -> Option<String> {
     let copy = folder.0.join("copy");
     assert!(std::process::Command::new("cp").arg(std::env::current_exe().expect("a path")).arg(&copy).status().expect("cp").success());
     let mut command = std::process::Command::new(&copy);
-    command.args(["--exact", test, "--nocapture"]).env("PATH", "/usr/bin:/bin").current_dir("/").uid(NOBODY).gid(NOBODY);
+    command
+        .args(["--exact", &format!("processes::{test}"), "--nocapture"])
+        .env("PATH", "/usr/bin:/bin")
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY);
     let output = command.output().expect("the copy runs");
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}");

@@ -1,6 +1,6 @@
 //! Unmodified `tc` in virtual time: what queues do to traffic, to the nanosecond, and that nothing is lost when they come and go.
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 use support::{figure, gigabit, host, output, pair, process, program, run};

@@ -1,6 +1,6 @@
 //! The record of a run comes to its hash, and the first difference of two is named.
 
-mod support;
+use crate::support;
 
 use std::path::Path;
 use std::time::Duration;

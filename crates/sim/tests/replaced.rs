@@ -1,7 +1,7 @@
 //! Blocks of nodes are replaced many times while unmodified programs use them: they notice nothing, and the wire carries as many frames and bytes, of which as many
 //! are lost. That each frame is the same is compared in crates/node, without programs.
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 use support::{gigabit, output, pair, process, run};

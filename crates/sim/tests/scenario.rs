@@ -1,6 +1,6 @@
 //! Scenario files: what they come to. What is said about wrong ones: `make test-scenario-errors`.
 
-mod support;
+use crate::support;
 
 use support::{figure, output};
 use weft_sim::plan::{Discipline, Loss, NodeKind};

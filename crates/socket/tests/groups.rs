@@ -1,14 +1,8 @@
 //! Sockets that share: SO_REUSEPORT groups and whose they are, what UDP_GRO joins at most, and the rows of sockets of both families.
 
-#[path = "twins/graph.rs"]
-#[allow(dead_code)]
-mod graph;
-#[path = "twins/language.rs"]
-#[allow(dead_code)]
-mod language;
-#[path = "twins/model.rs"]
-#[allow(dead_code)]
-mod model;
+use crate::graph;
+use crate::language;
+use crate::model;
 
 use language::Host;
 use model::Model;

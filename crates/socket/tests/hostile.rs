@@ -1,17 +1,9 @@
 //! Whatever bytes a program passes, and whatever a transport says, nothing panics and nothing is left behind.
 
-#[path = "twins/below.rs"]
-mod below;
-#[path = "twins/graph.rs"]
-mod graph;
-#[path = "twins/language.rs"]
-#[allow(dead_code)]
-mod language;
-#[path = "twins/model.rs"]
-#[allow(dead_code)]
-mod model;
-#[path = "twins/small.rs"]
-mod small;
+use crate::graph;
+use crate::language;
+use crate::model;
+use crate::small;
 
 use bytes::Bytes;
 use language::Host;

@@ -1,15 +1,8 @@
 //! Every bound, with its counter; what a blocking caller sees; the table's rows. On a small loopback of the tests' own.
 
-#[path = "twins/below.rs"]
-mod below;
-#[path = "twins/language.rs"]
-#[allow(dead_code)]
-mod language;
-#[path = "twins/model.rs"]
-#[allow(dead_code)]
-mod model;
-#[path = "twins/small.rs"]
-mod small;
+use crate::language;
+use crate::model;
+use crate::small;
 
 use bytes::Bytes;
 use language::Host;

@@ -3,18 +3,10 @@
 //! Apart from the other twins, because it starts ip(8): a process that is being started shares its parent's descriptors for a moment, so that
 //! a socket that another body closes in that moment lives on.
 
-#[path = "twins/bodies.rs"]
-#[allow(dead_code)]
-mod bodies;
-#[path = "twins/graph.rs"]
-mod graph;
-#[path = "twins/kernel.rs"]
-mod kernel;
-#[path = "twins/language.rs"]
-mod language;
-#[path = "twins/model.rs"]
-#[allow(dead_code)]
-mod model;
+use crate::bodies;
+use crate::graph;
+use crate::kernel;
+use crate::language;
 
 use weft_core::Mode;
 

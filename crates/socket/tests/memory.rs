@@ -1,14 +1,8 @@
 //! TCP's memory of a whole node (`mem_low`, `mem_pressure`, `mem_max`): many connections whose programs do not read, and others that go on.
 
-#[path = "twins/graph.rs"]
-#[allow(dead_code)]
-mod graph;
-#[path = "twins/language.rs"]
-#[allow(dead_code)]
-mod language;
-#[path = "twins/model.rs"]
-#[allow(dead_code)]
-mod model;
+use crate::graph;
+use crate::language;
+use crate::model;
 
 use language::Host;
 use model::Model;

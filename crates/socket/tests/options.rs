@@ -1,14 +1,7 @@
 //! docs/linux-notes/options.md says what becomes of every socket option; here it is held to the code.
 
-#[path = "twins/graph.rs"]
-#[allow(dead_code)]
-mod graph;
-#[path = "twins/language.rs"]
-#[allow(dead_code)]
-mod language;
-#[path = "twins/model.rs"]
-#[allow(dead_code)]
-mod model;
+use crate::graph;
+use crate::language;
 
 use language::Host;
 use std::collections::BTreeSet;

@@ -1,13 +1,8 @@
 //! Bounds of raw sockets, ICMP sockets and error queues, each with its counter, and what a node is told of them. On the graph of a node.
 
-#[path = "twins/graph.rs"]
-mod graph;
-#[path = "twins/language.rs"]
-#[allow(dead_code)]
-mod language;
-#[path = "twins/model.rs"]
-#[allow(dead_code)]
-mod model;
+use crate::graph;
+use crate::language;
+use crate::model;
 
 use language::Host;
 use model::Model;

@@ -3,18 +3,11 @@
 //! The bodies are in `twins/bodies`, their language in `twins/language.rs`. The kernel needs `unshare(CLONE_NEWNET)`: run as root, or under
 //! `unshare -rn cargo test`. `cargo run --example socket-twins` prints the transcripts of whatever host it runs on.
 
-#[path = "twins/bodies.rs"]
-mod bodies;
-#[path = "twins/graph.rs"]
-mod graph;
-#[path = "twins/kernel.rs"]
-mod kernel;
-#[path = "twins/language.rs"]
-mod language;
-#[path = "twins/model.rs"]
-mod model;
-#[path = "twins/random.rs"]
-mod random;
+use crate::bodies;
+use crate::graph;
+use crate::kernel;
+use crate::language;
+use crate::random;
 
 use weft_core::Mode;
 

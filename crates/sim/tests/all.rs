@@ -1,0 +1,15 @@
+//! All tests of this crate, in one program: each program more would be built and linked by itself.
+
+mod corners;
+mod exact;
+mod goodput;
+mod help;
+mod hops;
+mod orders;
+mod processes;
+mod queues;
+mod record;
+mod replaced;
+mod scenario;
+#[allow(dead_code, unused_imports)]
+mod support;
