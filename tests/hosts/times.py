@@ -11,7 +11,7 @@ from answers import full
 LIMIT = 0.033
 # Limits of sockets count in ticks, of which the first may be a part (sock_sndtimeo, schedule_timeout): a kernel has 100 to 1000 in a second.
 TICK = 0.01
-ROUNDS = 12
+ROUNDS = 4
 END = threading.Event()
 
 

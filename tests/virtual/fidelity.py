@@ -22,8 +22,8 @@ FULL = bool(os.environ.get("FULL"))
 LEAST, MOST = 0.95, 1.05
 # Seeds are added, so many at a time, until half of that interval is so much; in the short form there are a few.
 MARGIN = 0.02
-SEEDS_AT_A_TIME = 8
-SEEDS_MAX = 800 if FULL else 8
+SEEDS_AT_A_TIME = 8 if FULL else 4
+SEEDS_MAX = 800 if FULL else 4
 CONTROLS = ("cubic", "reno", "bbr")
 # Both have the same buffers: what Linux takes follows from its memory.
 BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304"}
