@@ -874,7 +874,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__run)
-            opts="-h --stack --set --engine --mptcp --tap --seed --capture --nat --publish --control --strict --help"
+            opts="-h --stack --set --engine --mptcp --tap --seed --capture --nat --internet --publish --control --strict --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1258,7 +1258,7 @@ _weft() {
             return 0
             ;;
         weft__subcmd__up)
-            opts="-h --stack --set --engine --mptcp --tap --seed --capture --nat --publish --control --detach --help"
+            opts="-h --stack --set --engine --mptcp --tap --seed --capture --nat --internet --publish --control --detach --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -42,6 +42,7 @@ threaded\:"A thread and a queue for each block"))' \
 '--control=[Where to listen for commands and programs\: a path in a directory that exists \[default\: \$WEFT_CONTROL, else \$XDG_RUNTIME_DIR/weft/control, else /run/weft/control for root and /tmp/weft-UID/control for others\]]:PATH:_files' \
 '--mptcp[Multipath TCP for every program, over the paths that the stack has; with peers that do not speak it, TCP]' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9, and so does forwarding that had to be switched on]' \
+'(--nat --tap)--internet[Let the stack'\''s traffic out through passt\: as any user, with no TAP and no privilege. Names are resolved as the host resolves them; the host'\''s own servers are at 10.77.0.1 and fd77\:\:1. passt is started, and ends with weft]' \
 '--detach[Return when the stack is up and leave it running]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -76,9 +77,10 @@ threaded\:"A thread and a queue for each block"))' \
 '--seed=[Seed of the node'\''s randomness \[default\: from the system\]]:SEED:_default' \
 '--capture=[Write all frames of all interfaces to this pcapng file]:FILE:_files' \
 '*--publish=[Carry connections to a port of the host to a port of the stack\: 8080\:80, 127.0.0.1\:8080\:80, \[\:\:1\]\:5353\:53/udp. Needs no privilege. May be given several times]:[HOST_ADDRESS:]HOST_PORT:PORT[/udp]:_default' \
-'(--stack --set --engine --tap --seed --capture --nat --publish --mptcp)--control=[Join the stack with this control socket\: a path, or run-PID]:PATH:_files' \
+'(--stack --set --engine --tap --seed --capture --nat --internet --publish --mptcp)--control=[Join the stack with this control socket\: a path, or run-PID]:PATH:_files' \
 '--mptcp[Multipath TCP for every program, over the paths that the stack has; with peers that do not speak it, TCP]' \
 '--nat[Let the stack'\''s network out through the host, with the host'\''s addresses (masquerading). Needs root. Ends with weft, also after kill -9, and so does forwarding that had to be switched on]' \
+'(--nat --tap)--internet[Let the stack'\''s traffic out through passt\: as any user, with no TAP and no privilege. Names are resolved as the host resolves them; the host'\''s own servers are at 10.77.0.1 and fd77\:\:1. passt is started, and ends with weft]' \
 '--strict[Run the program by the loader of virtual time, in real time\: its sockets are the model'\''s own, without the differences that stand-ins make; a call on a socket costs more. What is different from Linux besides is in docs/compatibility.md]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -605,7 +607,7 @@ _weft_commands() {
 'up:Bring a stack up for programs to join. Stays in the foreground; prints \`ready control=PATH\` when up' \
 'down:End a stack. Programs on it lose their connections; it says how many there are' \
 'shutdown:End a stack. Programs on it lose their connections; it says how many there are' \
-'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --mptcp, --tap, --seed, --capture, --nat and --publish ask for a stack of its own. The exit status is the program'\''s' \
+'run:Run a program on weft\: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the processes that it leaves behind. --stack, --set, --engine, --mptcp, --tap, --seed, --capture, --nat, --internet and --publish ask for a stack of its own. The exit status is the program'\''s' \
 'show:Show what a node is and what it has counted' \
 'get:Read parameters\: \`weft get tcp.mss\`, \`weft get tcp\`, \`weft get '\''*'\''\`' \
 'set:Set a parameter while the node runs\: \`weft set tcp.mss 536\`, or \`weft set tcp.mss=536\`. Or set all interfaces of a group, every one or none\: \`weft set group\:wifi mtu=1400\`, \`weft set group\:5 address=10.0.0.1/24\`, \`weft set group\:5 route=10.9.0.0/16\`; groups have numbers, or names in /etc/iproute2/group. With dry_run=true it says who would change' \

@@ -16,6 +16,8 @@ from harness.weft import HOST, HOST6, PREFIX_LENGTH, PREFIX_LENGTH6, STACK, STAC
 HERE = Path(__file__).parent
 SERVERS = HERE / "servers"
 NAME = "server.weft.test"
+# Servers beyond a machine's own networks (RFC 5737, RFC 3849).
+BEYOND, BEYOND6 = "192.0.2.1", "2001:db8::1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _certificates(env: Environment) -> tuple[Path, Path, Path]:
             "-addext", "keyUsage=critical,keyCertSign", "-keyout", at("ca.key"), "-out", at("ca.pem"))
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
             "-subj", "/CN=weft test server", "-keyout", at("server.key"), "-out", at("server.csr"))
-    (env.folder / "server.ext").write_text(f"subjectAltName=IP:{HOST},IP:{STACK},IP:{HOST6},IP:{STACK6},DNS:{NAME}\n")
+    (env.folder / "server.ext").write_text(f"subjectAltName=IP:{HOST},IP:{STACK},IP:{HOST6},IP:{STACK6},IP:{BEYOND},IP:{BEYOND6},DNS:{NAME}\n")
     openssl("x509", "-req", "-in", at("server.csr"), "-CA", at("ca.pem"), "-CAkey", at("ca.key"), "-CAcreateserial",
             "-days", "2", "-extfile", at("server.ext"), "-out", at("server.pem"))
     return env.folder / "ca.pem", env.folder / "server.pem", env.folder / "server.key"

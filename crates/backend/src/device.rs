@@ -133,7 +133,7 @@ impl Device {
         loop {
             self.features.prepare_front(frames);
             let Some(frame) = frames.front() else { return Ok(taken) };
-            match write(self.fd.as_fd(), frame, self.headerless) {
+            match write(self.fd.as_fd(), frame, self.source, self.headerless) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(taken),
                 Err(error) if self.drops.count(&error) => {}
@@ -148,12 +148,14 @@ impl Device {
     }
 }
 
-/// Writes one frame with its virtio header, from where its bytes lie.
-fn write(fd: BorrowedFd<'_>, frame: &Frame, headerless: Option<i32>) -> io::Result<()> {
+/// Writes one frame with its virtio header, where the device has one, from where its bytes lie.
+fn write(fd: BorrowedFd<'_>, frame: &Frame, source: Source, headerless: Option<i32>) -> io::Result<()> {
     let header = vnet::encode(frame);
     let joined: Bytes;
     let mut parts: SmallVec<[IoSlice<'_>; 24]> = SmallVec::new();
-    parts.push(IoSlice::new(&header));
+    if source != Source::Bare {
+        parts.push(IoSlice::new(&header));
+    }
     if frame.tail().len() < SLICES_MAX {
         parts.extend(frame.chunks().map(IoSlice::new));
     } else {

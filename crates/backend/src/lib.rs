@@ -22,8 +22,10 @@ pub mod host_side;
 pub mod memory;
 pub mod nat;
 pub mod packet;
+pub mod passt;
 pub mod pcapng;
 pub mod snapshot;
+pub mod stream;
 pub mod tap;
 pub mod trace;
 pub mod tun;
@@ -233,6 +235,24 @@ pub const SCHEMES: &[Scheme] = &[
         open: |name, options| Ok(Box::new(packet::Packet::open(name, options)?)),
     },
     Scheme {
+        name: "stream",
+        usage: "stream:PATH",
+        help: "Ethernet over the UNIX socket at PATH, on which a virtual machine listens (QEMU's -netdev stream,server=on) or passt",
+        open: |path, options| Ok(Box::new(stream::Stream::open(path, options)?)),
+    },
+    Scheme {
+        name: "passt",
+        usage: "passt:",
+        help: "a way out without privilege, through passt, which is started here; options of passt follow by commas",
+        open: |words, options| Ok(Box::new(passt::Passt::open(words, options)?)),
+    },
+    Scheme {
+        name: "fd",
+        usage: "fd:NUMBER",
+        help: "a TAP or TUN device that whoever started this process has opened: the number of its descriptor",
+        open: |number, options| Ok(Box::new(tap::Tap::inherited(number, options)?)),
+    },
+    Scheme {
         name: "memory",
         usage: "memory:NAME",
         help: "one end of a queue pair in this process; whoever opens the same name next gets the other end",
@@ -268,6 +288,12 @@ pub fn check(url: &str) -> Result<(), OpenError> {
         "trace" => check(name),
         "fault" => fault::split(name).and_then(|(_, inner)| check(inner)),
         "packet" if name.is_empty() => wrong("packet: names no interface".to_owned(), "write it as packet:INTERFACE".to_owned()),
+        "stream" if name.is_empty() => wrong("stream: names no socket".to_owned(), "write it as stream:PATH".to_owned()),
+        "stream" if name.len() > SOCKET_PATH_BYTES_MAX => {
+            let advice = format!("a path of a socket has at most {SOCKET_PATH_BYTES_MAX} bytes: use a shorter one");
+            wrong(format!("'{name}' is too long for a socket"), advice)
+        }
+        "fd" if name.parse::<u16>().is_err() => wrong(format!("'{name}' is no number of a descriptor"), "write it as fd:3".to_owned()),
         "tap" | "tun" if name.len() > INTERFACE_NAME_BYTES_MAX || name.contains(['/', ' ', ':']) => {
             let what = format!("'{name}' is no name for a {}", scheme.to_uppercase());
             wrong(what, format!("use 1 to {INTERFACE_NAME_BYTES_MAX} bytes without '/', ':' and spaces"))
@@ -279,6 +305,9 @@ pub fn check(url: &str) -> Result<(), OpenError> {
 
 /// The longest name of an interface that Linux takes, bytes (IFNAMSIZ less its zero).
 const INTERFACE_NAME_BYTES_MAX: usize = 15;
+
+/// The longest path of a UNIX socket, bytes (sun_path less its zero).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// The backend that a URL is about when all wrappers around it are taken off: scheme and name. `None`: it is no URL.
 pub fn innermost(url: &str) -> Option<(&str, &str)> {
@@ -332,7 +361,16 @@ mod tests {
 
     #[test]
     fn urls_are_checked_through_all_their_layers() {
-        for url in ["tap:", "tap:weft0", "trace:fault:loss=0.5,seed=3:tun:t0", "fault:gone=5:memory:m", "packet:eth0"] {
+        for url in [
+            "tap:",
+            "tap:weft0",
+            "trace:fault:loss=0.5,seed=3:tun:t0",
+            "fault:gone=5:memory:m",
+            "packet:eth0",
+            "stream:/a",
+            "passt:",
+            "fd:3",
+        ] {
             assert!(check(url).is_ok(), "{url}");
         }
         for (url, what) in [
@@ -343,6 +381,9 @@ mod tests {
             ("pigeon:1", "named 'pigeon'"),
             ("trace:pigeon:1", "named 'pigeon'"),
             ("packet:", "names no interface"),
+            ("stream:", "names no socket"),
+            (&format!("stream:/{}", "x".repeat(107)), "too long for a socket"),
+            ("fd:three", "no number of a descriptor"),
             ("tun:a name", "no name for a TUN"),
             ("fault:loss=0.5", "names no other backend"),
             ("fault:loss=2:tap:x", "no probability"),
@@ -358,7 +399,7 @@ mod tests {
         let error = open("tap0", &OpenOptions::default()).err().unwrap().to_string();
         assert_eq!(
             error,
-            "cannot open tap0: reading the URL: it has no scheme; write one of tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME, trace:URL, fault:WHAT:URL"
+            "cannot open tap0: reading the URL: it has no scheme; write one of tap:NAME, tun:NAME, packet:INTERFACE, stream:PATH, passt:, fd:NUMBER, memory:NAME, trace:URL, fault:WHAT:URL"
         );
         let error = open("pigeon:1", &OpenOptions::default()).err().unwrap().to_string();
         assert!(error.contains("there is no backend \"pigeon\""), "{error}");

@@ -38,8 +38,10 @@ const COPY_BYTES_MAX: usize = 2048;
 /// How a descriptor is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
-    /// A TAP device: `readv`.
+    /// A TAP or TUN device: `readv`.
     Tap,
+    /// The same without a virtio header, as somebody else has opened it.
+    Bare,
     /// A packet socket: `recvmsg`, for the VLAN tag in its control message.
     Packet,
 }
@@ -109,14 +111,15 @@ impl Blocks {
         let mut header: vnet::Header = [0; vnet::HEADER_BYTES];
         // Room for a tag in front: the addresses move there when one is put in.
         let mut head = [0; TAG_BYTES + HEAD_READ_BYTES];
-        let head_bytes = if source == Source::Tap { self.head_bytes } else { HEAD_READ_BYTES };
+        let head_bytes = if source == Source::Packet { HEAD_READ_BYTES } else { self.head_bytes };
+        let header_bytes = if source == Source::Bare { 0 } else { vnet::HEADER_BYTES };
         let (bytes, tag) = loop {
-            match read_parts(fd, source, &mut header, &mut head[TAG_BYTES..TAG_BYTES + head_bytes], &mut self.current) {
+            match read_parts(fd, source, &mut header[..header_bytes], &mut head[TAG_BYTES..TAG_BYTES + head_bytes], &mut self.current) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => break result?,
             }
         };
-        let bytes = bytes.saturating_sub(vnet::HEADER_BYTES);
+        let bytes = bytes.saturating_sub(header_bytes);
         let was_read = bytes.min(head_bytes);
         let byte = |at: usize| match at.checked_sub(was_read) {
             None => head[TAG_BYTES + at],
@@ -165,12 +168,12 @@ pub(crate) fn frame_with_tag(
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Reads a frame into three parts; `rest` must be empty and is filled with what does not fit into `head`. Returns how many bytes came and the
+/// Reads a frame into three parts, of which the header may have no bytes; `rest` must be empty and is filled with what does not fit into `head`. Returns how many bytes came and the
 /// VLAN tag that the kernel has taken out.
 fn read_parts(
     fd: BorrowedFd<'_>,
     source: Source,
-    header: &mut vnet::Header,
+    header: &mut [u8],
     head: &mut [u8],
     rest: &mut BytesMut,
 ) -> io::Result<(usize, Option<[u8; TAG_BYTES]>)> {
@@ -184,7 +187,7 @@ fn read_parts(
     let mut tag = None;
     let got = match source {
         // SAFETY: the three parts point to memory that is borrowed mutably here, with its length; the kernel only writes to it.
-        Source::Tap => unsafe { libc::readv(fd.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) },
+        Source::Tap | Source::Bare => unsafe { libc::readv(fd.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) },
         Source::Packet => {
             let mut control = Control([0; 64]);
             // SAFETY: msghdr is plain data.

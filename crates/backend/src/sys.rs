@@ -8,6 +8,7 @@ use weft_wire::ethernet::Mac;
 mod ioctl {
     // Signatures from include/uapi/linux/if_tun.h; TUNSETOFFLOAD takes its value in place of a pointer.
     nix::ioctl_readwrite_bad!(tun_set_iff, libc::TUNSETIFF, libc::ifreq);
+    nix::ioctl_read_bad!(tun_get_iff, libc::TUNGETIFF, libc::ifreq);
     nix::ioctl_write_int_bad!(tun_set_offload, libc::TUNSETOFFLOAD);
     nix::ioctl_write_ptr_bad!(tun_set_vnet_hdr_sz, libc::TUNSETVNETHDRSZ, libc::c_int);
     nix::ioctl_write_ptr_bad!(tun_set_sndbuf, libc::TUNSETSNDBUF, libc::c_int);
@@ -48,6 +49,26 @@ pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str, kind: libc::c_int) -> i
     // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
     unsafe { ioctl::tun_set_iff(fd.as_raw_fd(), &mut request) }?;
     Ok(name_of(&request))
+}
+
+/// A copy of a descriptor that this process has inherited, which no program that it starts inherits.
+pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
+    if number <= libc::STDERR_FILENO {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: borrowed for the one call that copies it; a number that is no open descriptor makes that fail, and touches nothing.
+    let theirs = unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(rustix::io::fcntl_dupfd_cloexec(theirs, libc::STDERR_FILENO + 1)?)
+}
+
+/// What a descriptor of the TUN driver is attached to: the device's name, and `libc::IFF_*` as it was attached.
+pub(crate) fn tun_attached(fd: BorrowedFd<'_>) -> io::Result<(String, libc::c_int)> {
+    let mut request = request("")?;
+    // SAFETY: TUNGETIFF writes one ifreq, which `request` is.
+    unsafe { ioctl::tun_get_iff(fd.as_raw_fd(), &mut request) }?;
+    // SAFETY: TUNGETIFF has just set the flags of the union.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    Ok((name_of(&request), libc::c_int::from(flags)))
 }
 
 /// Tells the device which unfinished frames the reader takes: `libc::TUN_F_*`.

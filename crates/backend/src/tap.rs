@@ -21,6 +21,9 @@ const TRANSMIT_QUEUE_FRAMES: i32 = 4000;
 /// The largest frame that is written whole: IP's 65535 bytes, and an Ethernet header with a tag.
 const GSO_BYTES_MAX: usize = 65535 + 18;
 
+/// Of a device whose interface cannot be asked, bytes.
+const MTU_DEFAULT: u32 = 1500;
+
 /// A TAP device.
 pub struct Tap {
     device: Device,
@@ -37,6 +40,49 @@ impl Tap {
     pub fn open(name: &str, options: &OpenOptions) -> Result<Tap, OpenError> {
         let device = attach(name, options, LinkType::Ethernet)?;
         Ok(Tap { device })
+    }
+
+    /// A TAP or TUN device that somebody else has opened and attached: `number` is its descriptor, which this process has inherited. It is left to whoever
+    /// started this process: a copy is used.
+    ///
+    /// Uses `interface`, `mtu`, `mac` and `offload` of the options. Offloads need a device that was attached with IFF_VNET_HDR.
+    ///
+    /// # Errors
+    /// There is no such descriptor, or it is no such device; one without IFF_NO_PI.
+    pub fn inherited(number: &str, options: &OpenOptions) -> Result<Tap, OpenError> {
+        let url = format!("fd:{number}");
+        let failed = |doing: &str, error: io::Error| OpenError::from_io(&url, doing, error);
+        let known = number.parse().map_err(|_| io::Error::from_raw_os_error(libc::EBADF));
+        let fd = known.and_then(sys::inherited).map_err(|error| failed("taking over the descriptor", error))?;
+        let (name, flags) = sys::tun_attached(fd.as_fd()).map_err(|error| failed("asking which TUN device it is", error))?;
+        if flags & libc::IFF_NO_PI == 0 {
+            let advice = "attach it with IFF_NO_PI, and IFF_VNET_HDR for offloads".to_owned();
+            return Err(OpenError::new(&url, "reading its flags", format!("{name} has four bytes before each packet"), advice));
+        }
+        let status = rustix::fs::fcntl_getfl(&fd).map_err(|error| failed("reading its flags", error.into()))?;
+        rustix::fs::fcntl_setfl(&fd, status | rustix::fs::OFlags::NONBLOCK)
+            .map_err(|error| failed("making it one that does not block", error.into()))?;
+        let link = if flags & libc::IFF_TUN != 0 { LinkType::Ip } else { LinkType::Ethernet };
+        let (source, offload) = if flags & libc::IFF_VNET_HDR == 0 { (Source::Bare, false) } else { (Source::Tap, options.offload) };
+        let mut gso_udp = false;
+        if source == Source::Tap {
+            sys::tun_set_header_bytes(fd.as_fd(), vnet::HEADER_BYTES).map_err(|error| failed("setting the header's length", error))?;
+            gso_udp = offer(fd.as_fd(), offload).map_err(|error| failed("setting offloads", error))?;
+        }
+        // The device may be in another network namespace than this process: then only its descriptor can be asked.
+        let facts = sys::interface_facts(&name).ok();
+        let features = Features {
+            gso_bytes_max: if offload { GSO_BYTES_MAX } else { 0 },
+            gso_udp,
+            checksum_offload: offload,
+            link,
+            mtu: options.mtu.or(facts.map(|facts| facts.mtu)).unwrap_or(MTU_DEFAULT),
+            mac: match link {
+                LinkType::Ethernet => options.mac.unwrap_or(neighbour_mac(facts.map_or(Mac([2, 0, 0, 0, 0, 1]), |facts| facts.mac))),
+                LinkType::Ip => Mac::ZERO,
+            },
+        };
+        Ok(Tap { device: Device::new(fd, source, &name, options.interface, features) })
     }
 }
 

@@ -129,7 +129,7 @@ fn refusal(section: &InterfaceSection, refused: Refused) -> WorldError {
     match (section.backend.strip_prefix("tap:"), errno) {
         (Some(tap), Some(nix::errno::Errno::EBUSY)) => {
             let why = format!(
-                "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` joins a running weft unless an option asks for a stack of its own (--stack, --set, --engine, --tap, --seed, --capture, --nat, --publish, --mptcp)"
+                "the TAP {tap} is in use, perhaps by another weft: choose another with --tap NAME; `weft run` joins a running weft unless an option asks for a stack of its own (--stack, --set, --engine, --tap, --seed, --capture, --nat, --internet, --publish, --mptcp)"
             );
             WorldError::Busy { interface, what: format!("{tap} is in use"), why }
         }
@@ -321,8 +321,12 @@ mod tests {
             check(&stack(good)).unwrap();
         }
         for (backend, what, help) in [
-            ("pigeon:1", "no kind of backend named 'pigeon'", "tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME"),
-            ("weft0", "'weft0' has no kind", "tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME"),
+            (
+                "pigeon:1",
+                "no kind of backend named 'pigeon'",
+                "tap:NAME, tun:NAME, packet:INTERFACE, stream:PATH, passt:, fd:NUMBER, memory:NAME",
+            ),
+            ("weft0", "'weft0' has no kind", "tap:NAME, tun:NAME, packet:INTERFACE, stream:PATH, passt:, fd:NUMBER, memory:NAME"),
             ("tap:waytoolongforatap", "is no name for a TAP", "15 bytes"),
             ("trace:tun:waytoolongforatun", "is no name for a TUN", "15 bytes"),
             ("fault:loss=1:pigeon:1", "no kind of backend named 'pigeon'", "tun:NAME"),

@@ -195,9 +195,24 @@ pub fn masquerade(
     Ok(nat)
 }
 
-/// Name servers for programs: the stack file's; with `--nat` and none there those that the host uses, unless they listen on the host's own loopback
-/// only; else the gateway.
+/// Puts passt behind the first interface of a stack: `--internet`. False: it has none.
+pub fn through_passt(stack: &mut Stack) -> bool {
+    let Some(first) = stack.interfaces_mut().next() else { return false };
+    "passt:".clone_into(&mut first.backend);
+    // What is there of the host's side is passt's.
+    first.host_address.clear();
+    // A stack without TCP has nothing to set.
+    let _ = stack.set(&format!("tcp.rmem_max={}", weft_backend::passt::receive_buffer_bytes_max()));
+    true
+}
+
+/// Name servers for programs: the stack file's; with none there, those that the host uses: with `--nat`, unless they listen on the host's own loopback
+/// only, and behind passt, which asks them; else the gateway.
 pub fn nameservers(stack: &Stack, nat: bool) -> Vec<IpAddr> {
+    let through_passt = stack.interfaces().any(|section| innermost(&section.backend).is_some_and(|(scheme, _)| scheme == "passt"));
+    if through_passt && stack.node().nameservers.is_empty() {
+        return weft_backend::passt::NAME_SERVER.parse().into_iter().collect();
+    }
     if nat && stack.node().nameservers.is_empty() {
         // systemd-resolved keeps its upstream servers in the second.
         for file in ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"] {

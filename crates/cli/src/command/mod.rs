@@ -156,6 +156,10 @@ pub struct StackArgs {
     /// kill -9, and so does forwarding that had to be switched on
     #[arg(long)]
     pub nat: bool,
+    /// Let the stack's traffic out through passt: as any user, with no TAP and no privilege. Names are resolved as the host resolves them; the host's
+    /// own servers are at 10.77.0.1 and fd77::1. passt is started, and ends with weft
+    #[arg(long, conflicts_with_all = ["nat", "tap"])]
+    pub internet: bool,
     /// Ports of the host that lead to ports of the stack.
     #[arg(
         long,
@@ -170,7 +174,7 @@ impl StackArgs {
     /// Was anything asked for that makes a stack of one's own necessary?
     pub fn is_given(&self) -> bool {
         let file = self.stack.is_some() || !self.set.is_empty() || self.engine.is_some() || self.mptcp || self.tap.is_some();
-        file || self.seed.is_some() || self.capture.is_some() || self.nat || !self.publish.is_empty()
+        file || self.seed.is_some() || self.capture.is_some() || self.nat || self.internet || !self.publish.is_empty()
     }
 
     /// What else the world needs to know.
@@ -215,6 +219,9 @@ impl StackArgs {
             }
             None => (Stack::numbered_default_stack(number), true),
         };
+        if self.internet {
+            anyhow::ensure!(weft_host::outside::through_passt(&mut stack), "--internet: the stack file has no interface");
+        }
         for assignment in &self.set {
             stack.set(assignment)?;
         }

@@ -11,7 +11,7 @@ use weft_host::run;
 use weft_host::world::Control;
 
 /// Run a program on weft: on a running daemon if there is one, else on a stack of its own, for the life of the program and of the
-/// processes that it leaves behind. --stack, --set, --engine, --mptcp, --tap, --seed, --capture, --nat and --publish ask for a stack of
+/// processes that it leaves behind. --stack, --set, --engine, --mptcp, --tap, --seed, --capture, --nat, --internet and --publish ask for a stack of
 /// its own. The exit status is the program's.
 ///
 /// The program finds the control socket of its stack in WEFT_CONTROL: `weft show sockets` started by it shows its own. From elsewhere
@@ -21,7 +21,7 @@ pub struct Args {
     #[command(flatten)]
     stack: StackArgs,
     /// Join the stack with this control socket: a path, or run-PID
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["stack", "set", "engine", "tap", "seed", "capture", "nat", "publish", "mptcp"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["stack", "set", "engine", "tap", "seed", "capture", "nat", "internet", "publish", "mptcp"])]
     control: Option<PathBuf>,
     /// Run the program by the loader of virtual time, in real time: its sockets are the model's own, without the differences that stand-ins make;
     /// a call on a socket costs more. What is different from Linux besides is in docs/compatibility.md
