@@ -3,7 +3,7 @@
 //!
 //! Only what one call received is joined: no frame waits for others.
 
-use crate::{Backend, Features};
+use crate::interface::{Backend, Features};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -55,7 +55,8 @@ impl<B: Backend> Backend for Coalesce<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{OpenOptions, memory};
+    use crate::interface::OpenOptions;
+    use crate::memory;
 
     /// Plain segments of one connection.
     fn segments(count: u32) -> VecDeque<Frame> {

@@ -1,8 +1,10 @@
 //! What TAP devices and packet sockets have in common: a descriptor that is read and written a frame at a time, each behind a virtio header.
 
+use crate::interface::Features;
+use crate::link_type::LinkType;
 use crate::ring::{Ring, Slot};
 use crate::scatter::{Blocks, Source};
-use crate::{Features, LinkType, sys, vnet};
+use crate::{sys, vnet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

@@ -20,7 +20,9 @@
 //!
 //! A frame that is delayed beyond [`DELAYED_FRAMES_MAX`] others is lost (too many delayed).
 
-use crate::{Backend, Features, LinkType, OpenError};
+use crate::error::OpenError;
+use crate::interface::{Backend, Features};
+use crate::link_type::LinkType;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -287,7 +289,8 @@ impl<B: Backend> Backend for Fault<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{OpenOptions, memory};
+    use crate::interface::OpenOptions;
+    use crate::memory;
     use etherparse::PacketBuilder;
     use weft_core::BlockId;
 

@@ -10,7 +10,7 @@
 //!
 //! It refuses to touch what the kernel sends by itself, and broadcasts and groups, which are for both stacks.
 
-use crate::OpenError;
+use crate::error::OpenError;
 use crate::nft::{self, Batch, Hook, Meta, NFPROTO_NETDEV, Owner};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};

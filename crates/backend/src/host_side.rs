@@ -1,6 +1,7 @@
 //! The kernel's side of a link: addresses, MTU, up; and veth pairs. By rtnetlink, in the caller's network namespace.
 
-use crate::{OpenError, Prefix};
+use crate::error::OpenError;
+use crate::interface::Prefix;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};

@@ -3,7 +3,9 @@
 //! Frames change hands as pointers. With `offload` they pass as they are, large ones whole; without, they are cut and completed as a wire
 //! would need them. A frame larger than the link's MTU that cannot be cut is dropped, as by a switch.
 
-use crate::{Backend, Features, LinkType, OpenError, OpenOptions};
+use crate::error::OpenError;
+use crate::interface::{Backend, Features, OpenOptions};
+use crate::link_type::LinkType;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -13,7 +15,7 @@ use weft_core::{Checksum, Completion, Direction, Frame, Instant, InterfaceIndex,
 use weft_wire::ethernet::{Mac, TAGGED_HEADER_LEN};
 
 /// Frames that wait in one direction unless the options say otherwise.
-pub const QUEUE_FRAMES_MAX: usize = 1024;
+pub const QUEUE_FRAMES_MAX: usize = crate::interface::QUEUE_FRAMES_MAX;
 /// The largest IP packet unless the options say otherwise, bytes.
 pub const MTU_DEFAULT: u32 = 1500;
 const GSO_BYTES_MAX: usize = 65535 + TAGGED_HEADER_LEN;

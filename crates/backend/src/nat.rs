@@ -12,8 +12,8 @@
 //!
 //! It refuses to open the way in: connections from outside need `--publish`.
 
-use crate::OpenError;
-use crate::Prefix;
+use crate::error::OpenError;
+use crate::interface::Prefix;
 use crate::nft::{self, Batch, Hook, Meta, NFPROTO_INET, Owner};
 use std::collections::BTreeSet;
 use std::io;

@@ -11,9 +11,12 @@
 //! Small frames are received through a ring shared with the kernel, large ones by `recvmsg`: `crate::ring` says why.
 
 use crate::device::Device;
+use crate::error::OpenError;
+use crate::interface::{Backend, Features, OpenOptions};
+use crate::link_type::LinkType;
 use crate::ring::{self, Ring};
 use crate::scatter::Source;
-use crate::{Backend, Features, LinkType, OpenError, OpenOptions, sys};
+use crate::sys;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

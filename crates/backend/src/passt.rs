@@ -5,8 +5,9 @@
 //!
 //! Alternatives: slirp4netns and libslirp have a TCP of their own in between; a TAP with masquerading (`--nat`) wants to be root.
 
+use crate::error::OpenError;
+use crate::interface::{Backend, Features, OpenOptions};
 use crate::stream::Stream;
-use crate::{Backend, Features, OpenError, OpenOptions};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::set_socket_send_buffer_size;

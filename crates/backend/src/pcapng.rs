@@ -9,7 +9,8 @@
 //! When the file cannot be written (disk full), the capture ends with one warning, the file is cut back to whole packets where possible,
 //! and traffic goes on; [`CaptureFile::lost`] counts what is missing.
 
-use crate::{Backend, Features, LinkType};
+use crate::interface::{Backend, Features};
+use crate::link_type::LinkType;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
@@ -298,7 +299,8 @@ impl<B: Backend> Backend for Capture<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{OpenOptions, memory};
+    use crate::interface::OpenOptions;
+    use crate::memory;
 
     #[test]
     fn a_full_disk_ends_the_capture_and_not_the_traffic() {

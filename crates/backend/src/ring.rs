@@ -114,7 +114,7 @@ const _: () = assert!(size_of::<AtomicU32>() == 4 && SLOT_BYTES.is_multiple_of(1
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LinkType;
+    use crate::link_type::LinkType;
     use crate::samples::{self, Sample};
     use rustix::fs::MemfdFlags;
     use std::os::fd::{AsFd, OwnedFd};

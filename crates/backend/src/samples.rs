@@ -2,7 +2,8 @@
 //! VLAN tags, sizes around every border, and what a virtio header can say. Their meaning is worked out here from how they were made, and not
 //! by reading them.
 
-use crate::{LinkType, vnet};
+use crate::link_type::LinkType;
+use crate::vnet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weft_core::{Checksum, Frame, Gso, GsoKind};
 use weft_wire::{Protocol, checksum};

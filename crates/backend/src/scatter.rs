@@ -6,7 +6,8 @@
 //! How many bytes go to the head has to be said before a frame is there, so it is guessed from the frame before. The guess saves copies and
 //! decides nothing: what a frame's own headers need is moved into its head once they can be read.
 
-use crate::{LinkType, vnet};
+use crate::link_type::LinkType;
+use crate::vnet;
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io;

@@ -5,9 +5,11 @@
 //!
 //! A length that no frame can have ends the connection: where the next frame would begin is not known any more.
 
+use crate::error::OpenError;
+use crate::interface::{Backend, Features, OpenOptions};
+use crate::link_type::LinkType;
 use crate::scatter::HEAD_READ_BYTES;
 use crate::tap::neighbour_mac;
-use crate::{Backend, Features, LinkType, OpenError, OpenOptions};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType};

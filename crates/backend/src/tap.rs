@@ -7,8 +7,11 @@
 //! What it does not do: several queues, and UDP tunnels' offloads. IP without Ethernet is [`crate::tun`].
 
 use crate::device::Device;
+use crate::error::OpenError;
+use crate::interface::{Backend, Features, OpenOptions};
+use crate::link_type::LinkType;
 use crate::scatter::Source;
-use crate::{Backend, Features, LinkType, OpenError, OpenOptions, host_side, sys, vnet};
+use crate::{host_side, sys, vnet};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -8,7 +8,8 @@
 //!
 //! It refuses to judge: a checksum is not verified here, and what cannot be read is a line that says so.
 
-use crate::{Backend, Features, LinkType};
+use crate::interface::{Backend, Features};
+use crate::link_type::LinkType;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io;
@@ -211,7 +212,8 @@ fn transport(protocol: Protocol, src: IpAddr, dst: IpAddr, bytes: &[u8], length:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{OpenOptions, memory};
+    use crate::interface::OpenOptions;
+    use crate::memory;
     use etherparse::PacketBuilder;
     use std::sync::{Arc, Mutex};
 

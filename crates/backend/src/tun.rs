@@ -6,7 +6,10 @@
 //! It refuses frames that are no IP packet: the kernel drops what it cannot read the version of.
 
 use crate::device::Device;
-use crate::{Backend, Features, LinkType, OpenError, OpenOptions, tap};
+use crate::error::OpenError;
+use crate::interface::{Backend, Features, OpenOptions};
+use crate::link_type::LinkType;
+use crate::tap;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -11,5 +11,4 @@ mod queues;
 mod record;
 mod replaced;
 mod scenario;
-#[allow(dead_code, unused_imports)]
 mod support;
