@@ -9,6 +9,7 @@ use std::process::Command;
 fn main() {
     let folder = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(variable("OUT_DIR"));
+    println!("cargo:rerun-if-env-changed=WEFT_FREESTANDING_LINKER");
     for watched in ["guest", "vdso", "src/abi.rs", "src/abi", "src/calls", "build.rs"] {
         println!("cargo:rerun-if-changed={}", folder.join(watched).display());
     }
@@ -62,14 +63,17 @@ fn loader(folder: &Path, out: &Path, target: &str) {
 fn rustc(target: &str) -> Command {
     let mut command = Command::new(variable("RUSTC"));
     command.args(["--edition", "2024", "--target", target, "-C", "panic=abort", "-C", "opt-level=2", "-C", "overflow-checks=off"]);
+    // Where it was built is nobody's business, and must not change a byte.
+    command.arg(format!("--remap-path-prefix={}=crates/loader", variable("CARGO_MANIFEST_DIR")));
     // Flags of the workspace (sanitizers, coverage) would need a runtime that is not there.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command
 }
 
-/// What cargo was told to link with, or the C compiler of the system, as rustc would choose.
+/// What `WEFT_FREESTANDING_LINKER` names, what cargo was told to link with, or the C compiler of the system, as rustc would choose. A linker for
+/// programs of old systems (zig's) need not know the scripts that are wanted here, where no system is linked against.
 fn linker() -> String {
-    env::var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned())
+    env::var("WEFT_FREESTANDING_LINKER").or_else(|_| env::var("RUSTC_LINKER")).unwrap_or_else(|_| "cc".to_owned())
 }
 
 fn run(command: &mut Command) {

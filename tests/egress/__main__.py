@@ -166,6 +166,8 @@ gateway = "10.77.0.1"
 [[route]]
 destination = "default"
 gateway = "fd77::1"
+[block.tcp]
+rmem_max = 131072
 """
 
 
@@ -173,7 +175,7 @@ def stream(env: Environment, shared: Shared, family: Family) -> str:
     """A stack on a socket where somebody else listens, as a virtual machine does: here passt, started by hand."""
     stage = Outside(env, shared, family)
     path, file = env.folder / "socket", env.folder / "stack.toml"
-    passt = [*stage.near.prefix, *user.words(), paths.tool("passt"), "--foreground", "--quiet", "--socket", str(path)]
+    passt = [*stage.near.prefix, *user.words(), paths.tool("passt"), "--foreground", "--quiet", "--no-ra", "--socket", str(path)]
     for gateway in ("10.77.0.1", "fd77::1"):
         passt += ["--gateway", gateway]
     listens = env.start("passt", passt)
@@ -256,12 +258,13 @@ KINDS = {"tap": IFF_TAP | IFF_NO_PI | IFF_VNET_HDR, "tun": IFF_TUN | IFF_NO_PI |
 
 def all_rows() -> dict[str, tuple[Body, Family]]:
     bodies: dict[str, Body] = {f"program/{name}": functools.partial(of_table, name) for name in (PROGRAMS if FULL else SHORT)}
-    bodies |= {"kill -9": killed, "names": names, "host": host, "stream": stream}
+    bodies |= {"kill -9": killed, "names": names, "host": host}
     bodies |= {f"fd/{name}": functools.partial(inherited, kind) for name, kind in KINDS.items() if FULL or name in ("tap", "bare tun")}
     if FULL:
         bodies |= {"program/websocket": websocket, "program/git": git, "published": published}
     found = {f"{name}/{family}": (body, of) for name, body in bodies.items() for family, of in FAMILIES.items()}
-    once = {"without passt": no_passt, "fd/wrong": bad_descriptors}
+    # A passt that somebody else started sends all of IPv6 to the address that it has seen last, which may be the stack's link-local one.
+    once = {"stream": stream, "without passt": no_passt, "fd/wrong": bad_descriptors}
     return found | {name: (body, FAMILIES["IPv4"]) for name, body in once.items()}
 
 

@@ -17,6 +17,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
 use weft_core::{Completion, Frame, Instant};
+use weft_wire::ethernet::{EtherType, HEADER_LEN};
 
 /// The stack's addresses, those of weft's usual stack.
 pub const ADDRESSES: [&str; 2] = ["10.77.0.2", "fd77::2"];
@@ -40,13 +41,31 @@ pub fn receive_buffer_bytes_max() -> u64 {
     (2 * room / 4).max(RECEIVE_BUFFER_BYTES_MIN)
 }
 
-/// Two of the largest segments, and what a connection begins with (tcp.rmem_default).
-const RECEIVE_BUFFER_BYTES_MIN: u64 = 131_072;
+/// What a connection begins with behind passt, bytes: a window of two of the largest segments. Linux's own 128 KiB make a window that shrinks while the program has
+/// not read the first answer, and passt sends beyond it.
+pub const RECEIVE_BUFFER_BYTES_MIN: u64 = 262_144;
 /// Linux's own net.core.wmem_max, bytes.
 const WMEM_MAX_USUAL: u64 = 212_992;
 
 /// A stream with passt at its other end.
-pub struct Passt(Stream);
+///
+/// passt sends everything of IPv6 to the last address that it has seen. So what the stack says with its link-local address (solicitations of routers, reports of
+/// groups) stays here: nobody would answer it.
+pub struct Passt {
+    stream: Stream,
+    link_local: u64,
+}
+
+/// Where an IPv6 packet in an Ethernet frame has its source.
+const SOURCE_AT: usize = HEADER_LEN + 8;
+
+/// An IPv6 packet from fe80::/10.
+fn is_from_link_local(frame: &Frame) -> bool {
+    let mut start = [0; SOURCE_AT + 2];
+    let bytes = frame.chunks().flatten();
+    start.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    start[HEADER_LEN - 2..HEADER_LEN] == EtherType::IPV6.0.to_be_bytes() && start[SOURCE_AT] == 0xfe && start[SOURCE_AT + 1] & 0xc0 == 0x80
+}
 
 impl Passt {
     /// Starts passt. `words`: options of passt (passt(1)) by commas, over those that it is given.
@@ -77,6 +96,8 @@ impl Passt {
             command.args(["--address", address, "--gateway", gateway]);
         }
         command.args(["--netmask", "24", "--dns-forward", NAME_SERVER]);
+        // Nor may the stack make itself a second address of an advertisement.
+        command.arg("--no-ra");
         command.args(words.split(',').filter(|word| !word.is_empty()));
         // It goes into the background when it is ready, and says before that why it is not.
         let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
@@ -92,31 +113,66 @@ impl Passt {
                 let advice = "passt wants a host with a default route (ip route)".to_owned();
                 Err(OpenError::new(&url, "starting passt", if why.is_empty() { done.status.to_string() } else { why }, advice))
             }
-            Ok(_) => Ok(Passt(Stream::from_socket(ours, "passt", options, mtu))),
+            Ok(_) => Ok(Passt { stream: Stream::from_socket(ours, "passt", options, mtu), link_local: 0 }),
         }
     }
 }
 
 impl Backend for Passt {
     fn name(&self) -> &str {
-        self.0.name()
+        self.stream.name()
     }
     fn receive(&mut self, now: Instant, frames: &mut Vec<Frame>, limit: usize) -> io::Result<usize> {
-        self.0.receive(now, frames, limit)
+        self.stream.receive(now, frames, limit)
     }
     fn transmit(&mut self, now: Instant, frames: &mut VecDeque<Frame>, done: &mut Vec<Completion>) -> io::Result<usize> {
-        self.0.transmit(now, frames, done)
+        if frames.iter().any(is_from_link_local) {
+            let (silent, kept): (Vec<Frame>, Vec<Frame>) = frames.drain(..).partition(is_from_link_local);
+            frames.extend(kept);
+            self.link_local += silent.len() as u64;
+            done.extend(silent.into_iter().filter_map(|mut frame| frame.take_completion()));
+        }
+        self.stream.transmit(now, frames, done)
     }
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.0.descriptor()
+        self.stream.descriptor()
     }
     fn features(&self) -> Features {
-        self.0.features()
+        self.stream.features()
     }
     fn drops(&mut self) -> Vec<(&'static str, u64)> {
-        self.0.drops()
+        let mut rows = self.stream.drops();
+        rows.push(("of a link-local address, which passt must not see", self.link_local));
+        rows
     }
     fn give_back_memory(&mut self) {
-        self.0.give_back_memory();
+        self.stream.give_back_memory();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passt_sees_no_link_local_address() {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+        let mut backend = Passt { stream: Stream::from_socket(ours, "test", &OpenOptions::default(), MTU), link_local: 0 };
+        let packet = |ether_type: u16, source: [u8; 2]| {
+            let mut bytes = [0; 80];
+            bytes[12..14].copy_from_slice(&ether_type.to_be_bytes());
+            bytes[SOURCE_AT..SOURCE_AT + 2].copy_from_slice(&source);
+            Frame::ingress(&bytes)
+        };
+        let mut frames: VecDeque<Frame> =
+            [(0x86dd, [0xfe, 0x80]), (0x86dd, [0xfd, 0x77]), (0x86dd, [0xfe, 0xbf]), (0x0800, [0xfe, 0x80]), (0x86dd, [0, 0])]
+                .map(|(ether_type, source)| packet(ether_type, source))
+                .into();
+        frames.push_back(Frame::ingress(&[1; 14]));
+        assert_eq!(backend.transmit(Instant::ZERO, &mut frames, &mut Vec::new()).unwrap(), 4);
+        assert!(frames.is_empty());
+        assert_eq!(backend.drops().last().unwrap().1, 2);
+        let mut came = [0; 1000];
+        assert_eq!(rustix::io::read(&theirs, &mut came[..]).unwrap(), 3 * 84 + 18);
     }
 }

@@ -8,7 +8,7 @@ use rustix::thread::CapabilitySet;
 use std::net::IpAddr;
 use weft_backend::guard::Guard;
 use weft_backend::nat::Nat;
-use weft_backend::{Backend, innermost};
+use weft_backend::{Backend, innermost, passt};
 use weft_core::control::{Message, Op, Value};
 use weft_core::table::Family;
 use weft_core::{Instant, InterfaceIndex, Table};
@@ -202,7 +202,8 @@ pub fn through_passt(stack: &mut Stack) -> bool {
     // What is there of the host's side is passt's.
     first.host_address.clear();
     // A stack without TCP has nothing to set.
-    let _ = stack.set(&format!("tcp.rmem_max={}", weft_backend::passt::receive_buffer_bytes_max()));
+    let _ = stack.set(&format!("tcp.rmem_max={}", passt::receive_buffer_bytes_max()));
+    let _ = stack.set(&format!("tcp.rmem_default={}", passt::RECEIVE_BUFFER_BYTES_MIN));
     true
 }
 
@@ -211,7 +212,7 @@ pub fn through_passt(stack: &mut Stack) -> bool {
 pub fn nameservers(stack: &Stack, nat: bool) -> Vec<IpAddr> {
     let through_passt = stack.interfaces().any(|section| innermost(&section.backend).is_some_and(|(scheme, _)| scheme == "passt"));
     if through_passt && stack.node().nameservers.is_empty() {
-        return weft_backend::passt::NAME_SERVER.parse().into_iter().collect();
+        return passt::NAME_SERVER.parse().into_iter().collect();
     }
     if nat && stack.node().nameservers.is_empty() {
         // systemd-resolved keeps its upstream servers in the second.
