@@ -11,13 +11,13 @@ SHELL := /bin/bash
 
 # Debian's own Python: the unprivileged halves of the tests run it too, so it may not live in somebody's home.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
-export PYTHONPATH := $(CURDIR)/tests
+export PYTHONPATH := $(CURDIR)/tests:$(CURDIR)/tools
 export PYTHONDONTWRITEBYTECODE := 1
 export FULL VERBOSE ONLY
 
 # Tests run what they check in the profile "checked" of Cargo.toml, in their full form in the one that people use and measure.
 PROFILE := $(if $(FULL),release,checked)
-build demo demo-live docs coverage bench bench-%: PROFILE := release
+build install demo demo-live docs coverage bench bench-%: PROFILE := release
 # One set of features for all targets: without the example, which brings dependencies of tests, cargo would build everything a second time.
 BUILD = cargo build --profile $(PROFILE) --workspace --bins --example socket-twins
 # The C library, too: by itself it would have features of its own, and all that it stands on would be built again.
@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-results test-python test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage coverage-mptcp bench-interop bench-sim bench-engines bench-kernel bench-mptcp test-iproute2 test-groups bench-groups
+.PHONY: help build install uninstall packages release test-packages test-egress demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-results test-python test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage coverage-mptcp bench-interop bench-sim bench-engines bench-kernel bench-mptcp test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,22 @@ help: ## this list
 build: ## release build of the workspace
 	@$(SETUP) build
 	$(BUILD)
+
+install: ## the command, its pages, libweft and the Python package below PREFIX (/usr/local); DESTDIR for packagers
+	@$(SETUP) build
+	@$(BUILD_CAPI)
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" $(PYTHON) -m package.install "$(CURDIR)/target/$(or $(WEFT_PROFILE),$(PROFILE))"
+
+uninstall: ## removes what `make install` has put below PREFIX
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" $(PYTHON) -m package.install --remove
+
+packages: ## wheels, .deb, .rpm, a tarball, an image for containers, and Linux kernels for nodes, into dist/; ONLY is words of: wheel deb rpm tarball oci kernel
+	@$(SETUP) packages
+	@$(PYTHON) -m package $(ONLY)
+
+release: ## a version: Cargo.toml, python/pyproject.toml and CHANGELOG, a commit and a tag; make release VERSION=0.2.0
+	@$(SETUP) packages
+	@$(PYTHON) -m package.release "$(VERSION)"
 
 demo: ## a web server and three curls in virtual time, one hash; then demo-live
 	@$(SETUP) demo
@@ -189,6 +205,17 @@ test-python: ## the Python package: scenarios as objects, runs, tables, sweeps h
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m python_package
+
+test-packages: ## a wheel in a fresh environment, and make install; FULL=1: everything in dist/ (make packages) in fresh roots of Debian, one hash in all
+	@$(SETUP) test
+	@$(if $(FULL),$(SETUP) packages)
+	@$(BUILD_CAPI)
+	@$(PYTHON) -m packages
+
+test-egress: ## a user without privilege goes out through weft's TCP and passt; FULL=1: all programs
+	@$(SETUP) test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m egress
 
 bench-sim: ## virtual time: what round trips, flows and a thousand nodes cost in real time
 	@$(SETUP) bench

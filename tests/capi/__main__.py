@@ -14,6 +14,8 @@ from pathlib import Path
 
 from harness import paths, results
 from harness.processes import Failure
+from package import stage
+from package.binary import Built
 
 CAPI = paths.ROOT / "crates" / "capi"
 HEADER = CAPI / "include" / "weft.h"
@@ -36,14 +38,30 @@ def header(words: list[str]) -> str:
     return " ".join(words[:2])
 
 
+def installed(folder: Path) -> Path:
+    """The library as packages and `make install` put it below a PREFIX."""
+    prefix, built = folder / "prefix", paths.built()
+    if not prefix.exists():
+        stage.library(Built(built / "weft", built / "libweft.so", built / "libweft.a", ()), prefix)
+    return prefix
+
+
+def flags_of(prefix: Path, static: bool) -> list[str]:
+    """What pkg-config says a program needs."""
+    words = [paths.tool("pkg-config"), "--cflags", "--libs", *(["--static"] if static else []), "weft"]
+    said = run(words, env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}).split()
+    return ["-l:libweft.a" if static and word == "-lweft" else word for word in said]
+
+
 def example(folder: Path, megabytes: int, sanitizer: bool, shared: bool) -> str:
     """Builds the example against the static or the shared library, and runs it."""
-    library = paths.built()
+    prefix = installed(folder)
     program = folder / f"two_nodes{'-asan' if sanitizer else ''}{'-shared' if shared else ''}"
     flags = ["-fsanitize=address", "-g"] if sanitizer else []
-    link = ["-lweft", f"-Wl,-rpath,{library}"] if shared else ["-l:libweft.a", "-lm", "-lpthread", "-ldl"]
-    run([paths.tool("gcc"), "-O2", "-std=gnu11", *STRICT, *flags, f"-I{HEADER.parent}", str(EXAMPLE), "-o", str(program),
-         f"-L{library}", *link])
+    link = [*flags_of(prefix, not shared), *([f"-Wl,-rpath,{prefix / 'lib'}"] if shared else [])]
+    run([paths.tool("gcc"), "-O2", "-std=gnu11", *STRICT, *flags, str(EXAMPLE), "-o", str(program), *link])
+    if shared and "libweft.so.0" not in run([paths.tool("objdump"), "-p", str(program)]):
+        raise Failure("the program does not ask for libweft.so.0: any libweft.so would do")
     return run([str(program), str(megabytes)], env={**os.environ, "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0"}).strip()
 
 
@@ -51,9 +69,7 @@ def refuses(folder: Path) -> str:
     """A program that does not use the library as it must gets errnos and messages, not crashes."""
     source = CAPI / "examples" / "mistakes.c"
     program = folder / "mistakes"
-    library = paths.built()
-    run([paths.tool("gcc"), "-O1", "-std=gnu11", *STRICT, f"-I{HEADER.parent}", str(source), "-o", str(program), f"-L{library}",
-         "-l:libweft.a", "-lm", "-lpthread", "-ldl"])
+    run([paths.tool("gcc"), "-O1", "-std=gnu11", *STRICT, str(source), "-o", str(program), *flags_of(installed(folder), static=True)])
     return run([str(program)]).strip()
 
 

@@ -14,7 +14,7 @@ from harness import paths, results, weft
 from harness.processes import Failure
 
 # What the rows import. The first line of what is missing is told by the interpreter.
-NEEDED = ("pandas", "polars", "pyarrow", "matplotlib", "distributed", "pytest", "mypy", "nbclient", "ipykernel", "tomli_w", "setuptools")
+NEEDED = ("pandas", "polars", "pyarrow", "matplotlib", "distributed", "pytest", "mypy", "nbclient", "ipykernel", "tomli_w", "hatchling")
 PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-build-isolation", "--no-deps")
 # The rows are in another process.
 INSIDE = "WEFT_PYTHON_PACKAGE"

@@ -113,7 +113,7 @@ def binary(folder: Path) -> str:
     for name, script in (("old", "echo weft 0.0.9"), ("other", "echo hello")):
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / name).chmod(0o755)
-    for place, says in (("", "the command weft is not in PATH: build it with"), (str(folder / "none"), "none, which is no program"),
+    for place, says in (("", "the command weft is not in PATH: install a wheel that brings it"), (str(folder / "none"), "none, which is no program"),
                         (str(folder / "old"), "old is weft 0.0.9, and 0.1.0 is needed"), (str(folder / "other"), "does not say which version")):
         script = "import weft\ntry: weft.World(nodes={'a': weft.Node()}).run()\nexcept weft.BinaryNotFound as error: print(error)"
         environment = {**os.environ, "PATH": "/nowhere", "WEFT_BIN": place}

@@ -1,8 +1,8 @@
 """weft on another Debian release: the same worlds, over the same root, come to the same hash.
 
-debootstrap unpacks the other release once. Its folder becomes the root of weft itself (a mount namespace and pivot_root: a process that is only chrooted may make
-no user namespace), where the same binary runs with the other release's libraries. There every scenario has this machine's files as the root of its nodes, and must
-come to the hash of this machine. What the release has programs for runs over the release's files as well, here and there.
+debootstrap unpacks the other release once. Its folder becomes the root of weft itself, where the same binary runs with the other release's libraries. There
+every scenario has this machine's files as the root of its nodes, and must come to the hash of this machine. What the release has programs for runs over the
+release's files as well, here and there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from harness import paths, weft
+from harness import paths, roots, weft
 from harness.processes import Failure
+from harness.roots import IMAGE, MACHINE, UNSHARE, WORK
 
 from .shared import SECONDS_MAX
 
@@ -24,14 +25,6 @@ OTHER, OR = "trixie", "bookworm"
 PACKAGES = "python3,curl,openssl"
 # Here, too, this machine's files are a folder: of the host's own root, nodes get other layers.
 HERE = """mkdir -p "$1"; mount --bind / "$1"; shift; exec "$@" """
-# Where the image, the test's folder and this machine's files are, seen from inside.
-IMAGE, WORK, MACHINE = "/mnt/image", "/mnt/work", "/mnt/machine"
-INSIDE = f"""
-mkdir -p "$1/mnt/old" "$1{IMAGE}" "$1{WORK}" "$1{MACHINE}"; mount --bind "$1" "$1"; cd "$1"
-mount --bind "$1" .{IMAGE}; mount --bind "$2" .{WORK}; mount --bind / .{MACHINE}; mount --rbind /proc proc; mount --rbind /dev dev
-shift 2; pivot_root . mnt/old; cd /; umount -l /mnt/old; exec "$@"
-"""
-UNSHARE = ["unshare", "--mount", "--propagation", "private", "sh", "-euc"]
 
 
 def here() -> str:
@@ -42,15 +35,7 @@ def here() -> str:
 def unpacked(folder: Path) -> tuple[str, Path]:
     """Another release than the machine's, and the folder that is its root."""
     name = OTHER if here() != OTHER else OR
-    # Root's nodes run as nobody.
-    folder.chmod(0o755)
-    image = folder / name
-    command = [paths.tool("debootstrap"), "--variant=minbase", f"--include={PACKAGES}", name, str(image)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
-    if done.returncode != 0:
-        raise Failure(f"debootstrap {name}: {done.stdout[-1000:]}{done.stderr[-500:]}")
-    shutil.rmtree(image / "var" / "cache" / "apt", ignore_errors=True)
-    return name, image
+    return name, roots.unpacked(name, PACKAGES, folder / name)
 
 
 class Release:
@@ -67,7 +52,7 @@ class Release:
             self.start = self.with_own_libraries()
 
     def enter(self) -> list[str]:
-        return [*UNSHARE, INSIDE, "sh", str(self.image), str(self.folder)]
+        return roots.enter(self.image, self.folder)
 
     def machine(self) -> Path:
         return self.folder / "machine"

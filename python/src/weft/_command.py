@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from .errors import BinaryNotFound, ScenarioError, WeftError
 
 # The oldest weft that has all that this package asks for.
 OLDEST = (0, 1, 0)
-HOW_TO_GET = "build it with `make build` in weft's repository, and put target/release into PATH, or name it in WEFT_BIN"
+HOW_TO_GET = "install a wheel that brings it, or build it with `make build` in weft's repository and put target/release into PATH, or name it in WEFT_BIN"
 SCENARIO_WRONG, WALL_LIMIT = 2, 3
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -34,9 +35,10 @@ class Done:
 
 
 def binary() -> str:
-    """The path of `weft`: WEFT_BIN, or the first in PATH. BinaryNotFound where there is none, or one that is too old."""
+    """The path of `weft`: WEFT_BIN, that of this interpreter's environment (a wheel brings it along), or the first in PATH. BinaryNotFound where there is
+    none, or one that is too old."""
     named = os.environ.get("WEFT_BIN")
-    found = shutil.which(named or "weft")
+    found = shutil.which(named) if named else shutil.which("weft", path=sysconfig.get_path("scripts")) or shutil.which("weft")
     if found is None:
         what = f"WEFT_BIN names {named}, which is no program" if named else "the command weft is not in PATH"
         raise BinaryNotFound(f"{what}: {HOW_TO_GET}")

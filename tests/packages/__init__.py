@@ -1,0 +1,1 @@
+"""What `make packages` has made, installed into systems that have nothing of weft."""

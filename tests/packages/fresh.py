@@ -1,0 +1,90 @@
+"""The wheel in a fresh environment of Python, without an index: the command, the package, the plug-in, pages and completions; and nothing stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness import paths, weft
+from harness.processes import Failure
+from package import place, stage, wheels
+from virtual.shared import SECONDS_MAX, expect
+
+# A world of objects, run by the command of the environment.
+SCRIPT = """
+from weft import Node, Program, Wire, World
+world = World(nodes={"a": Node(), "b": Node()}, wires={"ab": Wire(["a", "b"], rate="10mbit", delay="5ms")}, programs={
+    "sink": Program("b", builtin="tcp-sink", port=5001), "send": Program("a", builtin="tcp-send", to="b:5001", bytes=100_000)})
+print(world.run(seed=1).hash)
+"""
+# What pip leaves when everything has gone: its own, and folders.
+VENV_WORDS = ("-m", "venv")
+
+
+def run(words: list[str], wanted: int = 0, **options) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL, **options)
+    if done.returncode != wanted:
+        raise Failure(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def of_this_weft(folder: Path) -> Path:
+    """A wheel of the weft that is tested. It is no package for others: it wants a glibc as new as this machine's."""
+    stripped = folder / "weft"
+    run(["strip", "-o", str(stripped), weft.binary()])
+    return wheels.command(stripped, "py3-none-linux_x86_64", folder / "dist")
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() and path.suffix != ".pyc"}
+
+
+def wheel(folder: Path) -> str:
+    """Installed by one command, used, and removed."""
+    made = of_this_weft(folder)
+    environment = folder / "environment"
+    run([paths.PYTHON, *VENV_WORDS, str(environment)])
+    before = files(environment)
+    pip = [str(environment / "bin/pip"), "--disable-pip-version-check"]
+    # What it depends on comes from the environment of the tests, as a folder: there is no index.
+    needed = folder / "needed"
+    for name in ("tomli_w",):
+        shutil.copytree(site(place.VENV) / name, needed / name)
+    run([*pip, "install", "--quiet", "--no-index", "--no-deps", str(made)])
+    clean = {key: value for key, value in os.environ.items() if key not in ("WEFT_BIN", "PYTHONPATH", "VIRTUAL_ENV")}
+    # The command of the environment is found without activating it.
+    variables = {**clean, "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PYTHONPATH": str(needed), "HOME": str(folder)}
+    python = str(environment / "bin/python")
+    expect("version", run([str(environment / "bin/weft"), "--version"], env=variables).split()[1], place.version())
+    told = run([python, "-c", SCRIPT], env=variables).strip()
+    expect("which command", run([python, "-c", "from weft import _command; print(_command.binary())"], env=variables).strip(), str(environment / "bin/weft"))
+    there = files(environment)
+    wanted = {to for name, to in stage.COMPLETIONS.items()} | {"share/man/man1/weft.1.gz", "share/weft/examples/twin/download.toml", "share/doc/weft-net/copyright"}
+    if missing := {name for name in wanted if name not in there}:
+        raise Failure(f"not installed: {sorted(missing)}")
+    run([*pip, "uninstall", "--quiet", "--yes", "weft-net"])
+    expect("what is left", files(environment) - before, set())
+    return f"hash {told}, {made.stat().st_size / 1e6:.1f} MB"
+
+
+def site(environment: Path) -> Path:
+    return next(environment.glob("lib/python3*/site-packages"))
+
+
+def install(folder: Path) -> str:
+    """`make install` into a PREFIX below DESTDIR: the command runs from there, pkg-config says where the library will be, and make uninstall takes all away."""
+    variables = {"PREFIX": "/opt/weft", "DESTDIR": str(folder)}
+    run(["make", "--silent", "-C", str(paths.ROOT), "install"], env={**os.environ, **variables, "WEFT_PREPARED": "1"})
+    prefix = folder / "opt/weft"
+    expect("version", run([str(prefix / "bin/weft"), "--version"]).split()[1], place.version())
+    flags = run(["pkg-config", "--libs", "--cflags", "weft"], env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}).split()
+    expect("pkg-config", flags, ["-I/opt/weft/include", "-L/opt/weft/lib", "-lweft"])
+    many = len(files(prefix))
+    run(["make", "--silent", "-C", str(paths.ROOT), "uninstall"], env={**os.environ, **variables, "WEFT_PREPARED": "1"})
+    expect("what is left", files(folder), set())
+    return f"{many} files"
+
+
+ROWS = {"wheel/fresh environment": wheel, "make install": install}

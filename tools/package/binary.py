@@ -1,0 +1,61 @@
+"""The programs: built so that they run on old systems and come out the same wherever they are built, and what a debugger wants put apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from pathlib import Path
+
+from . import place
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """What goes into packages."""
+
+    command: Path
+    shared: Path
+    static: Path
+    # What was taken off both; debuggers look for a file of this name.
+    debug: tuple[Path, ...]
+
+
+def _home() -> Path:
+    return Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+
+
+def _environment() -> dict[str, str]:
+    # No path of this machine in panics, debug information and what C compiles; the parts that need no libc are linked by the machine's own compiler.
+    maps = [f"--remap-path-prefix={place.ROOT}=/weft", f"--remap-path-prefix={_home()}=/cargo"]
+    return {
+        "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(maps),
+        "CFLAGS": f"-ffile-prefix-map={_home()}=/cargo",
+        "WEFT_FREESTANDING_LINKER": "cc",
+        "PATH": f"{place.VENV / 'bin'}:{os.environ['PATH']}",
+    }
+
+
+def build() -> Built:
+    """For old systems, through zig."""
+    target = f"{place.TARGET}.{place.GLIBC}"
+    place.run([place.tool("cargo-zigbuild"), "zigbuild", "--quiet", "--release", "--target", target, "--package", "weft-cli", "--package", "weft-capi",
+               "--bin", "weft", "--lib"], _environment())
+    return apart(place.ROOT / "target" / place.TARGET / "release")
+
+
+def apart(folder: Path) -> Built:
+    """The programs of a build, without what only a debugger wants, and that."""
+    out = place.WORK / "programs"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    debug = []
+    for name in ("weft", "libweft.so"):
+        stripped, symbols = out / name, out / f"{name}.debug"
+        place.run(["objcopy", "--only-keep-debug", folder / name, symbols])
+        place.run(["objcopy", "--strip-unneeded", f"--add-gnu-debuglink={symbols}", folder / name, stripped])
+        debug.append(symbols)
+    shutil.copy2(folder / "libweft.a", out)
+    # What only rustc could link is four fifths of it.
+    place.run(["objcopy", "--strip-debug", "--remove-section=.llvmbc", "--remove-section=.llvmcmd", "--enable-deterministic-archives", out / "libweft.a"])
+    return Built(out / "weft", out / "libweft.so", out / "libweft.a", (debug[0], debug[1]))

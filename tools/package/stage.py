@@ -1,0 +1,103 @@
+"""The tree that is installed: one list of what goes where, for packages, the tarball and `make install`."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import licences, place
+from .binary import Built
+
+# Shell completions: what `weft generate` makes, and where shells look for it.
+COMPLETIONS = {
+    "weft.bash": "share/bash-completion/completions/weft",
+    "weft.zsh": "share/zsh/site-functions/_weft",
+    "weft.fish": "share/fish/vendor_completions.d/weft.fish",
+}
+
+
+def _put(source: Path, to: Path, mode: int = 0o644) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, to)
+    to.chmod(mode)
+
+
+def _write(text: str, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_text(text)
+    to.chmod(0o644)
+
+
+def tracked(*folders: str) -> Iterator[Path]:
+    """The files of folders that belong to the project, from its root; where there is no git, all of them."""
+    listed = subprocess.run(["git", "-C", str(place.ROOT), "ls-files", "-z", "--", *folders], capture_output=True)
+    if listed.returncode == 0:
+        yield from (Path(os.fsdecode(name)) for name in listed.stdout.split(b"\0") if name)
+        return
+    for folder in folders:
+        yield from (path.relative_to(place.ROOT) for path in sorted((place.ROOT / folder).rglob("*")) if path.is_file())
+
+
+def command(built: Path, prefix: Path) -> None:
+    """The command, its pages, completions, examples and licences, below PREFIX."""
+    _put(built, prefix / "bin/weft", 0o755)
+    for page in sorted((place.ROOT / "docs/man").glob("*.[1-9]")):
+        to = prefix / "share/man" / f"man{page.suffix[1:]}" / f"{page.name}.gz"
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+    for name, to in COMPLETIONS.items():
+        _put(place.ROOT / "docs/completions" / name, prefix / to)
+    for path in tracked("examples"):
+        _put(place.ROOT / path, prefix / "share/weft" / path, 0o755 if os.access(place.ROOT / path, os.X_OK) else 0o644)
+    for path in tracked("docs/examples"):
+        _put(place.ROOT / path, prefix / "share/weft" / path.relative_to("docs"))
+    _put(place.FILES / "apparmor", prefix / "share/weft/apparmor/weft")
+    documents = prefix / "share/doc" / place.NAME
+    for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"):
+        _put(place.ROOT / name, documents / name)
+    _write(licences.text(), documents / "copyright")
+
+
+def library(built: Built, prefix: Path, libraries: str = "lib", told_prefix: str | None = None) -> None:
+    """libweft, its header and what pkg-config reads, below PREFIX; `told_prefix`: where that will be, if it is not there already."""
+    lib = prefix / libraries
+    version = place.version()
+    real = f"libweft.so.{version}"
+    _put(built.shared, lib / real, 0o644)
+    for link, to in ((place.SONAME, real), ("libweft.so", place.SONAME)):
+        (lib / link).unlink(missing_ok=True)
+        (lib / link).symlink_to(to)
+    _put(built.static, lib / "libweft.a")
+    _put(place.ROOT / "crates/capi/include/weft.h", prefix / "include/weft.h")
+    text = (place.FILES / "weft.pc").read_text()
+    for key, value in {"PREFIX": told_prefix or str(prefix), "LIBRARIES": libraries, "VERSION": version}.items():
+        text = text.replace(f"@{key}@", value)
+    _write(text, lib / "pkgconfig/weft.pc")
+
+
+def python(prefix: Path, folder: str) -> None:
+    """The Python package, into a folder that an interpreter looks into."""
+    for path in tracked("python/src/weft"):
+        _put(place.ROOT / path, prefix / folder / path.relative_to("python/src"))
+
+
+def settle(tree: Path) -> None:
+    """Every file and folder bears the same time, and has the same rights whatever the umask was."""
+    epoch = place.epoch()
+    for folder, _, files in os.walk(tree):
+        for name in files:
+            os.utime(Path(folder) / name, (epoch, epoch), follow_symlinks=False)
+        Path(folder).chmod(0o755)
+        os.utime(folder, (epoch, epoch))
+
+
+def entries(tree: Path) -> Iterator[tuple[str, Path]]:
+    """Files and links below a tree, by their path in it, sorted."""
+    for path in sorted(tree.rglob("*")):
+        if path.is_symlink() or stat.S_ISREG(path.lstat().st_mode):
+            yield str(path.relative_to(tree)), path
