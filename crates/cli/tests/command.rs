@@ -248,7 +248,7 @@ fn wrong_files_are_refused_with_what_to_do() {
         let (code, _, error) = place.said(command);
         assert_eq!(code, Some(2));
         assert!(error.starts_with("weft: wrong.toml:3: there is no kind of backend named 'pigeon'"), "{error}");
-        assert!(error.contains("tap:NAME, tun:NAME, packet:INTERFACE, memory:NAME"), "{error}");
+        assert!(error.contains("tap:NAME, tun:NAME, packet:INTERFACE, stream:PATH, passt:, fd:NUMBER, memory:NAME"), "{error}");
     }
     assert_eq!(place.said(&["check", "stack.toml"]).0, Some(0));
     let (_, _, error) = place.said(&["up", "--tap", "waytoolongforatap"]);
