@@ -13,6 +13,9 @@ from . import paths, results
 
 _RUNNING = re.compile(r"^\s*(?:Running (?:unittests )?(\S+) \(\S*/([^/)]+)\)|Doc-tests (\S+))")
 _SAID = re.compile(r"^---- (.+?) stdout ----$")
+# A block of code in a doc comment, and what may stand behind its fence where rustdoc makes a test of it.
+_FENCE = re.compile(r"^\s*//[/!]\s*```(\S*)")
+_TESTED = ("", "rust", "should_panic", "no_run", "compile_fail")
 _TEST = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
 
 
@@ -42,12 +45,36 @@ def parse(lines: list[str]) -> list[results.Row]:
     return list(rows.values())
 
 
+def doc_tests(text: str) -> int:
+    """How many tests rustdoc makes of a source."""
+    count, inside = 0, False
+    for line in text.splitlines():
+        if fence := _FENCE.match(line):
+            words = fence[1].split(",")
+            count += not inside and all(word in _TESTED for word in words)
+            inside = not inside
+        elif not line.lstrip().startswith(("///", "//!")):
+            inside = False
+    return count
+
+
+def crates_with_doc_tests() -> list[str]:
+    """rustdoc reads a whole crate for a test, and for none: those that have any."""
+    found = set()
+    for path in (paths.ROOT / "crates").glob("*/src/**/*.rs"):
+        if doc_tests(path.read_text()):
+            found.add(path.relative_to(paths.ROOT / "crates").parts[0])
+    return [f"weft-{name}" for name in sorted(found)]
+
+
 def main() -> int:
     # FULL also runs the tests that are #[ignore]d because they take long; never doc tests, whose `ignore` says that
     # they are no tests, and never `write_…`, which renew files of the repository and are run by hand.
     ignored = ["--", "--include-ignored", "--skip", "write_"] if os.environ.get("FULL") else []
     recorder = results.Recorder(quiet=True)
-    selections = [["--workspace", "--lib", "--bins", "--tests", *ignored], ["--workspace", "--doc"]]
+    selections = [["--workspace", "--lib", "--bins", "--tests", *ignored]]
+    if named := crates_with_doc_tests():
+        selections.append(["--doc", *(word for name in named for word in ("--package", name))])
     for selection in selections:
         status, lines, seconds = _cargo_test(selection)
         rows = parse(lines)

@@ -180,6 +180,12 @@ test it_is_as_recorded ... ok
 """
         self.assertEqual([row.outcome for row in crates.parse(output.splitlines())], ["failed", "passed"])
 
+    def test_sources_with_tests_of_rustdoc_are_found(self) -> None:
+        text, tested = "/// ```text\n/// x\n/// ```\n", "//! ```\n//! f();\n//! ```\n"
+        ignored = "/// ```ignore\n/// f();\n/// ```\n"
+        self.assertEqual([crates.doc_tests(one) for one in (text, ignored, tested, text + tested, tested + "fn f() {}\n" + tested)], [0, 0, 1, 1, 2])
+        self.assertEqual(crates.doc_tests("/// ```rust,no_run\n/// f();\n/// ```\n"), 1)
+
 
 class Status(unittest.TestCase):
     def test_it_remembers_what_did_not_run(self) -> None:
