@@ -7,14 +7,13 @@ The user has no capability, no TAP and no namespace of its own. Servers are reac
 
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 
 from harness import paths, user, weft
 from harness.environment import Environment
 from harness.namespaces import Namespace, veth
-from harness.processes import Failure, Process
+from harness.processes import Process
 from programs.shared import BEYOND, BEYOND6, IPV4, IPV6, NAME, Family, Shared
 from programs.stage import Site, Stage, want
 
@@ -100,13 +99,6 @@ def passt_of(namespace: Namespace) -> list[int]:
         except OSError:
             continue
     return found
-
-
-def counters(text: str) -> dict:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise Failure(f"{error}: {text[:400]}") from error
 
 
 FAMILIES = {"IPv4": IPV4, "IPv6": IPV6}
