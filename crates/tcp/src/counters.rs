@@ -81,6 +81,7 @@ counters! {
     TCPACKSkippedSeq "answers to segments outside the window that the rate limit held back",
     TCPACKSkippedPAWS "answers to PAWS failures that the rate limit held back",
     TCPACKSkippedChallenge "challenge ACKs that the rate limit held back",
+    BeyondWindow "segments that began or ended behind the window",
     TCPZeroWindowDrop "data that came while the window was closed",
     TCPFromZeroWindowAdv "windows opened from zero",
     TCPToZeroWindowAdv "windows closed",

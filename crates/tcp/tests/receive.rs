@@ -263,7 +263,7 @@ fn the_window_closes_and_opens_with_the_program() {
         # A probe with a byte is answered and not taken.
         -> ACK seq 2921 ack 1 len 1
         <- ACK ack 2921 win 0
-        counter TCPZeroWindowDrop 1
+        counter BeyondWindow 1
         # Less than a segment of room is not announced (silly window).
         read 200
         <- none
@@ -389,7 +389,7 @@ fn congestion_marks_are_echoed_until_the_peer_has_reduced() {
 }
 
 #[test]
-fn data_beyond_the_window_is_cut() {
+fn data_across_the_edge_of_the_window_is_taken_whole_while_nothing_waits() {
     run(
         &[("rmem_default", 8192.into()), ("rmem_max", 8192.into()), ("window_scaling", false.into())],
         "listen
@@ -398,8 +398,12 @@ fn data_beyond_the_window_is_cut() {
         <- SYN|ACK seq 0 ack 1 win 2920
         -> ACK seq 1 ack 1
         -> ACK seq 1 ack 1 len 5000
-        <- ACK ack 2921
-        received 2920",
+        <- ACK ack 5001 win 0
+        # Now something waits.
+        -> ACK seq 5001 ack 1 len 1000
+        <- ACK ack 5001 win 0
+        counter BeyondWindow 1
+        received 5000",
     );
 }
 

@@ -19,6 +19,15 @@ const QUICK_ACKS_MAX: u32 = 16;
 const MSS_DEFAULT: u32 = 536;
 const MSS_MIN: u32 = 88;
 
+/// Where a segment lies, seen from the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// All of it was acknowledged before.
+    Before,
+    Within,
+    Beyond,
+}
+
 /// Delayed acknowledgments.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
@@ -172,10 +181,23 @@ impl Receiver {
         (self.window_base + u64::from(self.window)).saturating_sub(self.next) as u32
     }
 
+    /// The right edge of the announced window; RCV.NXT, where more has been taken.
+    pub(super) fn edge(&self) -> u64 {
+        self.next + u64::from(self.window_left())
+    }
+
     /// RFC 9293 §3.10.7.4, the four cases of acceptability in Linux's form (tcp_sequence): it ends behind what our last acknowledgment said,
-    /// and begins within the window. What of it is old or beyond is cut off later.
-    pub(super) fn accepts(&self, start: u64, end: u64) -> bool {
-        end >= self.window_base && start <= self.window_base + u64::from(self.window)
+    /// and begins within the window. Old bytes are cut off later. Bytes behind the right edge are taken while nothing waits to be read
+    /// (`unread`): "Only accept this packet if receive queue is empty". The RFC would cut them off. A FIN alone may lie behind the edge.
+    pub(super) fn place(&self, start: u64, end: u64, has_fin: bool, unread: u64) -> Place {
+        let edge = self.edge();
+        if end < self.window_base {
+            Place::Before
+        } else if start > edge || (end - u64::from(has_fin) > edge && unread > 0) {
+            Place::Beyond
+        } else {
+            Place::Within
+        }
     }
 
     pub(super) fn highest_out_of_order(&self) -> Option<u64> {

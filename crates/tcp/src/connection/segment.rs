@@ -1,6 +1,7 @@
 //! What happens to a segment, in the order of RFC 9293 §3.10.7.4: sequence number, RST, SYN, ACK, URG, text, FIN; PAWS in front.
 
 use super::deadlines::Timer;
+use super::receiver::Place;
 use super::{Connection, Finished, State};
 use crate::counters::Counter;
 use crate::extension::{Incoming, Verdict};
@@ -93,7 +94,8 @@ impl Connection {
             self.answer_unacceptable(env, start, end, frame.is_empty(), Counter::TCPACKSkippedPAWS);
             return false;
         }
-        if !self.receive.accepts(start, end) {
+        let place = self.receive.place(start, end, segment.flags.contains(Flags::FIN), self.unread());
+        if place != Place::Within {
             env.refuse(Reason::TcpUnacceptable);
             // RFC 9293 §3.10.7.4: "If an incoming segment is not acceptable, an acknowledgment should be sent in reply (unless the RST bit is
             // set …)". RFC 5961 §4.2: a SYN gets a challenge ACK wherever it lies.
@@ -102,6 +104,9 @@ impl Connection {
                 env.count(Counter::TCPSYNChallenge);
                 self.challenge(env);
             } else {
+                if place == Place::Beyond {
+                    env.count(Counter::BeyondWindow);
+                }
                 self.answer_unacceptable(
                     env,
                     start,

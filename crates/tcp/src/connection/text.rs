@@ -19,26 +19,21 @@ impl Connection {
             env.refuse(Reason::TcpOldAck);
             return;
         }
-        let edge = self.receive.window_base + u64::from(self.receive.window);
+        let is_bare_fin = frame.is_empty();
         if start < next {
-            self.receive.note_duplicate(env, self.opening.agreed.sack, start, next, Counter::TCPDSACKOldSent);
+            // tcp_data_queue: "Partial packet, seq < rcv_next < end_seq".
+            self.receive.report_duplicate(env, self.opening.agreed.sack, start, next, Counter::TCPDSACKOldSent);
             // Cannot fail: end >= next.
             let _ = frame.pull((next - start) as usize);
         }
         let start = start.max(next);
-        let (mut end, mut fin) = (end, fin);
-        if end > edge {
-            // RFC 9293 §3.10.7.4: "Segments with higher beginning sequence numbers SHOULD be held for later processing", the rest is cut:
-            // "trimming off any portions that lie outside the window".
-            frame.truncate(edge.saturating_sub(start) as usize);
-            end = edge.max(start);
-            fin = false;
-            self.receive.ack.now = true;
-            if frame.is_empty() {
+        if start >= self.receive.edge() && !(start == next && is_bare_fin) {
+            // tcp_data_queue: "Out of window. F.e. zero window probe."
+            if start == next {
                 env.count(Counter::TCPZeroWindowDrop);
-                env.refuse(Reason::TcpUnacceptable);
-                return;
             }
+            self.receive.ack.now = true;
+            return env.refuse(Reason::TcpUnacceptable);
         }
         if start > next {
             return self.keep_out_of_order(env, start, end, &frame, fin);

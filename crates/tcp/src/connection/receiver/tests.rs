@@ -27,9 +27,20 @@ fn stamped(value: u32) -> Segment {
 fn acceptable_is_what_ends_behind_the_last_acknowledgment_and_begins_in_the_window() {
     let (receive, ..) = receiver(1000);
     let next = receive.next;
-    assert!(receive.accepts(next, next + 10) && receive.accepts(next + 1000, next + 1010));
-    assert!(receive.accepts(next - 5, next) && !receive.accepts(next - 5, next - 1));
-    assert!(!receive.accepts(next + 1001, next + 1002));
+    let place = |start, end| receive.place(start, end, false, 0);
+    assert_eq!((place(next, next + 10), place(next + 1000, next + 1010)), (Place::Within, Place::Within));
+    assert_eq!((place(next - 5, next), place(next - 5, next - 1)), (Place::Within, Place::Before));
+    assert_eq!(place(next + 1001, next + 1002), Place::Beyond);
+}
+
+#[test]
+fn what_ends_behind_the_window_is_taken_while_nothing_waits_to_be_read() {
+    let (receive, ..) = receiver(1000);
+    let next = receive.next;
+    assert_eq!(receive.place(next, next + 1001, false, 0), Place::Within);
+    assert_eq!(receive.place(next, next + 1001, false, 1), Place::Beyond);
+    assert_eq!(receive.place(next, next + 1001, true, 1), Place::Within);
+    assert_eq!(receive.place(next, next + 1002, true, 1), Place::Beyond);
 }
 
 #[test]
