@@ -7,7 +7,10 @@ The user has no capability, no TAP and no namespace of its own. Servers are reac
 
 from __future__ import annotations
 
+import os
+import shlex
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness import paths, user, weft
@@ -37,6 +40,12 @@ def networks(env: Environment) -> tuple[Namespace, Namespace]:
     return near, beyond
 
 
+def holding(files: Mapping[str, Path]) -> list[str]:
+    """Words that run a command where each of these paths holds another file."""
+    mounts = "".join(f"mount --bind {shlex.quote(str(file))} {path}; " for path, file in files.items())
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", mounts + 'exec "$@"', "sh"]
+
+
 def frames(capture: Path, family: Family) -> int:
     """Frames of a capture to and from the servers' address of this family."""
     wanted = bytes.fromhex("c0000201") if family is IPV4 else bytes.fromhex("20010db8000000000000000000000001")
@@ -59,12 +68,21 @@ class Outside(Stage):
         self._daemon = None
         self.capture = env.folder / "out.pcapng"
         env.folder.chmod(0o777)
+        # ssh reads a key that is the user's own, and nobody else's to read; root's ssh reads it as well.
+        os.chown(shared.ssh_key, user.ID, user.ID)
         self.server = self.peer = Site(self.beyond.prefix, BEYOND if family is IPV4 else BEYOND6, False)
         self.client = self.program = Site(self.going_out("--capture", str(self.capture)), "", True)
 
     def going_out(self, *words: str) -> list[str]:
         """What a user puts before a program."""
-        return [*self.near.prefix, *user.words(), weft.binary(), "run", "--internet", *words, "--"]
+        return [*self.near.prefix, *holding(self.files()), *user.words(), weft.binary(), "run", "--internet", *words, "--"]
+
+    def files(self) -> dict[str, Path]:
+        """What the user's machine has in place of this one's files: it knows the user, as ssh and others want it."""
+        file = self.env.folder / "passwd"
+        if not file.exists():
+            file.write_text(Path("/etc/passwd").read_text() + f"user:x:{user.ID}:{user.ID}::{self.env.folder}:/bin/sh\n")
+        return {"/etc/passwd": file}
 
     def finish(self) -> None:
         count = frames(self.capture, self.family)
@@ -74,13 +92,10 @@ class Outside(Stage):
 class Names(Outside):
     """The same with a name server beyond, which the user's machine asks."""
 
-    def __init__(self, env: Environment, shared: Shared, family: Family = IPV4, resolver: str = BEYOND) -> None:
-        super().__init__(env, shared, family)
-        file = env.folder / "resolv.conf"
-        file.write_text(f"nameserver {resolver}\n")
-        inside = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", 'mount --bind "$1" /etc/resolv.conf; shift; exec "$@"', "sh", str(file)]
-        words = [*self.near.prefix, *inside, *self.client.words[len(self.near.prefix):]]
-        self.client = self.program = Site(words, "", True)
+    def files(self) -> dict[str, Path]:
+        file = self.env.folder / "resolv.conf"
+        file.write_text(f"nameserver {BEYOND}\n")
+        return super().files() | {"/etc/resolv.conf": file}
 
     def serve_names(self) -> Process:
         address = BEYOND if self.family is IPV4 else BEYOND6
