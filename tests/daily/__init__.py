@@ -1,0 +1,1 @@
+"""`make test-daily`: what people have open all day, with its windows, over weft."""
