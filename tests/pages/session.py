@@ -43,8 +43,13 @@ class Session:
         return self
 
     def __exit__(self, *_) -> None:
-        self._shell.kill()
-        self._shell.communicate()
+        # The shell is the first process of its namespace: when it ends, the others do.
+        self._shell.stdin.close()
+        try:
+            self._shell.wait(SECONDS_MAX)
+        finally:
+            self._shell.kill()
+            self._shell.stdout.close()
 
     def run(self, command: blocks.Command) -> None:
         """Runs it to its end, or into the background. Failure where it prints something else than is shown, or fails and nothing is shown."""
