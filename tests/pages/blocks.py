@@ -5,6 +5,7 @@
 - A comment of HTML before a block says that it is not run, or in full only: `<!-- not run: it installs packages -->`,
   `<!-- in full: it takes a minute -->`.
 - A comment before a picture names the file among the results that it is: `<!-- picture: results/pictures/queue.svg -->`.
+  Where unmodified programs of another version would draw another one, it says `picture, of programs`.
 - In shown output `…` stands for any text of a line, and on a line of its own for any lines.
 """
 
@@ -19,7 +20,7 @@ _FENCE = re.compile(r"^(\s*)```(\w*)\s*$")
 _HEADING = re.compile(r"^#+ +(.*)$")
 _FILE = re.compile(r"`([\w./-]+\.\w+)`:$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
-_PICTURE = re.compile(r"^<!-- picture: (.+) -->$")
+_PICTURE = re.compile(r"^<!-- picture(, of programs)?: (.+) -->$")
 _IMAGE = re.compile(r"^!\[[^\]]+\]\(([^)]+)\)$")
 _IN_FULL = re.compile(r"^<!-- in full: (.+) -->$")
 SHELL, SHOWN, PYTHON = ("sh",), ("console", ""), ("python",)
@@ -41,11 +42,12 @@ class Command:
 
 @dataclass(frozen=True)
 class Picture:
-    """`made` is what commands before it have made, `shown` the picture of the page."""
+    """`made` is what commands before it have made, `shown` the picture of the page. Not all of it is the same with other programs, if it is theirs."""
 
     line: int
     made: str
     shown: str
+    of_programs: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ def read(page: Path) -> list[Block]:
     return [part for part in parse(page.read_text()) if isinstance(part, Block)]
 
 
+def named_pictures(text: str) -> list[int]:
+    """The lines of comments that name a picture."""
+    return [number for number, line in enumerate(text.split("\n"), 1) if _PICTURE.match(line)]
+
+
 def parse(text: str) -> Iterator[Block | Picture]:
     """What a page has, in its order."""
     heading, before, lines = "", "", enumerate(text.split("\n"), 1)
@@ -72,7 +79,7 @@ def parse(text: str) -> Iterator[Block | Picture]:
             heading = found[1]
         fence = _FENCE.match(line)
         if (image := _IMAGE.match(line)) and (made := _PICTURE.match(before)):
-            yield Picture(number, made[1], image[1])
+            yield Picture(number, made[2], image[1], of_programs=bool(made[1]))
         if not fence:
             before = line.strip() or before
             continue
