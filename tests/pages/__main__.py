@@ -14,7 +14,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from harness import paths, weft
-from harness.environment import run_main
 from harness.processes import Failure
 from virtual.shared import run_rows
 
@@ -23,7 +22,8 @@ from .session import Session
 
 FULL = bool(os.environ.get("FULL"))
 WRITE = bool(os.environ.get("WRITE"))
-PAGES = ("README.md", "docs/tour.md", "docs/gallery.md", "docs/coming-from.md", "docs/install.md", "docs/guides/*.md")
+NOT_ROOT = "only root may; make test-pages as root runs it"
+PAGES = ("README.md", "docs/tour.md", "docs/gallery.md", "docs/tutorial-ring.md", "docs/coming-from.md", "docs/install.md", "docs/guides/*.md")
 # A reader of a guide begins in an empty folder, of other pages in weft's own, of which they name these.
 GUIDES = paths.ROOT / "docs" / "guides"
 BESIDE = ("docs/examples", "examples", "crates/plugin/include")
@@ -67,7 +67,7 @@ def _run(page: Path, folder: Path) -> str:
                 _look(block, page, place)
                 pictures += 1
                 continue
-            why = block.not_run or ("" if FULL else block.in_full)
+            why = block.not_run or ("" if FULL else block.in_full) or (NOT_ROOT if block.as_root and os.geteuid() != 0 else "")
             if why and (block.commands or block.language in blocks.PYTHON):
                 left.append(f"line {block.line}: {why}")
                 continue
@@ -109,4 +109,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(main())

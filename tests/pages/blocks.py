@@ -4,6 +4,7 @@
 - A block behind a line that ends with the name of a file in backquotes and a colon is that file.
 - A comment of HTML before a block says that it is not run, or in full only: `<!-- not run: it installs packages -->`,
   `<!-- in full: it takes a minute -->`.
+- From a comment `<!-- as root -->` to one `<!-- as any user -->` commands are root's.
 - A comment before a picture names the file among the results that it is: `<!-- picture: results/pictures/queue.svg -->`.
   Where unmodified programs of another version would draw another one, it says `picture, of programs`.
 - In shown output `…` stands for any text of a line, and on a line of its own for any lines.
@@ -23,6 +24,7 @@ _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _PICTURE = re.compile(r"^<!-- picture(, of programs)?: (.+) -->$")
 _IMAGE = re.compile(r"^!\[[^\]]+\]\(([^)]+)\)$")
 _IN_FULL = re.compile(r"^<!-- in full: (.+) -->$")
+_AS_ROOT, _AS_ANY_USER = "<!-- as root -->", "<!-- as any user -->"
 SHELL, SHOWN, PYTHON = ("sh",), ("console", ""), ("python",)
 PROMPT, GOES_ON, ANY = "$ ", "> ", "…"
 
@@ -59,6 +61,7 @@ class Block:
     file: str = ""
     not_run: str = ""
     in_full: str = ""
+    as_root: bool = False
     commands: tuple[Command, ...] = field(default=())
 
 
@@ -73,8 +76,9 @@ def named_pictures(text: str) -> list[int]:
 
 def parse(text: str) -> Iterator[Block | Picture]:
     """What a page has, in its order."""
-    heading, before, lines = "", "", enumerate(text.split("\n"), 1)
+    heading, before, as_root, lines = "", "", False, enumerate(text.split("\n"), 1)
     for number, line in lines:
+        as_root = (as_root or line == _AS_ROOT) and line != _AS_ANY_USER
         if found := _HEADING.match(line):
             heading = found[1]
         fence = _FENCE.match(line)
@@ -90,7 +94,7 @@ def parse(text: str) -> Iterator[Block | Picture]:
                 break
             inside.append(line[indent:])
         not_run, in_full, file = (found[1] if (found := pattern.search(before)) else "" for pattern in (_NOT_RUN, _IN_FULL, _FILE))
-        yield Block(number, heading, language, "\n".join(inside) + "\n", file, not_run, in_full, tuple(_commands(language, inside)) if not file else ())
+        yield Block(number, heading, language, "\n".join(inside) + "\n", file, not_run, in_full, as_root, tuple(_commands(language, inside)) if not file else ())
         before = ""
 
 

@@ -1,6 +1,6 @@
 """A shell in which the commands of a page run one after the other: in a folder, in namespaces of network, mounts and processes of its own.
 
-It is root there, so that interfaces can be made, and nothing of it outlives it.
+Nothing of it outlives it. Root is root there, so that interfaces can be made; a normal user is who he is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from . import blocks
 SECONDS_MAX = 120 * PATIENCE
 MARK = "\x01"
 # Stacks have their control sockets in /run, and pages their results in /tmp.
-INSIDE = "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /tmp && ip link set lo up && exec bash --norc --noprofile"
+INSIDE = "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /tmp && ip link set lo up && exec"
+SHELL = ("bash", "--norc", "--noprofile")
+# A normal user makes the namespaces by a user namespace, and then has no right in it.
+ANY_USER = ("--user", "--map-current-user", "--keep-caps")
+WITHOUT_RIGHTS = ("setpriv", "--ambient-caps=-all", "--inh-caps=-all")
 
 
 class Session:
@@ -32,8 +36,9 @@ class Session:
         home.mkdir()
         path = ":".join([*map(str, tools), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
         environment = {"PATH": path, "HOME": str(home), "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **variables}
-        user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-        words = ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", INSIDE]
+        user, without = ((), ()) if os.geteuid() == 0 else (ANY_USER, WITHOUT_RIGHTS)
+        inside = f"{INSIDE} {shlex.join((*without, *SHELL))}"
+        words = ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", inside]
         self._shell = subprocess.Popen(
             [paths.tool(words[0]), *words[1:]], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self._said = ""

@@ -19,7 +19,7 @@ from . import hygiene, pages
 PAGES, DECISIONS = "docs/architecture", "docs/decisions"
 # Pages for readers, beside those of docs/architecture; a star is any name.
 FOR_READERS = (
-    "README.md", "docs/guides/*.md", "docs/tour.md", "docs/gallery.md", "docs/install.md", "docs/coming-from.md", "docs/testing.md",
+    "README.md", "docs/guides/*.md", "docs/tour.md", "docs/gallery.md", "docs/tutorial-ring.md", "docs/install.md", "docs/coming-from.md", "docs/testing.md",
     "docs/how-a-frame-travels.md",
 )
 WORDS_PER_HEADING = 200

@@ -69,6 +69,10 @@ class Blocks(unittest.TestCase):
     def test_a_picture_names_what_it_is(self) -> None:
         self.assertEqual((self.parts[3].made, self.parts[3].shown, self.parts[3].of_programs), ("out/a.svg", "pictures/a.svg", False))
 
+    def test_what_only_root_may(self) -> None:
+        found = blocks.parse(f"```sh\na\n```\n<!-- as root -->\n{PAGE}\n<!-- as any user -->\n```sh\nb\n```\n")
+        self.assertEqual([part.as_root for part in found if isinstance(part, blocks.Block) and part.commands], [False, True, True, False])
+
     def test_text_is_no_command(self) -> None:
         self.assertEqual(self.parts[5].commands, ())
 
