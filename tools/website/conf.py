@@ -17,9 +17,11 @@ smartquotes = False
 # Docstrings have `code`, as pages have.
 default_role = "code"
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
+autodoc_typehints_format = "short"
 # It writes a page's own part of the navigation only: the whole in each page takes three times as long as everything else.
 html_theme = "sphinx_rtd_theme"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False
 # Blocks are shortened with …, which no language has.

@@ -21,7 +21,7 @@ PYTHON = """# Python
 .. automodule:: weft
    :members:
    :undoc-members:
-   :inherited-members: object
+   :inherited-members: object, Exception, BaseException
 ```
 """
 HELP = {
