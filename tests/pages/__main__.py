@@ -20,7 +20,6 @@ from virtual.shared import run_rows
 from . import blocks
 from .session import Session
 
-FULL = bool(os.environ.get("FULL"))
 WRITE = bool(os.environ.get("WRITE"))
 NOT_ROOT = "only root may; make test-pages as root runs it"
 PAGES = ("README.md", "docs/tour.md", "docs/gallery.md", "docs/tutorial-ring.md", "docs/coming-from.md", "docs/install.md", "docs/guides/*.md")
@@ -67,7 +66,7 @@ def _run(page: Path, folder: Path) -> str:
                 _look(block, page, place)
                 pictures += 1
                 continue
-            why = block.not_run or ("" if FULL else block.in_full) or (NOT_ROOT if block.as_root and os.geteuid() != 0 else "")
+            why = block.not_run or (NOT_ROOT if block.as_root and os.geteuid() != 0 else "")
             if why and (block.commands or block.language in blocks.PYTHON):
                 left.append(f"line {block.line}: {why}")
                 continue

@@ -2,8 +2,7 @@
 
 - Blocks of `sh` are commands, those of `console` (or of no language) commands behind `$ ` with what they print.
 - A block behind a line that ends with the name of a file in backquotes and a colon is that file.
-- A comment of HTML before a block says that it is not run, or in full only: `<!-- not run: it installs packages -->`,
-  `<!-- in full: it takes a minute -->`.
+- A comment of HTML before a block says that it is not run, and why: `<!-- not run: it installs packages -->`.
 - From a comment `<!-- as root -->` to one `<!-- as any user -->` commands are root's.
 - A comment before a picture names the file among the results that it is: `<!-- picture: results/pictures/queue.svg -->`.
   Where unmodified programs of another version would draw another one, it says `picture, of programs`.
@@ -23,7 +22,6 @@ _FILE = re.compile(r"`([\w./-]+\.\w+)`:$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _PICTURE = re.compile(r"^<!-- picture(, of programs)?: (.+) -->$")
 _IMAGE = re.compile(r"^!\[[^\]]+\]\(([^)]+)\)$")
-_IN_FULL = re.compile(r"^<!-- in full: (.+) -->$")
 _AS_ROOT, _AS_ANY_USER = "<!-- as root -->", "<!-- as any user -->"
 SHELL, SHOWN, PYTHON = ("sh",), ("console", ""), ("python",)
 PROMPT, GOES_ON, ANY = "$ ", "> ", "…"
@@ -60,7 +58,6 @@ class Block:
     text: str
     file: str = ""
     not_run: str = ""
-    in_full: str = ""
     as_root: bool = False
     commands: tuple[Command, ...] = field(default=())
 
@@ -93,8 +90,8 @@ def parse(text: str) -> Iterator[Block | Picture]:
             if line.strip() == "```":
                 break
             inside.append(line[indent:])
-        not_run, in_full, file = (found[1] if (found := pattern.search(before)) else "" for pattern in (_NOT_RUN, _IN_FULL, _FILE))
-        yield Block(number, heading, language, "\n".join(inside) + "\n", file, not_run, in_full, as_root, tuple(_commands(language, inside)) if not file else ())
+        not_run, file = (found[1] if (found := pattern.search(before)) else "" for pattern in (_NOT_RUN, _FILE))
+        yield Block(number, heading, language, "\n".join(inside) + "\n", file, not_run, as_root, tuple(_commands(language, inside)) if not file else ())
         before = ""
 
 

@@ -20,7 +20,7 @@ PAGES, DECISIONS = "docs/architecture", "docs/decisions"
 # Pages for readers, beside those of docs/architecture; a star is any name.
 FOR_READERS = (
     "README.md", "docs/guides/*.md", "docs/tour.md", "docs/gallery.md", "docs/tutorial-ring.md", "docs/install.md", "docs/coming-from.md", "docs/testing.md",
-    "docs/how-a-frame-travels.md",
+    "docs/how-a-frame-travels.md", "docs/mptcp.md", "docs/plugins.md", "python/README.md", "examples/*/README.md", "CONTRIBUTING.md", "SECURITY.md",
 )
 WORDS_PER_HEADING = 200
 WORDS_PER_SENTENCE = 25
@@ -47,11 +47,16 @@ def check(files: list[Path], root: Path = paths.ROOT) -> list[str]:
     for path in files:
         if path.suffix == ".md" and path.parent == root / PAGES:
             findings += [f"{path}: {finding}" for finding in check_page(path)]
-        if any(path.relative_to(root).match(pattern) and path.parent == (root / pattern).parent for pattern in FOR_READERS):
+        if _is_for_readers(path.relative_to(root)):
             findings += [f"{path}: {finding}" for finding in check_prose(hygiene.read_text(path) or "")]
         if path.suffix == ".md" and path.parent == root / DECISIONS:
             findings += [f"{path}: {finding}" for finding in check_decision(path)]
     return findings
+
+
+def _is_for_readers(path: Path) -> bool:
+    # A pattern by itself matches from the right.
+    return any(path.match(pattern) and len(path.parts) == len(Path(pattern).parts) for pattern in FOR_READERS)
 
 
 def check_page(path: Path) -> list[str]:
