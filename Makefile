@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build install uninstall packages release test-packages test-egress test-daily demo demo-live test test-under-load bench lint docs acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-results test-python test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage coverage-mptcp bench-interop bench-sim bench-engines bench-kernel bench-mptcp test-iproute2 test-groups bench-groups
+.PHONY: help build install uninstall packages release test-packages test-egress test-daily test-pages demo demo-live test test-under-load bench lint docs site acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-results test-python test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage coverage-mptcp bench-interop bench-sim bench-engines bench-kernel bench-mptcp test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -222,6 +222,11 @@ test-daily: ## browsers with windows, videos, voice, a remote desktop and mail o
 	@$(BUILD) --quiet
 	@$(PYTHON) -m daily
 
+test-pages: ## the commands of README, guides and gallery, each page in a folder and namespaces of its own, with what they print and draw; ONLY is words of names; WRITE=1 puts pictures into pages
+	@$(SETUP) test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m pages
+
 bench-sim: ## virtual time: what round trips, flows and a thousand nodes cost in real time
 	@$(SETUP) bench
 	@$(BUILD) --quiet
@@ -353,3 +358,8 @@ docs: ## manual pages, completions, a page a block, the page of calls, pictures,
 	cargo run --quiet --release --package weft-cli --bin weft -- generate docs
 	for picture in docs/architecture/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg"; done
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps
+
+site: ## the pages and a reference as HTML in target/site, with a search that needs no network; a link that leads nowhere is an error
+	@$(SETUP) site
+	@$(BUILD) --quiet
+	@$(PYTHON) -m website

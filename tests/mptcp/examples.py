@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from harness import paths, weft
 from harness.processes import PATIENCE, Failure
+from pages import blocks
 from virtual.determinism import debug_build, same
 from virtual.kernels import PHONE_FILES, kernel
 from virtual.releases import elsewhere
@@ -140,8 +141,8 @@ def json_hash(folder: Path, *words: str) -> str:
 
 def block_of_page(heading: str) -> list[str]:
     """The commands of the first block under a heading of docs/mptcp.md."""
-    page = (paths.ROOT / "docs" / "mptcp.md").read_text()
-    return re.search(rf"^## {heading}\n.*?```sh\n(.*?)```", page, re.DOTALL | re.MULTILINE)[1].splitlines()
+    block = next(block for block in blocks.read(paths.ROOT / "docs" / "mptcp.md") if block.heading == heading)
+    return [command.text for command in block.commands]
 
 
 def five_commands(folder: Path) -> str:

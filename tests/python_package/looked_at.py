@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import matplotlib.pyplot
 import weft
 from harness import paths
 from harness.processes import PATIENCE, Failure
+from pages import blocks
 from virtual.shared import expect
 
 from .objects import refused
@@ -84,19 +84,19 @@ def progress(folder: Path) -> str:
 
 def readme(folder: Path) -> str:
     """The examples of README.md, one after the other: those of a session, and those of a project's tests."""
-    blocks = re.findall(r"```python\n(.*?)```", (paths.ROOT / "python" / "README.md").read_text(), re.DOTALL)
+    code = [block.text for block in blocks.read(paths.ROOT / "python" / "README.md") if block.language == "python"]
     known: dict = {}
-    for block in blocks[:2]:
+    for block in code[:2]:
         exec(compile(block.replace("range(30)", "range(2)"), "README.md", "exec"), known)
     result, table = known["result"], known["table"]
     expect("first world", (result.passed, b"Directory listing" in result.files["client"]["/out"], len(table)), (True, True, 8))
     known["world"].wires["line"].rate = "100mbit"
     known["world"].save(folder / "download.toml")
-    text = blocks[2].replace("1..20", "1..2").replace("1_000_000", "100")
+    text = code[2].replace("1..20", "1..2").replace("1_000_000", "100")
     (folder / "test_it.py").write_text(f"import pytest\n{text}")
     expect("tests", "3 passed" in pytest_said(folder, status=0), True)
     matplotlib.pyplot.close("all")
-    return f"{len(blocks)} blocks"
+    return f"{len(code)} blocks"
 
 
 def types(folder: Path) -> str:

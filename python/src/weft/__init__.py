@@ -1,4 +1,4 @@
-"""weft from Python: scenarios as typed objects, their runs, sweeps and pictures.
+"""weft from Python: scenarios as typed objects, their runs, sweeps and pictures::
 
     from weft import Node, Program, Wire, World
 
@@ -9,6 +9,8 @@
     )
     result = world.run()
     print(result.hash, result.programs["ping"].figures["rtt_mean_ns"])
+
+Libraries of others, such as pandas, are imported when something needs them.
 """
 
 from .errors import BinaryNotFound, ExpectationError, MissingLibrary, ScenarioError, UnknownKey, WeftError

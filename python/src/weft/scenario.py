@@ -114,7 +114,7 @@ class Node(Section):
     mounts: Optional[dict[str, Mount]] = None
     """Folders of the host, by the path at which they are to be read."""
     collect: Optional[list[str]] = None
-    """Patterns of files that are taken into DIR/files/NODE: "/out.xml", "/var/log/**"."""
+    """Patterns of files that are taken into DIR/files/NODE: `/out.xml`, `/var/log/**`."""
 
 
 @dataclass

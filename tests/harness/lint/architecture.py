@@ -1,7 +1,7 @@
-"""Pages of docs/architecture and docs/decisions: written for people who read them once, from the beginning.
+"""Pages written for people who read them once, from the beginning: README, guides and the like, docs/architecture and docs/decisions.
 
-A page of docs/architecture has lines of 120 characters at most, a heading for every 200 words, sentences of 25 words on
-average, and a picture that is drawn from a file beside it. A page of docs/decisions has a number in its name, its five
+Such a page has lines of 120 characters at most, a heading for every 200 words, and sentences of 25 words on average. One
+of docs/architecture also has a picture that is drawn from a file beside it. A page of docs/decisions has a number in its name, its five
 parts in their order, 40 lines at most, and a row in the table of the folder.
 
 Words are those of prose: paragraphs and lists. Code blocks, tables, headings, pictures and the targets of links do not
@@ -17,6 +17,11 @@ from .. import paths
 from . import hygiene, pages
 
 PAGES, DECISIONS = "docs/architecture", "docs/decisions"
+# Pages for readers, beside those of docs/architecture; a star is any name.
+FOR_READERS = (
+    "README.md", "docs/guides/*.md", "docs/tour.md", "docs/gallery.md", "docs/tutorial-ring.md", "docs/install.md", "docs/coming-from.md", "docs/testing.md",
+    "docs/how-a-frame-travels.md", "docs/mptcp.md", "docs/plugins.md", "python/README.md", "examples/*/README.md", "CONTRIBUTING.md", "SECURITY.md",
+)
 WORDS_PER_HEADING = 200
 WORDS_PER_SENTENCE = 25
 DECISION_LINES_MAX = 40
@@ -37,19 +42,34 @@ _DECISION = re.compile(r"^\d{3}-[a-z0-9-]+\.md$")
 
 
 def check(files: list[Path], root: Path = paths.ROOT) -> list[str]:
-    """Findings in the pages of both folders."""
+    """Findings in all of these pages."""
     findings: list[str] = []
     for path in files:
         if path.suffix == ".md" and path.parent == root / PAGES:
             findings += [f"{path}: {finding}" for finding in check_page(path)]
+        if _is_for_readers(path.relative_to(root)):
+            findings += [f"{path}: {finding}" for finding in check_prose(hygiene.read_text(path) or "")]
         if path.suffix == ".md" and path.parent == root / DECISIONS:
             findings += [f"{path}: {finding}" for finding in check_decision(path)]
     return findings
 
 
+def _is_for_readers(path: Path) -> bool:
+    # A pattern by itself matches from the right.
+    return any(path.match(pattern) and len(path.parts) == len(Path(pattern).parts) for pattern in FOR_READERS)
+
+
 def check_page(path: Path) -> list[str]:
     """Findings in one page of docs/architecture."""
     text = hygiene.read_text(path) or ""
+    findings = check_prose(text)
+    if path.name not in WITHOUT_PICTURE:
+        findings += _check_pictures(path, text)
+    return findings
+
+
+def check_prose(text: str) -> list[str]:
+    """Findings in a page's lines, headings and sentences."""
     findings = [f"line {number} has more than {pages.WIDTH} characters: {pages.ADVICE}" for number in pages.long_lines(text)]
     for title, words in words_below_headings(text):
         if words > WORDS_PER_HEADING:
@@ -57,8 +77,6 @@ def check_page(path: Path) -> list[str]:
     average = words_per_sentence(text)
     if average > WORDS_PER_SENTENCE:
         findings.append(f"{average:.1f} words a sentence, more than {WORDS_PER_SENTENCE}: one thought a sentence")
-    if path.name not in WITHOUT_PICTURE:
-        findings += _check_pictures(path, text)
     return findings
 
 

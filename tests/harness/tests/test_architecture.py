@@ -53,6 +53,18 @@ class Pages(InFolder):
         for name in architecture.WITHOUT_PICTURE:
             self.assertTrue((paths.ROOT / architecture.PAGES / name).is_file(), name)
 
+    def test_pages_for_readers_keep_to_the_same_rules_without_a_picture(self) -> None:
+        good, bad = PAGE.replace(PICTURE, ""), f"{PAGE}\n{'word ' * 24}word.\n"
+        for pattern in architecture.FOR_READERS:
+            page = self.write(pattern.replace("*", "any"), good)
+            self.assertEqual(architecture.check([page], self.folder), [], pattern)
+            page.write_text(bad)
+            self.assertIn("more than 120", architecture.check([page], self.folder)[0], pattern)
+
+    def test_pages_for_readers_are_there(self) -> None:
+        for pattern in architecture.FOR_READERS:
+            self.assertTrue(list(paths.ROOT.glob(pattern)), pattern)
+
     def test_pages_elsewhere_are_nobodys_business(self) -> None:
         path = self.write("docs/other.md", "word " * 300)
         self.assertEqual(architecture.check([path], self.folder), [])
