@@ -49,8 +49,8 @@ const WMEM_MAX_USUAL: u64 = 212_992;
 
 /// A stream with passt at its other end.
 ///
-/// passt sends everything of IPv6 to the last address that it has seen. So what the stack says with its link-local address (solicitations of routers, reports of
-/// groups) stays here: nobody would answer it.
+/// passt sends everything of IPv6 to the last address that it has seen. So what the stack says with its link-local address, or before it has one (solicitations of
+/// routers, detections of duplicates, reports of groups), stays here: nobody would answer it.
 pub struct Passt {
     stream: Stream,
     link_local: u64,
@@ -59,12 +59,14 @@ pub struct Passt {
 /// Where an IPv6 packet in an Ethernet frame has its source.
 const SOURCE_AT: usize = HEADER_LEN + 8;
 
-/// An IPv6 packet from fe80::/10.
-fn is_from_link_local(frame: &Frame) -> bool {
-    let mut start = [0; SOURCE_AT + 2];
+/// An IPv6 packet from fe80::/10, or from nobody yet (`::`).
+fn is_for_the_link(frame: &Frame) -> bool {
+    let mut start = [0; SOURCE_AT + 16];
     let bytes = frame.chunks().flatten();
     start.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    start[HEADER_LEN - 2..HEADER_LEN] == EtherType::IPV6.0.to_be_bytes() && start[SOURCE_AT] == 0xfe && start[SOURCE_AT + 1] & 0xc0 == 0x80
+    let source = &start[SOURCE_AT..];
+    let is_link_local = source[0] == 0xfe && source[1] & 0xc0 == 0x80;
+    start[HEADER_LEN - 2..HEADER_LEN] == EtherType::IPV6.0.to_be_bytes() && (is_link_local || source.iter().all(|byte| *byte == 0))
 }
 
 impl Passt {
@@ -126,8 +128,8 @@ impl Backend for Passt {
         self.stream.receive(now, frames, limit)
     }
     fn transmit(&mut self, now: Instant, frames: &mut VecDeque<Frame>, done: &mut Vec<Completion>) -> io::Result<usize> {
-        if frames.iter().any(is_from_link_local) {
-            let (silent, kept): (Vec<Frame>, Vec<Frame>) = frames.drain(..).partition(is_from_link_local);
+        if frames.iter().any(is_for_the_link) {
+            let (silent, kept): (Vec<Frame>, Vec<Frame>) = frames.drain(..).partition(is_for_the_link);
             frames.extend(kept);
             self.link_local += silent.len() as u64;
             done.extend(silent.into_iter().filter_map(|mut frame| frame.take_completion()));
@@ -142,7 +144,7 @@ impl Backend for Passt {
     }
     fn drops(&mut self) -> Vec<(&'static str, u64)> {
         let mut rows = self.stream.drops();
-        rows.push(("of a link-local address, which passt must not see", self.link_local));
+        rows.push(("about the link alone, which passt must not see", self.link_local));
         rows
     }
     fn give_back_memory(&mut self) {
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passt_sees_no_link_local_address() {
+    fn passt_sees_no_address_of_the_link_alone() {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
         let mut backend = Passt { stream: Stream::from_socket(ours, "test", &OpenOptions::default(), MTU), link_local: 0 };
         let packet = |ether_type: u16, source: [u8; 2]| {
@@ -165,13 +167,13 @@ mod tests {
             Frame::ingress(&bytes)
         };
         let mut frames: VecDeque<Frame> =
-            [(0x86dd, [0xfe, 0x80]), (0x86dd, [0xfd, 0x77]), (0x86dd, [0xfe, 0xbf]), (0x0800, [0xfe, 0x80]), (0x86dd, [0, 0])]
+            [(0x86dd, [0xfe, 0x80]), (0x86dd, [0xfd, 0x77]), (0x86dd, [0xfe, 0xbf]), (0x0800, [0xfe, 0x80]), (0x86dd, [0, 0]), (0x86dd, [0, 1])]
                 .map(|(ether_type, source)| packet(ether_type, source))
                 .into();
         frames.push_back(Frame::ingress(&[1; 14]));
         assert_eq!(backend.transmit(Instant::ZERO, &mut frames, &mut Vec::new()).unwrap(), 4);
         assert!(frames.is_empty());
-        assert_eq!(backend.drops().last().unwrap().1, 2);
+        assert_eq!(backend.drops().last().unwrap().1, 3);
         let mut came = [0; 1000];
         assert_eq!(rustix::io::read(&theirs, &mut came[..]).unwrap(), 3 * 84 + 18);
     }
