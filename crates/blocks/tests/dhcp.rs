@@ -12,7 +12,7 @@ use weft_core::table::Family;
 use weft_core::*;
 use weft_wire::dhcp::{self, CLIENT_PORT, Header, MessageType, SERVER_PORT, code, op};
 use weft_wire::ethernet::{EtherType, Mac};
-use weft_wire::{Protocol, checksum, ipv4, udp};
+use weft_wire::{Protocol, checksum, udp};
 
 const SERVER: Ipv4Addr = PEER_IP;
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);

@@ -7,7 +7,7 @@
 //! Addresses and routes belong to ip4, which is told of them ([`Change`]) and ends their lifetimes. A lease that is renewed changes only what is another.
 //!
 //! It refuses: messages with malformed options; leases without an end or a server, of no time, or of an address that no host can have; routers and name
-//! servers that are no hosts, names with anything but letters, digits, dots and hyphens; more than 32 routes and 8 name servers of a lease, and
+//! servers that are no hosts, domains with anything but letters, digits, dots, hyphens and underscores; more than 32 routes and 8 name servers of a lease, and
 //! more than 64 interfaces. It does not look whether somebody else has the address (RFC 5227), and therefore declines none.
 //!
 //! Standards: RFC 2131 (client), RFC 2132, RFC 3396, RFC 3442, RFC 6842.
@@ -21,7 +21,8 @@ use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use client::{Client, Phase, Step};
 use lease::Lease;
-use message::{Outgoing, Received, is_from_server, is_host_name, take_message};
+pub use message::is_host_name;
+use message::{Outgoing, Received, is_from_server, take_message};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -366,9 +367,11 @@ impl Dhcp {
 
     fn rows(&self, now: Instant) -> Value {
         let row = |(index, served): (&InterfaceIndex, &Served)| {
-            let mut row = served.client.lease.as_ref().map_or_else(|| serde_json::json!({}), |lease| lease.row(now));
-            (row["interface"], row["index"]) = (served.name.as_str().into(), index.0.into());
-            row["state"] = served.client.phase.name().into();
+            let Served { name, client, .. } = served;
+            let mut row = serde_json::json!({"interface": name, "index": index.0, "state": client.phase.name()});
+            if let (Some(row), Some(Value::Object(lease))) = (row.as_object_mut(), client.lease.as_ref().map(|lease| lease.row(now))) {
+                row.extend(lease);
+            }
             row
         };
         self.clients.iter().map(row).collect()

@@ -208,7 +208,7 @@ fn next_hop(interface: InterfaceIndex, own: Option<Ipv4Addr>, to: Ipv4Addr, cx: 
 }
 
 /// What may be told as the name of this host: RFC 2132 §3.14, by the rules of RFC 1035 for one label.
-pub(super) fn is_host_name(text: &str) -> bool {
+pub fn is_host_name(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     text.len() <= HOST_NAME_BYTES_MAX && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
