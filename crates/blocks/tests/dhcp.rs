@@ -522,6 +522,18 @@ fn a_successor_has_the_lease_and_goes_on() {
     }
 }
 
+#[test]
+fn who_was_put_back_asks_whether_the_lease_still_holds() {
+    let mut node = bound();
+    let id = node.id("dhcp");
+    let now = node.now;
+    node.engine.with(now, id, |block, cx| block.went_back(cx)).unwrap();
+    let asked = said(node.advance(Duration::from_millis(1)));
+    assert_eq!(words(&asked), ["Request 0.0.0.0 > 255.255.255.255 wanted 10.0.0.77"]);
+    answer(&mut node, &Answer::to(&asked[0], MessageType::Nak));
+    assert_eq!((addresses(&mut node), state(&mut node)), (Vec::new(), "SELECTING".to_owned()));
+}
+
 /// Options of a message as a liar writes them.
 fn hostile_options() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
     let known = [1u8, 3, 6, 12, 15, 26, 28, 50, 51, 52, 53, 54, 55, 58, 59, 61, 121];
