@@ -23,6 +23,7 @@ from programs.shared import NAME, SERVERS, Family, Shared, prepare
 from programs.stage import want_equal
 from virtual.shared import is_wanted
 
+from . import leases
 from .stage import FAMILIES, Names, Outside, networks, passt_of
 
 HERE = Path(__file__).parent
@@ -266,6 +267,7 @@ def all_rows() -> dict[str, tuple[Body, Family]]:
     found = {f"{name}/{family}": (body, of) for name, body in bodies.items() for family, of in FAMILIES.items()}
     # A passt that somebody else started sends all of IPv6 to the address that it has seen last, which may be the stack's link-local one.
     once = {"stream": stream, "without passt": no_passt, "fd/wrong": bad_descriptors}
+    once |= {"dhcp/dnsmasq": leases.dnsmasq, "dhcp/added": leases.added, "dhcp/passt": leases.passt, "dhcp/silence": leases.silence}
     return found | {name: (body, FAMILIES["IPv4"]) for name, body in once.items()}
 
 

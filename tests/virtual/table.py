@@ -66,6 +66,8 @@ class World:
         self.client = family.stack
         self.server = family.host if not self.router else ("10.78.0.1" if family is IPV4 else "fd78::1")
         self.sections: list[str] = []
+        # A program of the server gives the client its address.
+        self.leased = False
         self.own_files: dict[str, dict[str, str]] = {}
         self.lines: dict[str, list[str]] = {}
         self.duration = "40s"
@@ -112,7 +114,8 @@ class World:
         lines = [f'duration = "{self.duration}"', f"start = {TOMORROW}T00:00:00Z"]
         for node, interfaces in addresses.items():
             given = ", ".join(f'{name} = "{address}/{bits}"' for name, address in interfaces.items())
-            lines += [f"[nodes.{node}]", f"addresses = {{ {given} }}", *self.lines.get(node, [])]
+            how = "dhcp = true" if self.leased and node == "client" else f"addresses = {{ {given} }}"
+            lines += [f"[nodes.{node}]", how, *self.lines.get(node, [])]
             lines += ['kind = "linux"'] if node in self.linux else []
             if files := self.own_files.get(node):
                 lines.append("files = { " + ", ".join(f"{json.dumps(path)} = {json.dumps(text)}" for path, text in files.items()) + " }")

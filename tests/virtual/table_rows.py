@@ -193,6 +193,29 @@ def dig(w: World) -> Check:
     return lambda said: want_equal("A and AAAA over UDP, TXT over TCP", said().splitlines(), ["192.0.2.77", "2001:db8::77", '"woven"'])
 
 
+@row(families=(IPV4,))
+def dhcp(w: World) -> Check:
+    """The client's address and its way out are dnsmasq's; the lease is renewed twice, and lasts."""
+    w.leased, w.duration = True, "60s"
+    w.serve("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--group=root", "--pid-file=", "--no-resolv", "--no-hosts", "--port=0",
+            "--log-facility=-", "--log-dhcp", "--interface=eth0", "--bind-interfaces", "--no-ping", "--dhcp-leasefile=/tmp/leases",
+            "--dhcp-range=10.77.0.50,10.77.0.59,255.255.255.0,2m", "--dhcp-option=option:T1,10", "--dhcp-option=option:T2,20", name="leases")
+    beyond = "192.0.2.1"
+    w.program("beyond", "server", "ip", "address", "add", f"{beyond}/32", "dev", "lo")
+    w.serve(paths.PYTHON, w.files.servers / "web.py", "0.0.0.0", "8000", w.shared.www)
+    fetch = f"curl {words(*CURL)} http://{beyond}:8000/small.bin | sha256sum"
+    w.shell(f"{fetch}; sleep 25; ip -4 -oneline address show dev eth0; ip route show default; {fetch}", start="8s")
+
+    def check(said: Said) -> None:
+        first, address, route, last = said().splitlines()
+        want_equal("sums", [first.split()[0], last.split()[0]], [w.shared.small.sha256] * 2)
+        want("inet 10.77.0.5" in address and "dynamic" in address and " brd 10.77.0.255 " in address, address)
+        want(route.startswith("default via 10.77.0.1 dev eth0 proto dhcp src 10.77.0.5") and "metric 1002" in route, route)
+        told = said("leases") + said.error("leases")
+        want(told.count("DHCPACK") >= 3 and told.count("DHCPDISCOVER") <= 2, told[-2000:])
+    return check
+
+
 @row
 def getent(w: World) -> Check:
     dnsmasq(w)

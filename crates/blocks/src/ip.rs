@@ -1,6 +1,7 @@
 //! IP and what belongs to it: address resolution, neighbour discovery, IPv4, IPv6, ICMP, fragments.
 
 pub mod arp;
+pub mod dhcp;
 mod hops;
 pub mod icmp4;
 pub mod icmp6;

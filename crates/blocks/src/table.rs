@@ -9,6 +9,7 @@ pub fn rows() -> Vec<BlockRow> {
         crate::link::ether::ROW,
         crate::link::loopback::ROW,
         crate::ip::arp::ROW,
+        crate::ip::dhcp::ROW,
         crate::ip::nd::ROW,
         crate::ip::igmp::ROW,
         crate::ip::mld::ROW,

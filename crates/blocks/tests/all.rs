@@ -3,6 +3,7 @@
 mod arp;
 mod common;
 mod conduct;
+mod dhcp;
 mod forward;
 mod fragments;
 mod fuzz_corpus;

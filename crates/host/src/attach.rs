@@ -89,8 +89,15 @@ impl World {
     pub(crate) fn attach(&mut self, arguments: &Value) -> Result<Value, ControlError> {
         let Asked { section, index, up } = Asked::read(arguments)?;
         self.check_new(std::slice::from_ref(&section), &[])?;
-        let (index, notices) = self.open_and_plug(&section, index)?;
+        if section.dhcp {
+            self.node.ask_by_dhcp(self.clock.now(), &section.name)?;
+        }
+        let plugged = self.open_and_plug(&section, index);
         let now = self.clock.now();
+        if plugged.is_err() && section.dhcp {
+            self.node.ask_no_more(now, &section.name);
+        }
+        let (index, notices) = plugged?;
         if !up {
             self.node.set_interface_down(now, index);
         }
@@ -155,6 +162,10 @@ impl World {
         notices: &mut Vec<String>,
     ) -> Result<InterfaceIndex, ControlError> {
         let now = self.clock.now();
+        if section.dhcp && opened.backend.features().link == weft_backend::LinkType::Ip {
+            let why = format!("{} carries IP alone, and DHCP needs Ethernet: give it an address in place of dhcp = true", section.backend);
+            return Err(ControlError::NotAttached { interface: section.name.clone(), why: why.into() });
+        }
         let guard = outside::guard(section, &*opened.backend).unwrap_or_else(|why| {
             notices.push(why);
             None

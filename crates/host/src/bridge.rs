@@ -216,6 +216,7 @@ fn section(index: usize, url: &str) -> InterfaceSection {
         host_address: Vec::new(),
         offload: true,
         coalesce: false,
+        dhcp: false,
     }
 }
 

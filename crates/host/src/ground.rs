@@ -103,6 +103,10 @@ pub fn check_section(section: &InterfaceSection) -> Result<(), Wrong> {
         let what = format!("{}: has no host's side that could get an address", section.backend);
         return wrong("host_address", what, "take host_address away, or use tap: or tun:");
     }
+    if section.dhcp && (kind == "tun" || section.link == Some(weft_node::Framing::Raw)) {
+        let what = format!("{}: DHCP needs Ethernet, and this carries IP alone", section.backend);
+        return wrong("dhcp", what, "give it an [[address]] in place of dhcp = true");
+    }
     if section.link.is_some() && kind != "memory" {
         let what = format!("{}: the backend itself says what its frames begin with", section.backend);
         return wrong("link", what, "take link away: it is for memory: only");

@@ -10,6 +10,7 @@ pub mod control;
 pub mod error;
 pub mod expression;
 pub mod ground;
+mod leases;
 mod loading;
 pub mod outside;
 pub mod place;

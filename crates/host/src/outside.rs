@@ -207,11 +207,15 @@ pub fn through_passt(stack: &mut Stack) -> bool {
     true
 }
 
+/// Does passt stand behind an interface?
+pub(crate) fn is_through_passt(stack: &Stack) -> bool {
+    stack.interfaces().any(|section| innermost(&section.backend).is_some_and(|(scheme, _)| scheme == "passt"))
+}
+
 /// Name servers for programs: the stack file's; with none there, those that the host uses: with `--nat`, unless they listen on the host's own loopback
 /// only, and behind passt, which asks them; else the gateway.
 pub fn nameservers(stack: &Stack, nat: bool) -> Vec<IpAddr> {
-    let through_passt = stack.interfaces().any(|section| innermost(&section.backend).is_some_and(|(scheme, _)| scheme == "passt"));
-    if through_passt && stack.node().nameservers.is_empty() {
+    if is_through_passt(stack) && stack.node().nameservers.is_empty() {
         return passt::NAME_SERVER.parse().into_iter().collect();
     }
     if nat && stack.node().nameservers.is_empty() {

@@ -209,7 +209,7 @@ pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u
     }
     let signals = Signals::block().map_err(system("signalfd"))?;
     let io_error = |what| move |why| RunError::System { what, why };
-    let (resolv_conf, control) = (world.resolv_conf().to_owned(), world.control().map(Path::to_owned));
+    let (resolv_conf, control) = (world.resolv_conf(), world.control().map(Path::to_owned));
     let caretaker = world.caretaker();
     let mut adopt = |parts| world.adopt_strict(parts).map_err(io_error("taking over the program"));
     let mut program = match start(arguments, &resolv_conf, control.as_deref(), caretaker, strict.then_some(&mut adopt))? {

@@ -113,7 +113,10 @@ pub struct World {
     /// Kept for its end.
     _nat: Option<Nat>,
     notices: Vec<String>,
+    /// What programs find in /etc/resolv.conf where no lease says otherwise.
     resolv_conf: String,
+    /// Leases may say otherwise.
+    names_by_lease: bool,
     spin: Spin,
     ready: Vec<(u64, u32)>,
     frames: Vec<Frame>,
@@ -127,6 +130,8 @@ impl Drop for World {
     fn drop(&mut self) {
         self.programs.end();
         self.publisher.close();
+        self.node.release_leases(self.clock.now());
+        self.transmit();
     }
 }
 
@@ -188,6 +193,7 @@ impl World {
             _nat: nat,
             notices,
             resolv_conf: nameservers.iter().map(|server| format!("nameserver {server}\n")).collect(),
+            names_by_lease: stack.node().nameservers.is_empty() && !crate::outside::is_through_passt(&stack),
             spin: Spin::new(stack.node().spin),
             ready: Vec::new(),
             frames: Vec::new(),
@@ -218,6 +224,10 @@ impl World {
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
+    /// Something more for [`World::notices`].
+    pub(crate) fn note_for_user(&mut self, notice: String) {
+        self.notices.push(notice);
+    }
     /// Where it listens for commands, from the root on.
     pub fn control(&self) -> Option<&Path> {
         self.listener.as_ref().map(Listener::path)
@@ -247,8 +257,9 @@ impl World {
         self.stop = true;
     }
     /// What programs on this node find in /etc/resolv.conf.
-    pub fn resolv_conf(&self) -> &str {
-        &self.resolv_conf
+    pub fn resolv_conf(&mut self) -> String {
+        let of_leases = if self.names_by_lease { self.resolv_conf_of_leases(self.clock.now()) } else { None };
+        of_leases.unwrap_or_else(|| self.resolv_conf.clone())
     }
     /// A descriptor whose becoming readable ends a turn (a signal pipe, a pidfd).
     pub fn wake_on(&self, fd: impl rustix::fd::AsFd) -> io::Result<()> {
@@ -614,9 +625,11 @@ impl World {
             return Err(world(why));
         }
         match request.ask {
-            Ask::Hello => Ok(
-                serde_json::json!({"node": self.node.name(), "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "resolv_conf": self.resolv_conf}),
-            ),
+            Ask::Hello => {
+                let resolv_conf = self.resolv_conf();
+                let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+                Ok(serde_json::json!({"node": self.node.name(), "version": version, "pid": pid, "resolv_conf": resolv_conf}))
+            }
             Ask::Node(Op::Snapshot { file }) => {
                 let answer = crate::snapshot::save(&mut self.node, now, &file)?;
                 self.note(Op::Snapshot { file }, &answer, None);

@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod default_graph;
+mod dhcp;
 pub mod fins;
 mod foresee;
+mod leases;
 mod node;
 mod restore;
 mod shape;
@@ -19,10 +21,11 @@ pub mod fuzzing;
 
 pub use default_graph::{BLOCKS, EDGES};
 pub use foresee::Coming;
+pub use leases::Lease;
 pub use node::{Node, block_table, default_mac};
 pub use shape::{BlockShape, EdgeShape, LoadShape, Shape};
 pub use stack::{
-    AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NextHop, NodeSection,
-    RouteSection, Stack, StackError, explain, kind_of, locate, other_kind,
+    AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, Framing, InterfaceSection, Interfaces, NextHop,
+    NodeSection, RouteSection, Stack, StackError, explain, kind_of, locate, other_kind,
 };
 pub use wiring::{Rewiring, Wiring};

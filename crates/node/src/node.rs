@@ -1,6 +1,7 @@
 //! A node: an engine with the graph of a stack file, and the few calls through which a world drives it.
 
 use crate::default_graph::{BLOCKS, EDGES};
+use crate::dhcp;
 use crate::stack::{AddressSection, Base, Framing, InterfaceSection, NextHop, RouteSection, Stack, StackError};
 use indexmap::IndexMap;
 use std::ops::Range;
@@ -548,6 +549,7 @@ fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
         check_parameters(engine, stack, &kind, entry.as_ref())?;
         ops.push((Op::Add { name: (*name).to_owned(), kind, parameters }, span));
     }
+    let leased = dhcp::put_in(stack, &mut entries)?;
     let multipath = stack.node().mptcp && stack.node().graph == Base::Default;
     if multipath && !entries.contains_key(weft_mptcp::NAME) {
         let name = weft_mptcp::NAME.to_owned();
@@ -559,7 +561,10 @@ fn build(engine: &mut Engine, stack: &Stack) -> Result<(), StackError> {
         ops.push((Op::Add { name, kind, parameters: entry.parameters.clone() }, entry.span.clone()));
     }
     if stack.node().graph == Base::Default {
-        ops.extend(EDGES.iter().map(|(from, to)| (Op::Bind { from: End::parse(from), to: End::parse(to) }, none.clone())));
+        let asks = !leased.is_empty();
+        let stays = |edge: &&(&str, &str)| !asks || **edge != dhcp::INSIDE;
+        let bind = |(from, to): &(&str, &str)| Op::Bind { from: End::parse(from), to: End::parse(to) };
+        ops.extend(EDGES.iter().filter(stays).map(bind).chain(leased).map(|op| (op, none.clone())));
     }
     if multipath {
         let (block, from, to) = (End::parse(weft_mptcp::NAME), End::parse("sockets:tcp"), End::parse("tcp:upper"));

@@ -19,6 +19,7 @@
 //! link = "ethernet"            # or "raw": IP packets without a header below them (memory: only; other backends know)
 //! coalesce = true              # join TCP segments that are received together
 //! host_address = "10.77.0.1/24" # tap: what the host's side of it gets; several: ["10.77.0.1/24", "fd77::1/64"]
+//! dhcp = false                 # true: a DHCP server of its network gives it an IPv4 address, routes and name servers
 //!
 //! [[address]]
 //! interface = "weft0"
@@ -232,6 +233,9 @@ pub struct InterfaceSection {
     /// TCP segments that are received together are joined into large frames.
     #[serde(default = "yes")]
     pub coalesce: bool,
+    /// A DHCP server gives it an address, routes and name servers.
+    #[serde(default)]
+    pub dhcp: bool,
 }
 
 /// `link` of an `[[interface]]`.
@@ -442,6 +446,10 @@ impl Stack {
     /// `[[interface]]`, in order.
     pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceSection> + Clone {
         self.raw.interface.iter().map(Spanned::get_ref)
+    }
+    /// The names of the interfaces that ask a DHCP server.
+    pub fn by_dhcp(&self) -> impl Iterator<Item = &str> {
+        self.interfaces().filter(|interface| interface.dhcp).map(|interface| interface.name.as_str())
     }
     /// Name servers for programs: those of the file, else the gateway of its first default route.
     pub fn nameservers(&self) -> impl Iterator<Item = IpAddr> {

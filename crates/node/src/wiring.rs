@@ -82,9 +82,10 @@ impl Wiring {
     }
 }
 
-/// The first thing that is said of two interfaces of one name in two ways, but for their group, which programs change.
+/// The first thing that is said of two interfaces of one name in two ways, but for their group, which programs change, and who gives them addresses, which
+/// is a matter of the graph.
 fn differing(one: &InterfaceSection, other: &InterfaceSection) -> Option<&'static str> {
-    let InterfaceSection { name: _, backend, mac, mtu, link, group: _, host_address, offload, coalesce } = one;
+    let InterfaceSection { name: _, backend, mac, mtu, link, group: _, host_address, offload, coalesce, dhcp: _ } = one;
     let fields = [
         ("backend", *backend == other.backend),
         ("mac", *mac == other.mac),

@@ -10,6 +10,7 @@ mod gigabyte;
 mod hand_over;
 mod hostile;
 mod ipv6;
+mod leases;
 mod messages;
 mod middleboxes;
 mod neighbours;

@@ -14,11 +14,12 @@ use weft_core::{Bytes, Instant, Rng, Selector, State, Value, command, parameter}
 use weft_node::block_table;
 
 /// Kinds that are in the folder, each from a node in the midst of things.
-const KINDS: [&str; 28] = [
+const KINDS: [&str; 29] = [
     "alter_payload",
     "arp",
     "coalesce",
     "delay",
+    "dhcp",
     "drop_options",
     "ether",
     "fifo",
@@ -170,7 +171,9 @@ fn name_of(state: &State) -> String {
 fn write_missing() {
     let mut pair = busy();
     let busy = pair.nodes[0].snapshot(AT, weft_core::TimeKind::Virtual).unwrap().blocks;
-    let states: Vec<State> = busy.into_iter().map(|(_, state)| state).chain(states_of_boxes()).collect();
+    let leased = crate::leases::leased(AT).snapshot(AT, weft_core::TimeKind::Virtual).unwrap().blocks;
+    let others = leased.into_iter().filter(|(name, _)| name == "dhcp");
+    let states: Vec<State> = busy.into_iter().chain(others).map(|(_, state)| state).chain(states_of_boxes()).collect();
     for state in states.iter().filter(|state| KINDS.contains(&&*state.kind)) {
         let path = folder().join(name_of(state));
         if !path.exists() {

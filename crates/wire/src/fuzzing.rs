@@ -9,7 +9,7 @@ use core::net::Ipv6Addr;
 
 use crate::ipv6::extension;
 use crate::tcp::mptcp;
-use crate::{Error, Protocol, arp, checksum, ethernet, icmpv4, icmpv6, igmp, ipv4, ipv6, tcp, udp};
+use crate::{Error, Protocol, arp, checksum, dhcp, ethernet, icmpv4, icmpv6, igmp, ipv4, ipv6, tcp, udp};
 
 /// A target: panics where the formats contradict themselves.
 pub type Target = fn(&[u8]);
@@ -18,6 +18,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("arp", arp),
     ("checksum", checksum),
+    ("dhcp", dhcp),
     ("ethernet", ethernet),
     ("frame", frame),
     ("icmpv4", icmpv4),
@@ -253,6 +254,49 @@ pub fn udp(bytes: &[u8]) {
             assert!(len + payload_len <= bytes.len());
         }
         same(udp::Header::parse(&again), (header, len));
+    }
+}
+
+/// A DHCP message with its options.
+pub fn dhcp(bytes: &[u8]) {
+    let Ok((header, len)) = dhcp::Header::parse(bytes) else {
+        return;
+    };
+    let again = emitted(len, |b| header.emit(b));
+    same(dhcp::Header::parse(&again), (header, len));
+    let Ok(options) = dhcp::Options::parse(bytes) else {
+        return;
+    };
+    // Every option again, each in one piece: whoever reads them finds the same values.
+    let mut again = [again, vec![0xa5; bytes.len()]].concat();
+    let mut writer = dhcp::Writer::new(&mut again[len..]);
+    let mut room = vec![0; bytes.len()];
+    let mut codes: Vec<u8> = options.iter().map(|(code, _)| code).filter(|code| *code != dhcp::code::OVERLOAD).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    for code in &codes {
+        if let Ok(Some(value)) = options.value(*code, &mut room) {
+            assert_eq!(writer.put(*code, value), Ok(()), "what fitted into a message fits again");
+            dhcp_value(value);
+        }
+    }
+    let written = len + writer.end();
+    let (mut before, mut after) = (vec![0; bytes.len()], vec![0; bytes.len()]);
+    let read = dhcp::Options::parse(&again[..written]);
+    for code in codes {
+        let found = read.as_ref().map(|read| read.value(code, &mut after));
+        assert_eq!(found, Ok(options.value(code, &mut before)));
+    }
+}
+
+/// A value read as each of the lists that there are.
+fn dhcp_value(value: &[u8]) {
+    if let Ok(addresses) = dhcp::addresses(value) {
+        assert_eq!(addresses.len() * 4, value.len());
+    }
+    for route in dhcp::routes(value).map_while(Result::ok) {
+        let again = emitted(route.len(), |b| route.emit(b));
+        same(dhcp::Route::parse(&again), (route, again.len()));
     }
 }
 

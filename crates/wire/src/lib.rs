@@ -26,6 +26,7 @@
 pub mod arp;
 mod bytes;
 pub mod checksum;
+pub mod dhcp;
 mod error;
 pub mod ethernet;
 #[doc(hidden)]

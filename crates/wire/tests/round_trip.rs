@@ -11,7 +11,7 @@ use weft_wire::ethernet::{EtherType, Mac, Vlan};
 use weft_wire::icmpv6::{mld, nd};
 use weft_wire::tcp::mptcp::{self, DataSeq, Join, Keys};
 use weft_wire::tcp::{FastOpen, Flags, Options, Segment, Seq, Timestamps, UserTimeout};
-use weft_wire::{Error, Protocol, arp, checksum, ethernet, fuzzing, icmpv4, icmpv6, igmp, ipv4, ipv6, tcp, udp};
+use weft_wire::{Error, Protocol, arp, checksum, dhcp, ethernet, fuzzing, icmpv4, icmpv6, igmp, ipv4, ipv6, tcp, udp};
 
 /// `emit` into a buffer of exactly `len` bytes that was not zero.
 fn emitted(len: usize, emit: impl FnOnce(&mut [u8])) -> Vec<u8> {
@@ -242,6 +242,26 @@ fn icmpv6_message() -> impl Strategy<Value = icmpv6::Message> {
     ]
 }
 
+fn dhcp_header() -> impl Strategy<Value = dhcp::Header> {
+    let numbers = (any::<[u8; 3]>(), 0..=16_u8, any::<u32>(), any::<u16>(), any::<u16>());
+    (numbers, [v4(), v4(), v4(), v4()], any::<[u8; 16]>()).prop_map(
+        |(([op, hardware_type, hops], hardware_len, xid, secs, flags), [client, yours, next_server, relay], hardware)| dhcp::Header {
+            op,
+            hardware_type,
+            hardware_len,
+            hops,
+            xid,
+            secs,
+            flags,
+            client,
+            yours,
+            next_server,
+            relay,
+            hardware,
+        },
+    )
+}
+
 fn igmp_message() -> impl Strategy<Value = igmp::Message> {
     use igmp::{Message, QueryV3};
     let v3 = (any::<bool>(), 0..8_u8, any::<u8>(), any::<u16>()).prop_map(|(suppress, robustness, interval_code, sources)| QueryV3 {
@@ -397,6 +417,34 @@ proptest! {
         prop_assert_eq!(&bytes[len..], &payload);
         let theirs = etherparse::Icmpv6Slice::from_slice(&bytes).expect("etherparse");
         prop_assert!(theirs.is_checksum_valid(src.octets(), dst.octets()));
+    }
+
+    #[test]
+    fn dhcp_messages(header in dhcp_header(), options in vec((1..=254_u8, vec(any::<u8>(), 0..300)), 0..5)) {
+        // What stands under one code is one value, and 52 says where the others are.
+        let options: std::collections::BTreeMap<u8, Vec<u8>> =
+            options.into_iter().filter(|(code, _)| *code != dhcp::code::OVERLOAD).collect();
+        let mut bytes = emitted(2000, |b| header.emit(b));
+        let mut writer = dhcp::Writer::new(&mut bytes[dhcp::HEADER_LEN..]);
+        for (code, value) in &options {
+            prop_assert_eq!(writer.put(*code, value), Ok(()));
+        }
+        writer.end();
+        prop_assert_eq!(dhcp::Header::parse(&bytes), Ok((header, dhcp::HEADER_LEN)));
+        let read = dhcp::Options::parse(&bytes).expect("sound options");
+        let mut room = [0; 300];
+        for (code, value) in &options {
+            prop_assert_eq!(read.value(*code, &mut room), Ok(Some(&value[..])));
+        }
+        prop_assert_eq!(read.iter().count(), options.values().map(|value| value.len().div_ceil(255).max(1)).sum::<usize>());
+    }
+
+    #[test]
+    fn dhcp_routes(destination in v4(), prefix_bits in 0..=32_u8, router in v4()) {
+        let mask = u32::MAX.checked_shl(32 - u32::from(prefix_bits)).unwrap_or(0);
+        let route = dhcp::Route { destination: Ipv4Addr::from_bits(destination.to_bits() & mask), prefix_bits, router };
+        let bytes = emitted(route.len(), |b| route.emit(b));
+        prop_assert_eq!(dhcp::Route::parse(&bytes), Ok((route, bytes.len())));
     }
 
     #[test]

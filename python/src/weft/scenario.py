@@ -93,6 +93,8 @@ class Node(Section):
     """Multipath TCP for every program, with a route by each interface."""
     capture: Optional[Union[bool, list[str]]] = None
     """Write what passes its interfaces to DIR/captures: all, or those of these names."""
+    dhcp: Optional[Union[bool, list[str]]] = None
+    """A DHCP server on another node gives its interfaces, or those of these names, their IPv4 addresses and routes."""
     addresses: Optional[dict[str, Union[str, list[str]]]] = None
     """Addresses with prefix of interfaces by name: {"eth0": "10.9.0.1/24"}, or a list."""
     routes: Optional[list[Route]] = None

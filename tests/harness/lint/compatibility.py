@@ -47,6 +47,7 @@ ONE_SIDE: dict[str, str] = {
     "made-unreadable": "about weft's right to look into a process",
     "no-boundary": "about what weft does not keep apart",
     "masqueraded": "weft's own masquerading",
+    "leased-unprobed": "weft's own DHCP client",
     "linux-nodes": "about weft's own words",
     "disk": "Linux' side is a crash of the machine",
     "pipes": "Linux' side is what a machine's other users do",

@@ -111,7 +111,7 @@ impl Udp {
         };
         // The IP packet may be longer than the datagram (Linux udp_rcv: pskb_trim_rcsum); the checksum covers the datagram.
         frame.truncate(LEN + payload_len);
-        if !self.checksum_holds(frame, &header) {
+        if !checksum_holds(frame, &header) {
             self.counters[IN_ERRORS] += 1;
             self.counters[IN_CSUM_ERRORS] += 1;
             return Verdict::Drop(Reason::BadChecksum);
@@ -134,20 +134,6 @@ impl Udp {
         }
         self.counters[IN_DATAGRAMS] += 1;
         Verdict::Forward(OUT_UPPER)
-    }
-
-    fn checksum_holds(&self, frame: &Frame, header: &Header) -> bool {
-        match (frame.meta().checksum, header.checksum, frame.meta().src) {
-            (Checksum::Valid | Checksum::Partial { .. }, _, _) => true,
-            // RFC 768: "An all zero transmitted checksum value means that the transmitter generated no checksum".
-            // Over IPv6 it goes up as one without: RFC 8200 §8.1: "the default behavior … IPv6 receivers must discard UDP packets containing a zero
-            // checksum", which is a socket's to say (UDP_NO_CHECK6_RX).
-            (Checksum::Unknown | Checksum::Covers(_) | Checksum::Absent, 0, _) => true,
-            (Checksum::Unknown | Checksum::Covers(_) | Checksum::Absent, _, _) => match pseudo_header(frame.meta(), frame.len() as u32) {
-                Some(sum) => frame.chunks().fold(sum, Sum::add_bytes).fold() == 0xffff,
-                None => false,
-            },
-        }
     }
 
     /// RFC 3828: the datagram ends where its packet does, and the checksum may cover a part of it (udplite_checksum_init).
@@ -300,6 +286,21 @@ impl Udp {
 
     fn is_bound(&self, port: OutPort) -> bool {
         self.bound[usize::from(port.0)]
+    }
+}
+
+/// Does the checksum of a datagram hold, which begins with its header? Whoever has a whole one in hand asks.
+pub(crate) fn checksum_holds(frame: &Frame, header: &Header) -> bool {
+    match (frame.meta().checksum, header.checksum, frame.meta().src) {
+        (Checksum::Valid | Checksum::Partial { .. }, _, _) => true,
+        // RFC 768: "An all zero transmitted checksum value means that the transmitter generated no checksum".
+        // Over IPv6 it goes up as one without: RFC 8200 §8.1: "the default behavior … IPv6 receivers must discard UDP packets containing a zero
+        // checksum", which is a socket's to say (UDP_NO_CHECK6_RX).
+        (Checksum::Unknown | Checksum::Covers(_) | Checksum::Absent, 0, _) => true,
+        (Checksum::Unknown | Checksum::Covers(_) | Checksum::Absent, _, _) => match pseudo_header(frame.meta(), frame.len() as u32) {
+            Some(sum) => frame.chunks().fold(sum, Sum::add_bytes).fold() == 0xffff,
+            None => false,
+        },
     }
 }
 

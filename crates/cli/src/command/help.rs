@@ -132,6 +132,7 @@ group = 0
 host_address = "10.77.0.1/24" # tap and tun: what the host's side gets; several: ["10.77.0.1/24", "fd77::1/64"]
 offload = true                # hand over frames larger than the MTU, and unfinished checksums
 coalesce = true               # join TCP segments that are received together into large frames
+dhcp = false                  # true: a DHCP server of its network gives it an IPv4 address, routes and name servers
 
 [[address]]
 interface = "weft0"

@@ -192,7 +192,8 @@ impl StackArgs {
             let (stack, is_free) = self.read(number)?;
             let place = describe(&stack);
             let what = match World::new(stack, self.options(control.clone(), Arc::clone(&caretaker))) {
-                Ok(world) => {
+                Ok(mut world) => {
+                    world.await_lease()?;
                     first.into_iter().for_each(|what: String| tell!("weft: {what}; this stack is on {place}"));
                     return Ok(world);
                 }

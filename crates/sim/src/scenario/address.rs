@@ -2,12 +2,13 @@
 //!
 //! What switches join is one network, and a wire between two hosts is one. Each gets the next free /24 (or a larger one for more than 254
 //! interfaces) of `network`, in the order of the wires; hosts count up from 1 in the order in which they are joined. With `ipv6 = true` network number n
-//! has `fd77:0:0:n::/64`, too. Paths count wires; the first found wins, in the order of names.
+//! has `fd77:0:0:n::/64`, too. Paths count wires; the first found wins, in the order of names. An interface with `dhcp` gets its IPv4 address and routes
+//! from a node that runs a DHCP server.
 //!
 //! A host with several ways out (`forward = false`, or `mptcp = true`) has a second route by each of its interfaces, as the machines of people have: what
 //! is bound to an interface goes out there, and Multipath TCP has its paths.
 
-use super::draft::{NodeDraft, WireDraft};
+use super::draft::{InterfaceDraft, NodeDraft, WireDraft};
 use super::raw::Raw;
 use super::source::Source;
 use super::wire::prefix;
@@ -166,8 +167,8 @@ fn fill_v4(nodes: &mut [NodeDraft], subnet: &Subnet, network: u32, bits: u8) {
         .collect();
     let mut host = network;
     for (node, interface) in members {
-        let addresses = &mut nodes[*node].interfaces[*interface].addresses;
-        if addresses.iter().any(|(address, _)| address.is_ipv4()) {
+        let InterfaceDraft { addresses, dhcp, .. } = &mut nodes[*node].interfaces[*interface];
+        if *dhcp || addresses.iter().any(|(address, _)| address.is_ipv4()) {
             continue;
         }
         host += 1;
@@ -256,8 +257,18 @@ fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[V
     hops
 }
 
-/// The shortest paths that begin with one of these networks.
+/// The shortest paths that begin with one of these networks; those of IPv4 not with one where a DHCP server tells the routes.
 fn by_these(start: usize, first: &[(usize, usize)], nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
+    let given: Vec<(usize, usize)> = first.iter().filter(|(_, interface)| !nodes[start].interfaces[*interface].dhcp).copied().collect();
+    if given.len() == first.len() {
+        return shortest(start, first, nodes, subnets, of_node);
+    }
+    let v4 = shortest(start, &given, nodes, subnets, of_node).into_iter().filter(|hop| hop.gateway.is_ipv4());
+    let v6 = shortest(start, first, nodes, subnets, of_node).into_iter().filter(|hop| hop.gateway.is_ipv6());
+    v4.chain(v6).collect()
+}
+
+fn shortest(start: usize, first: &[(usize, usize)], nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
     // Breadth first over networks; `via` is the neighbour that the path begins with.
     let mut via: Vec<Option<(usize, usize)>> = vec![None; subnets.len()];
     let mut seen = vec![false; subnets.len()];
@@ -383,6 +394,29 @@ mod tests {
         }
         for keys in ["", "forward = true", "mptcp = false"] {
             assert!(routes(keys).iter().all(|route| route.ends_with(" 0")), "{keys}");
+        }
+    }
+
+    #[test]
+    fn what_a_dhcp_server_gives_is_not_given_here() {
+        let text = "ipv6 = true\n[nodes.a]\ndhcp = [\"eth0\"]\n[nodes.b]\n[nodes.c]\n[nodes.d]\n[wires.x]\nbetween = [\"a\", \"b\"]\n\
+                    [wires.y]\nbetween = [\"a\", \"c\"]\n[wires.z]\nbetween = [\"b\", \"d\"]\n";
+        let scenario = super::super::Scenario::parse("w.toml", text, &[], &|_| Err(String::new())).unwrap();
+        let crate::plan::NodeKind::Host(stack) = &scenario.plan.nodes[0].kind else { panic!("a host") };
+        assert_eq!(stack.by_dhcp().collect::<Vec<_>>(), ["eth0"]);
+        let addresses: Vec<String> = stack.addresses().map(|one| format!("{} {}", one.interface, one.address)).collect();
+        assert_eq!(addresses, ["eth0 fd77:0:0:1::1/64", "eth1 10.0.1.1/24", "eth1 fd77:0:0:2::1/64"]);
+        // The way to d leads through b: of IPv4 the server tells it.
+        let routes: Vec<&str> = stack.routes().map(|route| route.first_gateway().unwrap_or_default()).collect();
+        assert_eq!(routes, ["fd77:0:0:1::2"]);
+        for (node, what) in [
+            ("dhcp = true\nstack = \"x.toml\"", "a stack file says itself"),
+            ("dhcp = true\nkind = \"linux\"", "asks no DHCP server"),
+            ("dhcp = [\"eth7\"]", "no wire ends at interface 'eth7'"),
+        ] {
+            let text = format!("[nodes.a]\n{node}\n[nodes.b]\n[wires.x]\nbetween = [\"a\", \"b\"]\n");
+            let error = super::super::Scenario::parse("w.toml", &text, &[], &|_| Err(String::new())).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
         }
     }
 

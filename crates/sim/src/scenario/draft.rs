@@ -22,6 +22,8 @@ pub(super) struct InterfaceDraft {
     pub name: String,
     pub wire: usize,
     pub addresses: Vec<(IpAddr, u8)>,
+    /// A node of the scenario gives it its IPv4 address when it runs.
+    pub dhcp: bool,
     pub mtu: Option<u32>,
 }
 

@@ -135,6 +135,9 @@ fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[H
         if let Some(mtu) = interface.mtu {
             let _ = writeln!(text, "mtu = {mtu}");
         }
+        if interface.dhcp {
+            text += "dhcp = true\n";
+        }
         for (address, bits) in &interface.addresses {
             let _ = write!(text, "[[address]]\ninterface = \"{}\"\naddress = \"{address}/{bits}\"\n", interface.name);
         }

@@ -2,16 +2,18 @@
 
 use super::address::Hop;
 use super::draft::{NodeDraft, WireDraft};
-use super::raw::Raw;
+use super::raw::{Chosen, Raw};
 use super::section::capture;
 use super::source::Source;
 use super::{host, linux};
 use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT, SwitchPlan};
+use std::ops::Range;
 use weft_node::StackError;
 
 /// The node of a draft.
 pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[WireDraft], routes: &[Hop]) -> Result<NodePlan, StackError> {
     let kind = draft.section.kind.as_ref();
+    asks_soundly(source, draft)?;
     if let (Some(kernel), false) = (&draft.section.kernel, kind.is_some_and(|kind| kind.get_ref() == "linux")) {
         return Err(source.error(kernel.span(), "only a Linux node has a kernel", "write kind = \"linux\", too"));
     }
@@ -30,13 +32,38 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     }
 }
 
+/// A host that is made of what the scenario says may ask a DHCP server, by interfaces that it has.
+fn asks_soundly(source: &Source<'_>, draft: &NodeDraft) -> Result<(), StackError> {
+    let Some(dhcp) = &draft.section.dhcp else { return Ok(()) };
+    if draft.section.kind.as_ref().is_some_and(|kind| kind.get_ref() != "host") {
+        let what = format!("node '{}' asks no DHCP server: only hosts with weft's stack do by themselves", draft.name);
+        return Err(source.error(dhcp.span(), what, "take dhcp away; a program of the node may be a client"));
+    }
+    if draft.section.stack.is_some() {
+        return Err(source.error(
+            dhcp.span(),
+            "a stack file says itself which interfaces ask",
+            "write dhcp = true under its [[interface]]",
+        ));
+    }
+    let Chosen::Names(names) = dhcp.get_ref() else { return Ok(()) };
+    match names.iter().find(|name| draft.interfaces.iter().all(|interface| interface.name != **name)) {
+        Some(name) => Err(no_such_interface(source, draft, name, dhcp.span())),
+        None => Ok(()),
+    }
+}
+
+fn no_such_interface(source: &Source<'_>, draft: &NodeDraft, name: &str, span: Range<usize>) -> StackError {
+    let what = format!("no wire ends at interface '{name}' of node '{}'", draft.name);
+    let known: Vec<&str> = draft.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    source.error(span, what, format!("the node has: {}", known.join(", ")))
+}
+
 /// Addresses are those of interfaces that wires end at.
 fn known_interfaces(source: &Source<'_>, draft: &NodeDraft) -> Result<(), StackError> {
     for (name, _) in &draft.section.addresses {
         if draft.interfaces.iter().all(|interface| interface.name != *name.get_ref()) {
-            let what = format!("no wire ends at interface '{}' of node '{}'", name.get_ref(), draft.name);
-            let known: Vec<&str> = draft.interfaces.iter().map(|interface| interface.name.as_str()).collect();
-            return Err(source.error(name.span(), what, format!("the node has: {}", known.join(", "))));
+            return Err(no_such_interface(source, draft, name.get_ref(), name.span()));
         }
     }
     Ok(())

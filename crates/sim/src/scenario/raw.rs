@@ -14,7 +14,7 @@ pub(crate) struct Raw {
     pub duration: Option<Text>,
     pub start: Option<Spanned<Datetime>>,
     pub sample: Option<Text>,
-    pub capture: Option<Capture>,
+    pub capture: Option<Chosen>,
     pub ipv6: Option<bool>,
     pub network: Option<Text>,
     #[serde(default)]
@@ -44,9 +44,18 @@ pub(crate) struct Twin {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "expected true, false or a list of names of interfaces")]
-pub(crate) enum Capture {
+pub(crate) enum Chosen {
     All(bool),
     Names(Vec<String>),
+}
+
+impl Chosen {
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Chosen::All(all) => *all,
+            Chosen::Names(names) => names.iter().any(|one| one == name),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -59,7 +68,8 @@ pub(crate) struct Node {
     pub forward: Option<bool>,
     pub large_frames: Option<bool>,
     pub mptcp: Option<Spanned<bool>>,
-    pub capture: Option<Capture>,
+    pub capture: Option<Chosen>,
+    pub dhcp: Option<Spanned<Chosen>>,
     #[serde(default)]
     pub addresses: IndexMap<Text, Spanned<Texts>>,
     #[serde(default)]

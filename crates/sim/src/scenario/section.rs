@@ -13,9 +13,9 @@ const PER_CALL_MOST: Duration = Duration::from_secs(1);
 /// What stands in `capture`: true, or names of interfaces.
 pub(super) fn capture(raw: &Raw, section: &raw::Node) -> Capture {
     match section.capture.as_ref().or(raw.capture.as_ref()) {
-        Some(raw::Capture::Names(names)) => Capture::Named(names.clone()),
-        Some(raw::Capture::All(true)) => Capture::All,
-        Some(raw::Capture::All(false)) | None => Capture::None,
+        Some(raw::Chosen::Names(names)) => Capture::Named(names.clone()),
+        Some(raw::Chosen::All(true)) => Capture::All,
+        Some(raw::Chosen::All(false)) | None => Capture::None,
     }
 }
 
