@@ -5,6 +5,7 @@
 mod output;
 mod command;
 mod groups;
+mod page;
 
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;

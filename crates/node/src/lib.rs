@@ -6,11 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod default_graph;
+mod error;
 pub mod fins;
 mod foresee;
+mod kinds;
 mod node;
 mod restore;
 mod shape;
+mod spanned;
 mod stack;
 mod wiring;
 
@@ -19,8 +22,10 @@ pub mod fuzzing;
 
 pub use default_graph::{BLOCKS, EDGES};
 pub use foresee::Coming;
-pub use node::{Node, block_table, default_mac};
+pub use kinds::block_table;
+pub use node::{Node, default_mac};
 pub use shape::{BlockShape, EdgeShape, LoadShape, Shape};
+pub use spanned::Spanned;
 pub use stack::{
     AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NextHop, NodeSection,
     RouteSection, Stack, StackError, explain, kind_of, locate, other_kind,

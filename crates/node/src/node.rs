@@ -15,17 +15,6 @@ use weft_core::{
 };
 use weft_socket::Sockets;
 
-/// Every kind of block that a node can make.
-pub fn block_table() -> BlockTable {
-    BlockTable::new(weft_blocks::table::rows().into_iter().chain([TCP_ROW, weft_mptcp::ROW, weft_socket::ROW]))
-}
-
-/// tcp, whose connections may be subflows of Multipath TCP.
-const TCP_ROW: BlockRow = BlockRow {
-    kind: weft_tcp::ROW.kind,
-    make: |config| Ok(Box::new(weft_tcp::TcpBlock::with_extensions(config, weft_mptcp::EXTENSIONS)?)),
-};
-
 /// What runs the graph: an engine of `weft_core`, or one that a world brings.
 #[derive(Debug)]
 enum Runner {

@@ -56,8 +56,8 @@
 //! ```
 
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -66,11 +66,15 @@ use toml::Spanned;
 use weft_core::control::Value;
 use weft_core::{End, Loader, Mode, nearest};
 
+mod blocks_schema;
 mod expression;
 mod other;
 
 pub use expression::Compiled;
 pub use other::{kind_of, other_kind};
+
+/// What a stack file may hold, for `weft help stack`.
+pub const STACK_HELP: &str = include_str!("stack/help.txt");
 
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");
@@ -99,46 +103,60 @@ struct Places {
     route: Vec<IndexMap<String, Spanned<toml::Value>>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+/// A stack: what differs from the default graph, and what the interfaces are.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Raw {
+    /// The node as a whole.
     #[serde(default)]
     node: NodeSection,
+    /// The interfaces. Default: those of the default stack, with its addresses and routes.
     #[serde(default)]
     interface: Vec<Spanned<InterfaceSection>>,
+    /// Addresses of interfaces.
     #[serde(default)]
     address: Vec<Spanned<AddressSection>>,
+    /// Routes.
     #[serde(default)]
     route: Vec<Spanned<RouteSection>>,
+    /// Parameters of blocks of the default graph, and further blocks.
     #[serde(default)]
+    #[schemars(with = "blocks_schema::Blocks")]
     block: IndexMap<Spanned<String>, IndexMap<Spanned<String>, Spanned<toml::Value>>>,
+    /// Edges between blocks.
     #[serde(default)]
     graph: GraphSection,
 }
 
-/// `[node]`
-#[derive(Clone, Debug, Deserialize)]
+/// The JSON schema of stack files, for editors.
+pub fn stack_schema() -> Value {
+    schema::of::<Raw>("A stack file of weft")
+}
+
+/// The node as a whole.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeSection {
-    /// Host name.
+    /// Its host name. Default: "weft".
     pub name: String,
-    /// How the engine takes turns.
+    /// How its blocks take turns. Default: "inline".
     pub engine: EngineKind,
-    /// The graph to start from.
+    /// The graph to start from. Default: "default".
     pub graph: Base,
-    /// What a file has that says nothing of interfaces.
+    /// What a file has that says nothing of interfaces, addresses and routes. Default: "default".
     pub interfaces: Interfaces,
-    /// Name servers for the programs' /etc/resolv.conf; none: the gateway of the default route.
+    /// Name servers for the programs' /etc/resolv.conf. Default: the gateway of the default route.
     pub nameservers: Vec<IpAddr>,
-    /// Multipath TCP stands between sockets and tcp.
+    /// Multipath TCP for every program; with peers that do not speak it, TCP. Default: false.
     pub mptcp: bool,
-    /// For how long the event loop polls before it sleeps, when the sleeps before were short; zero: never.
+    /// How long to poll before sleeping while events come fast, at most 1ms; "0us": never. Default: "50us".
     #[serde(deserialize_with = "span")]
+    #[schemars(with = "TimeSpan")]
     pub spin: Duration,
 }
 
 /// How the engine takes turns: `engine` under `[node]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
     /// Run to completion.
@@ -187,7 +205,7 @@ impl Default for NodeSection {
 }
 
 /// The graph to start from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Base {
     /// A host's stack: see docs/architecture/graph.md.
@@ -197,7 +215,7 @@ pub enum Base {
 }
 
 /// What a file has that says nothing of interfaces, addresses and routes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Interfaces {
     /// Those of the default stack, for whoever asks for them with [`Stack::complete`].
@@ -206,36 +224,37 @@ pub enum Interfaces {
     None,
 }
 
-/// `[[interface]]`
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// An interface.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceSection {
-    /// Name in the node.
+    /// Its name in the node, 1 to 15 bytes.
     pub name: String,
-    /// Backend URL.
+    /// What is behind it: tap:NAME, tun:NAME, packet:INTERFACE, stream:PATH, passt:, fd:NUMBER, memory:NAME, trace:URL or fault:WHAT:URL.
     pub backend: String,
-    /// Link-layer address.
+    /// Its link-layer address. Default: made from the names of node and interface.
     pub mac: Option<String>,
-    /// Largest IP packet, bytes.
+    /// Largest IP packet, bytes. Default: 1500.
     pub mtu: Option<u32>,
-    /// Framing, where the backend does not decide it (`memory:`).
+    /// What frames begin with, where the backend does not decide it (memory:NAME).
     pub link: Option<Framing>,
-    /// Interface group.
+    /// Its group: interfaces of one group are changed together. Default: 0.
     #[serde(default)]
     pub group: u32,
-    /// Addresses with prefix for the host's side (tap).
+    /// Addresses with prefix for the host's side of tap: and tun:, one or a list.
     #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub host_address: Vec<String>,
-    /// The backend may be handed frames larger than the MTU, and unfinished checksums.
+    /// Hand frames larger than the MTU and unfinished checksums to the backend. Default: true.
     #[serde(default = "yes")]
     pub offload: bool,
-    /// TCP segments that are received together are joined into large frames.
+    /// Join TCP segments that are received together into large frames. Default: true.
     #[serde(default = "yes")]
     pub coalesce: bool,
 }
 
 /// `link` of an `[[interface]]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Framing {
     /// Ethernet II.
@@ -245,13 +264,14 @@ pub enum Framing {
 }
 
 /// A text, or a list of them.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a text or a list of texts")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
 fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a text or a list of texts")]
-    enum OneOrMany {
-        One(String),
-        Many(Vec<String>),
-    }
     Ok(match OneOrMany::deserialize(from)? {
         OneOrMany::One(one) => vec![one],
         OneOrMany::Many(many) => many,
@@ -262,35 +282,35 @@ fn yes() -> bool {
     true
 }
 
-/// `[[address]]`
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// An address of an interface.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddressSection {
-    /// Which interface.
+    /// The interface.
     pub interface: String,
-    /// Address with prefix length.
+    /// The address with its prefix: "10.77.0.2/24" or "fd77::2/64".
     pub address: String,
-    /// IPv6: detect duplicates first.
+    /// Detect duplicates before it is used (IPv6). Default: false.
     #[serde(default)]
     pub dad: bool,
 }
 
-/// `[[route]]`
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// A route.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSection {
-    /// Prefix, or `default`.
+    /// A network with prefix, or "default"; the gateway says which family.
     pub destination: String,
-    /// Next hop.
+    /// The next hop.
     pub gateway: Option<String>,
-    /// Where it leaves, when there is no gateway.
+    /// Where it leaves: without a gateway, or with one that is link-local.
     pub interface: Option<String>,
-    /// Lower wins.
+    /// Lower wins. IPv6: 0 is 1024, as Linux has it. Default: 0.
     #[serde(default)]
     pub metric: u32,
-    /// Largest IP packet that is sent by it, bytes; none: the interface's.
+    /// Largest IP packet that is sent by it, bytes. Default: the interface's.
     pub mtu: Option<u32>,
-    /// Several next hops, of which each flow takes one; none: gateway and interface are the only one.
+    /// Several next hops in place of gateway and interface: each flow takes one, in shares of the weights.
     #[serde(default)]
     pub nexthops: Vec<NextHop>,
 }
@@ -303,25 +323,29 @@ impl RouteSection {
 }
 
 /// One of a route's `nexthops`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NextHop {
     /// The next hop.
     pub gateway: Option<String>,
     /// Where it leaves, when there is no gateway, or it is not on a connected network.
     pub interface: Option<String>,
-    /// Share of the flows that take it.
+    /// Share of the flows that take it, 1 to 256. Default: 1.
     pub weight: Option<u32>,
-    /// The gateway is on the interface, whatever the addresses say.
+    /// The gateway is on the interface, whatever the addresses say. Default: false.
     #[serde(default)]
     pub onlink: bool,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+/// Edges between blocks.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct GraphSection {
+    /// Further edges: "a:out -> b:in", or "c <-> d" for both directions.
     edges: Vec<Spanned<String>>,
+    /// Kinds of block from files beside this one.
     load: Vec<Spanned<String>>,
+    /// Blocks to put into edges, "BLOCK FROM TO" each: "wan ether:lower interfaces:upper".
     insert: Vec<Spanned<String>>,
 }
 

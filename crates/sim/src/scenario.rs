@@ -50,6 +50,11 @@ use weft_plugin::Files;
 /// What a scenario file may hold, for `weft help scenario`.
 pub const HELP: &str = include_str!("scenario/help.txt");
 
+/// The JSON schema of scenarios, for editors.
+pub fn schema() -> serde_json::Value {
+    weft_node::schema::of::<Raw>("A scenario of weft")
+}
+
 /// Nobody looks at a world more often: each time everything is asked.
 const SAMPLE_MIN: Duration = Duration::from_micros(100);
 /// How long a run lasts that does not say so.

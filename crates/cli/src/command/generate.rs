@@ -66,6 +66,9 @@ fn pages() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     }
     pages.push((PathBuf::from("blocks/README.md"), index.into_bytes()));
     pages.push((PathBuf::from("calls.md"), calls_page().into_bytes()));
+    for (name, schema) in [("scenario", weft_sim::scenario::schema()), ("stack", weft_node::stack_schema())] {
+        pages.push((PathBuf::from(format!("{name}.schema.json")), format!("{schema:#}\n").into_bytes()));
+    }
     Ok(pages)
 }
 

@@ -11,7 +11,7 @@ use weft_core::{ControlError, Kind, Loader, Port};
 pub struct Args {
     /// A command, `stack`, `scenario`, `root`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`)
     topic: Vec<String>,
-    /// Print JSON (blocks only)
+    /// Print JSON: of blocks what they declare, of `stack` and `scenario` the JSON schema of such files
     #[arg(long)]
     json: bool,
 }

@@ -31,6 +31,7 @@ pub mod up;
 
 use crate::output;
 use anyhow::Context as _;
+use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
