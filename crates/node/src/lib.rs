@@ -12,6 +12,8 @@ mod foresee;
 mod kinds;
 mod node;
 mod restore;
+pub mod schema;
+pub mod several;
 mod shape;
 mod spanned;
 mod stack;
@@ -21,6 +23,7 @@ mod wiring;
 pub mod fuzzing;
 
 pub use default_graph::{BLOCKS, EDGES};
+pub use error::{StackError, locate};
 pub use foresee::Coming;
 pub use kinds::block_table;
 pub use node::{Node, default_mac};
@@ -28,6 +31,6 @@ pub use shape::{BlockShape, EdgeShape, LoadShape, Shape};
 pub use spanned::Spanned;
 pub use stack::{
     AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, InterfaceSection, Interfaces, NextHop, NodeSection,
-    RouteSection, Stack, StackError, explain, kind_of, locate, other_kind,
+    RouteSection, STACK_HELP, Stack, explain, kind_of, other_kind, stack_schema,
 };
 pub use wiring::{Rewiring, Wiring};

@@ -1,7 +1,9 @@
 //! A node: an engine with the graph of a stack file, and the few calls through which a world drives it.
 
 use crate::default_graph::{BLOCKS, EDGES};
-use crate::stack::{AddressSection, Base, Framing, InterfaceSection, NextHop, RouteSection, Stack, StackError};
+use crate::error::StackError;
+use crate::kinds::block_table;
+use crate::stack::{AddressSection, Base, Framing, InterfaceSection, NextHop, RouteSection, Stack};
 use indexmap::IndexMap;
 use std::ops::Range;
 use weft_blocks::link::interfaces::Interfaces;

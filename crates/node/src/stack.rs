@@ -2,59 +2,12 @@
 //!
 //! A file describes what differs from the default graph: parameters of its blocks, more blocks and edges, and what the interfaces are.
 //!
-//! ```toml
-//! [node]
-//! name = "client"              # host name of the node; default "weft"
-//! engine = "inline"            # or "queued"; "threaded": a thread for each block, for comparison (`weft up` and `weft run` only)
-//! graph = "default"            # or "empty": only the blocks and edges of this file
-//! spin = "50us"                # poll so long before sleeping while events come fast; "0us": never
-//! nameservers = ["10.77.0.1"]  # for the programs' /etc/resolv.conf; default: the default route's gateway
-//! interfaces = "default"       # of a file without interfaces, addresses and routes: those of the default stack (`weft`); "none": only loopback
-//!
-//! [[interface]]
-//! name = "weft0"
-//! backend = "tap:weft0"        # tap:, tun:, packet:, memory:, and trace:, fault: around them
-//! mac = "02:77:65:66:74:01"    # default: made from node name and interface name
-//! mtu = 1500
-//! link = "ethernet"            # or "raw": IP packets without a header below them (memory: only; other backends know)
-//! coalesce = true              # join TCP segments that are received together
-//! host_address = "10.77.0.1/24" # tap: what the host's side of it gets; several: ["10.77.0.1/24", "fd77::1/64"]
-//!
-//! [[address]]
-//! interface = "weft0"
-//! address = "10.77.0.2/24"
-//!
-//! [[address]]
-//! interface = "weft0"
-//! address = "fd77::2/64"
-//! dad = false                  # IPv6: detect duplicates before it is used
-//!
-//! [[route]]
-//! destination = "default"      # or a prefix; the gateway says which family
-//! gateway = "10.77.0.1"        # or interface = "weft0"; a link-local gateway needs both
-//! metric = 0                   # IPv6: 0 is 1024, as Linux has it
-//! mtu = 1400                   # largest packet that is sent by it; default: the interface's
-//!
-//! [[route]]
-//! destination = "10.9.0.0/16"
-//! nexthops = [                 # in place of gateway and interface: flows take one of them each, in shares of the weights (1 to 256; default: 1)
-//!     { gateway = "10.77.0.1", weight = 3 },
-//!     { gateway = "10.78.0.1", interface = "weft1" },
-//! ]
-//!
-//! [block.tcp]                  # parameters of a block of the default graph
-//! congestion = "reno"
-//!
-//! [block.wan]                  # a further block
-//! kind = "loss"
-//! probability = 0.01
-//!
-//! [graph]
-//! load = ["alternate.wasm"]    # kinds of block from files beside this one; docs/plugins.md
-//! insert = ["wan ether:lower interfaces:upper"]
-//! edges = ["a:out -> b:in"]
-//! ```
+//! `weft help stack` prints [`STACK_HELP`], which is the format's documentation.
 
+use crate::error::{StackError, locate};
+use crate::schema::{self, TimeSpan};
+use crate::several;
+use crate::spanned::Spanned;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +15,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use toml::Spanned;
+use toml::de::DeTable;
 use weft_core::control::Value;
 use weft_core::{End, Loader, Mode, nearest};
 
@@ -349,34 +302,24 @@ struct GraphSection {
     insert: Vec<Spanned<String>>,
 }
 
-/// What is wrong with a stack file, where, and what to do.
-#[derive(Clone, Debug, thiserror::Error)]
-pub struct StackError {
-    /// The file.
-    pub file: String,
-    /// Line, from 1; 0 when the whole file is meant.
-    pub line: usize,
-    /// What is wrong.
-    pub what: String,
-    /// What to do.
-    pub help: String,
-    snippet: String,
+/// A stack file, read but not yet built: what its document comes to.
+fn raw_of(file: &str, text: &str, document: toml::Spanned<DeTable<'_>>) -> Result<Stack, StackError> {
+    let read = |document| Raw::deserialize(toml::Deserializer::from(document));
+    // What was read once is read again: this cannot fail, and without it messages would only point at the whole file.
+    let places = Places::deserialize(toml::Deserializer::from(document.clone())).unwrap_or_default();
+    let raw = read(document).map_err(|error| misread(file, text, &error).of_shape())?;
+    Ok(Stack { file: file.to_owned(), text: text.to_owned(), raw, places, loader: None })
 }
 
-impl fmt::Display for StackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.file, self.what)?,
-            line => write!(f, "{}:{line}: {}", self.file, self.what)?,
-        }
-        if !self.snippet.is_empty() {
-            write!(f, "\n{}", self.snippet)?;
-        }
-        if !self.help.is_empty() {
-            write!(f, "\nhelp: {}", self.help)?;
-        }
-        Ok(())
+/// What the TOML reader found.
+fn misread(file: &str, text: &str, error: &toml::de::Error) -> StackError {
+    let span = error.span().unwrap_or(0..0);
+    // Of another kind of file all keys are wrong, which is one mistake.
+    if let Some((what, help)) = other_kind(text, "stack") {
+        return locate(file, text, span, &what, &help).at(0..0);
     }
+    let (what, help) = explain(error.message(), "stack");
+    locate(file, text, span, &what, &help)
 }
 
 /// A block of the file: name, kind, parameters; with the places for messages.
@@ -395,16 +338,21 @@ pub(crate) type InsertEntry = (End, End, End, Range<usize>);
 impl Stack {
     /// Reads a stack file's text. `file` is its name in messages.
     pub fn parse(file: &str, text: &str) -> Result<Stack, StackError> {
-        let raw: Raw = toml::from_str(text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            let (what, help) = other_kind(text, "stack").unwrap_or_else(|| explain(error.message(), "stack"));
-            locate(file, text, span, &what, &help)
-        })?;
-        // What was read once is read again: this cannot fail, and without it messages would only point at the whole file.
-        let places = toml::from_str(text).unwrap_or_default();
-        let stack = Stack { file: file.to_owned(), text: text.to_owned(), raw, places, loader: None };
-        stack.check_names()?;
-        Ok(stack)
+        Stack::parse_checked(file, text, &|_| Ok(()))
+    }
+
+    /// Reads a stack file's text, and tells of all mistakes at once: those of its shape, and what `check` finds.
+    ///
+    /// # Errors
+    /// The first mistake of the file, with the others behind it.
+    pub fn parse_checked(file: &str, text: &str, check: &dyn Fn(&Stack) -> Result<(), StackError>) -> Result<Stack, StackError> {
+        let document = several::parse(text, |error| misread(file, text, error))?;
+        several::read(&document, |document| {
+            let stack = raw_of(file, text, document)?;
+            stack.check_names()?;
+            check(&stack)?;
+            Ok(stack)
+        })
     }
 
     /// The default stack.
@@ -496,13 +444,8 @@ impl Stack {
 
     /// Sets a parameter over what the file says: `block.parameter=value` (`--set`).
     pub fn set(&mut self, assignment: &str) -> Result<(), StackError> {
-        let bad = |why: &str| StackError {
-            file: "--set".to_owned(),
-            line: 0,
-            what: format!("'{assignment}' {why}"),
-            help: "write it as block.parameter=value, for example tcp.congestion=reno".to_owned(),
-            snippet: String::new(),
-        };
+        let help = "write it as block.parameter=value, for example tcp.congestion=reno";
+        let bad = |why: &str| StackError::nowhere("--set", &format!("'{assignment}' {why}"), help);
         let (path, value) = assignment.split_once('=').ok_or_else(|| bad("has no '='"))?;
         let (block, parameter) = path.split_once('.').ok_or_else(|| bad("has no '.' between block and parameter"))?;
         if block.is_empty() || parameter.is_empty() {
@@ -578,7 +521,7 @@ impl Stack {
     /// An error at a place of this file.
     pub(crate) fn error(&self, span: Range<usize>, what: &str, help: &str) -> StackError {
         if span.start >= self.text.len() && !self.text.is_empty() {
-            return StackError { file: self.file.clone(), line: 0, what: what.to_owned(), help: help.to_owned(), snippet: String::new() };
+            return StackError::nowhere(&self.file, what, help);
         }
         locate(&self.file, &self.text, span, what, help)
     }
@@ -668,25 +611,6 @@ fn with_nearest(message: &str) -> Option<String> {
     let quoted = |text: &str| text.split('`').skip(1).step_by(2).collect::<Vec<_>>().join(", ");
     let hint = nearest::hint(&quoted(before), &quoted(known));
     (!hint.is_empty()).then(|| format!("{before}; {hint}expected {known}"))
-}
-
-/// An error at a place of a file: with line, and the line itself. For every kind of file that is TOML.
-pub fn locate(file: &str, text: &str, span: Range<usize>, what: &str, help: &str) -> StackError {
-    use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-    let start = span.start.min(text.len());
-    let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
-    // A table's span may cover many lines; the first one says enough.
-    let end_of_line = text[start..].find('\n').map_or(text.len(), |at| start + at);
-    let end = span.end.clamp(start, end_of_line);
-    let rendered = if text.is_empty() {
-        String::new()
-    } else {
-        let snippet = Snippet::source(text).path(file).annotation(AnnotationKind::Primary.span(start..end));
-        Renderer::plain().render(&[Level::ERROR.primary_title(what).element(snippet)])
-    };
-    // The title repeats what stands above it.
-    let snippet = rendered.lines().skip(1).collect::<Vec<_>>().join("\n");
-    StackError { file: file.to_owned(), line, what: what.to_owned(), help: help.to_owned(), snippet }
 }
 
 #[cfg(test)]

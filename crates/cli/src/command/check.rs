@@ -18,7 +18,8 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut stack = read_stack(&args.file)?;
+    let mut stack =
+        read_stack(&args.file, &|stack| weft_host::ground::check(stack)).inspect_err(|error| tell_mistakes(args.json, error))?;
     let is_completed = stack.is_incomplete();
     stack.complete(0);
     stack.compile_filters(crate::groups::compile)?;

@@ -42,7 +42,7 @@ use weft_host::control::Client;
 use weft_host::outside::Caretaker;
 use weft_host::publish::Publish;
 use weft_host::world::{Control, Options, World, WorldError};
-use weft_node::{EngineKind, Stack};
+use weft_node::{EngineKind, Node, Stack, StackError};
 
 /// Which daemon a command talks to.
 #[derive(clap::Args, Debug)]
@@ -213,7 +213,11 @@ impl StackArgs {
     fn read(&self, number: u8) -> anyhow::Result<(Stack, bool)> {
         let (mut stack, is_free) = match &self.stack {
             Some(path) => {
-                let mut stack = read_stack(path)?;
+                let assigned = |stack: &mut Stack| {
+                    self.set.iter().try_for_each(|assignment| stack.set(assignment))?;
+                    weft_host::ground::check(stack)
+                };
+                let mut stack = read_stack(path, &assigned)?;
                 let is_free = stack.is_incomplete();
                 stack.complete(number);
                 (stack, is_free)
@@ -258,6 +262,19 @@ pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
     let mut stack = Stack::parse(&path.display().to_string(), &read_text(path, "stack")?)?;
     stack.set_loader(std::sync::Arc::new(weft_plugin::Files::beside(path)));
     Ok(stack)
+}
+
+/// What is wrong with a file, for programs: every mistake that is told.
+pub fn mistakes(error: &StackError) -> Value {
+    let all = error.all().map(|one| json!({"file": one.file, "line": one.line, "what": one.what, "help": one.help}));
+    json!({"errors": all.collect::<Vec<_>>(), "left_out": error.left_out()})
+}
+
+/// With --json, what is wrong with a file is told on standard output, too.
+fn tell_mistakes(as_json: bool, error: &anyhow::Error) {
+    if let Some(wrong) = error.downcast_ref::<StackError>().filter(|_| as_json) {
+        output::json(&mistakes(wrong));
+    }
 }
 
 /// Reads a file of this kind ("stack", "scenario") that a person wrote.

@@ -107,7 +107,7 @@ const RUNNING_TOLD: usize = 10;
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let source = Source::read(&args.file, &args.over)?;
-    let mut scenario = source.parse(None)?;
+    let mut scenario = source.parse(None).map_err(anyhow::Error::from).inspect_err(|error| super::tell_mistakes(args.json, error))?;
     scenario.plan.boot = Some(Arc::new(weft_kernel::Kernels::new()));
     for remark in &scenario.remarks {
         tell!("weft: {remark}");
