@@ -20,15 +20,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let topic: Vec<&str> = args.topic.iter().map(String::as_str).collect();
     match topic[..] {
         [] => output::line(&crate::Cli::command().render_help().to_string()),
-        ["stack"] => output::line(STACK_HELP),
-        ["scenario"] => output::line(weft_sim::scenario::HELP.trim_end()),
-        ["root"] => output::line(super::root::HELP),
+        ["stack"] if args.json => output::json(&weft_node::stack_schema()),
+        ["scenario"] if args.json => output::json(&weft_sim::scenario::schema()),
+        ["stack"] => output::line(&output::fitted(weft_node::STACK_HELP)),
+        ["scenario"] => output::line(&output::fitted(weft_sim::scenario::HELP)),
+        ["root"] => output::line(&output::fitted(super::root::HELP)),
         ["blocks" | "block"] => {
             let kinds = weft_node::block_table();
             let rows: Vec<_> = kinds.iter().map(|row| serde_json::json!({"block": row.kind.name, "summary": row.kind.summary})).collect();
             match args.json {
                 true => output::json(&rows.into()),
-                false => output::table(&rows),
+                false => output::table_of_texts(&rows),
             }
         }
         ["block", file] if file.contains(['.', '/']) => {
@@ -64,14 +66,15 @@ pub fn built() -> clap::Command {
 
 /// A block's declarations as a manual page.
 fn block(kind: &Kind) {
-    output::line(&format!("{} - {}\n\n{}", kind.name, kind.summary, kind.doc.trim()));
+    output::hanging(&format!("{} - ", kind.name), kind.summary);
+    kind.doc.trim().split('\n').for_each(|line| output::hanging("", line));
     let ports = |title: &str, ports: &[Port]| {
         if !ports.is_empty() {
             output::line(&format!("\n{title}:"));
         }
         for port in ports {
             let need = if port.required { ", required" } else { "" };
-            output::line(&format!("  {:<14} {:?}{need}: {}", port.name, port.carries, port.doc));
+            output::hanging(&format!("  {:<14} ", port.name), &format!("{:?}{need}: {}", port.carries, port.doc));
         }
     };
     ports("Inputs", kind.inputs);
@@ -81,21 +84,19 @@ fn block(kind: &Kind) {
     }
     for parameter in kind.parameters {
         let live = if parameter.live { "" } else { ", fixed when made" };
-        output::line(&format!(
-            "  {:<24} {}, default {}{live}\n{:27}{}",
-            parameter.name, parameter.value, parameter.default, "", parameter.doc
-        ));
+        output::hanging(&format!("  {:<24} ", parameter.name), &format!("{}, default {}{live}", parameter.value, parameter.default));
+        output::hanging(&" ".repeat(27), parameter.doc);
     }
     for (title, rows) in [("Procedures", kind.procedures), ("Alerts", kind.alerts)] {
         if !rows.is_empty() {
             output::line(&format!("\n{title}:"));
         }
-        rows.iter().for_each(|row| output::line(&format!("  {:<24} {}", row.name, row.doc)));
+        rows.iter().for_each(|row| output::hanging(&format!("  {:<24} ", row.name), row.doc));
     }
     if !kind.counters.is_empty() {
         output::line("\nCounters:");
     }
-    kind.counters.iter().for_each(|row| output::line(&format!("  {:<24} {}", row.name, row.text)));
+    kind.counters.iter().for_each(|row| output::hanging(&format!("  {:<24} ", row.name), row.text));
 }
 
 #[cfg(test)]

@@ -85,6 +85,8 @@ pub struct Args {
     /// and every run
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    wide: Wide,
     /// Read the scenario and say what it comes to, without running it; programs and scripts that are not there are errors
     #[arg(long)]
     check: bool,
@@ -191,7 +193,7 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     let late = || wall.as_ref().map(|wall| wall.late().as_nanos() as u64);
     let begun = Instant::now();
     let end_of_time = scenario.plan.whole.then_some(scenario.plan.end);
-    let mut progress = Progress { begun, shown: begun, visible: std::io::IsTerminal::is_terminal(&std::io::stderr()), end_of_time };
+    let mut progress = Progress { begun, shown: begun, visible: output::is_lively(), end_of_time };
     let end = world.run(&mut |now| {
         progress.show(now);
         !interrupt.is_set()
@@ -348,12 +350,12 @@ impl Progress {
         let virtually = now.as_nanos() as f64 / 1e9;
         let left = self.end_of_time.map(|end| (end.as_nanos() as f64 / 1e9 - virtually) * wall / virtually.max(1e-9));
         let left = left.map_or(String::new(), |left| format!(", {left:.0} s left"));
-        hint!("\r\x1b[K{virtually:.3} s, {:.1} times as fast as time{left}", virtually / wall);
+        output::progress(&format!("{virtually:.3} s, {:.1} times as fast as time{left}", virtually / wall));
     }
 
     fn clear(&self) {
         if self.visible {
-            hint!("\r\x1b[K");
+            output::progress("");
         }
     }
 }
