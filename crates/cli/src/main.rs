@@ -4,11 +4,11 @@
 #[macro_use]
 mod output;
 mod command;
+mod complete;
 mod groups;
 mod page;
 
-use clap::{Parser, Subcommand};
-use std::io::IsTerminal;
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Runs unmodified programs on a network stack that can be taken apart.
@@ -69,6 +69,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    complete::answer(Cli::command);
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

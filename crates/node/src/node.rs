@@ -12,8 +12,8 @@ use weft_core::control::Value;
 use weft_core::engine::{Alert, Engine};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{
-    Answer, Block, BlockId, BlockRow, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message,
-    Mode, Obeyed, Op, Query, Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
+    Answer, Block, BlockId, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode, Obeyed, Op,
+    Query, Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
 };
 use weft_socket::Sockets;
 

@@ -1,7 +1,7 @@
 //! `weft apply`
 
 use super::{Target, read_stack};
-use crate::output;
+use crate::{complete, output};
 use anyhow::Context as _;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use weft_node::{Shape, Wiring};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The stack file (TOML); `weft help stack` shows what to write into one
-    #[arg(value_name = "STACK.toml")]
+    #[arg(value_name = "STACK.toml", add = complete::of_toml_files())]
     file: PathBuf,
     /// Change nothing: check, and print what would be done, in the words of the commands
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! `weft check`
 
-use super::read_stack;
-use crate::output;
+use super::{read_stack, tell_mistakes};
+use crate::{complete, output};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ use weft_node::{InterfaceSection, Node, Stack};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The stack file
+    #[arg(add = complete::of_toml_files())]
     file: PathBuf,
     /// Print JSON
     #[arg(long)]

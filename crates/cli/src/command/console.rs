@@ -7,10 +7,11 @@ mod alias;
 mod complete;
 
 use super::{Target, exec, get, show, subscribe};
-use crate::output;
-use alias::{Dialect, Said};
+use crate::output::{self, Wide};
+pub use alias::Dialect;
+use alias::Said;
 use anyhow::Context as _;
-use complete::Words;
+pub use complete::Words;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustyline::config::Configurer as _;
 use rustyline::error::ReadlineError;

@@ -28,8 +28,9 @@ pub mod test;
 pub mod trace;
 pub mod twin;
 pub mod up;
+pub mod worlds;
 
-use crate::output;
+use crate::{complete, output};
 use anyhow::Context as _;
 use serde_json::json;
 use std::io::Read;
@@ -53,7 +54,7 @@ pub struct Target {
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
     /// A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world's socket then [default: the only world's]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = complete::of_nodes())]
     pub node: Option<String>,
     /// Print JSON instead of tables
     #[arg(long)]
@@ -65,7 +66,7 @@ impl Target {
     pub fn connect(&self) -> anyhow::Result<Client> {
         let path = match (&self.control, &self.node) {
             (Some(path), _) => path.clone(),
-            (None, Some(_)) => exec::only_world()?,
+            (None, Some(_)) => worlds::only()?,
             (None, None) => weft_host::place::default_path(),
         };
         Ok(Client::connect(&path)?.of_node(self.node.clone()))
@@ -132,10 +133,10 @@ impl From<Engine> for EngineKind {
 pub struct StackArgs {
     /// Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side; where that is
     /// taken weft1 with 10.77.1.2/24, and so on]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", add = complete::of_toml_files())]
     pub stack: Option<PathBuf>,
     /// Set a parameter over the stack file's: block.parameter=value
-    #[arg(long, value_name = "BLOCK.PARAMETER=VALUE")]
+    #[arg(long, value_name = "BLOCK.PARAMETER=VALUE", add = complete::of_default_graph())]
     pub set: Vec<String>,
     /// How the stack's blocks take turns, over the stack file's: inline, queued, or threaded (a thread and a queue for each block; for
     /// comparison: slower)
@@ -257,10 +258,19 @@ fn describe(stack: &Stack) -> String {
 /// The largest stack or scenario file, bytes. The largest that makes sense, with thousands of routes, is far below.
 const STACK_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads and parses a stack file.
-pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
-    let mut stack = Stack::parse(&path.display().to_string(), &read_text(path, "stack")?)?;
-    stack.set_loader(std::sync::Arc::new(weft_plugin::Files::beside(path)));
+/// Reads and parses a stack file. All that can be known to be wrong before it is brought up is told at once; `first` does what is to be done before that.
+pub fn read_stack(path: &Path, first: &dyn Fn(&mut Stack) -> Result<(), StackError>) -> anyhow::Result<Stack> {
+    let loader = Arc::new(weft_plugin::Files::beside(path));
+    let check = |stack: &Stack| {
+        let mut stack = stack.clone();
+        stack.set_loader(loader.clone());
+        first(&mut stack)?;
+        stack.complete(0);
+        stack.compile_filters(crate::groups::compile)?;
+        Node::check(&stack).map(drop)
+    };
+    let mut stack = Stack::parse_checked(&path.display().to_string(), &read_text(path, "stack")?, &check)?;
+    stack.set_loader(loader);
     Ok(stack)
 }
 

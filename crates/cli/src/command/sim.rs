@@ -17,14 +17,15 @@ use self::limit::Limit;
 use self::pace::Wall;
 use self::sweep::{Sweep, Which};
 use super::scenario::{Over, Source};
-use crate::output;
+use crate::complete;
+use crate::output::{self, Wide};
 use anyhow::Context as _;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weft_sim::plan::{Expect, Run};
+use weft_sim::plan::{Expect, NodeKind, Run};
 use weft_sim::scenario::{Judged, judge};
 use weft_sim::visit::Visits;
 use weft_sim::{Plan, Reason, Scenario, World, result};
@@ -33,6 +34,7 @@ use weft_sim::{Plan, Reason, Scenario, World, result};
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The scenario (TOML); `weft help scenario` tells what it may hold
+    #[arg(add = complete::of_toml_files())]
     file: PathBuf,
     /// Write results into this folder; what an earlier run left there goes. With --seeds or --grid: the table of all runs as DIR/runs.csv and
     /// runs.parquet, and everything of the first ten that fail, in folders of DIR
@@ -300,7 +302,9 @@ fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Resul
         (None, Some(_)) => weft_host::place::world_path(),
         (None, None) => return Ok(None),
     };
-    let door = visitors::open(&path, visits).with_context(|| format!("cannot open the control socket {}", path.display()))?;
+    let hosts = world.plan().nodes.iter().filter(|node| !matches!(node.kind, NodeKind::Switch(_)));
+    let door = visitors::open(&path, visits, hosts.map(|node| node.name.clone()).collect())
+        .with_context(|| format!("cannot open the control socket {}", path.display()))?;
     world.open(Arc::clone(visits));
     tell!("weft: ready control={}", path.display());
     Ok(Some(door))
