@@ -12,7 +12,7 @@ from harness import paths
 from harness.environment import run_main
 from load.rows import Rows
 
-from . import schema, terminal, words
+from . import schema, shells, terminal, width, words
 from .stack import Stack
 
 ROWS: dict[str, Callable[[Stack], str]] = {
@@ -25,6 +25,8 @@ ROWS: dict[str, Callable[[Stack], str]] = {
     "terminal/ctrl-c": terminal.change_of_mind,
     "terminal/subscribe": terminal.news,
     "terminal/the stack ends": terminal.end_of_the_stack,
+    **width.ROWS,
+    **shells.ROWS,
 }
 
 

@@ -28,7 +28,7 @@ seed = 7
 [nodes.b]
 [wires.ab]
 between = ["a", "b"]
-rate = "10Mbit/s"
+rate = "10mbit"
 delay = "5ms"
 loss = 0.01
 [programs.sink]
@@ -177,15 +177,29 @@ def works(root: Root) -> str:
         listed = [kernel["name"] for kernel in json.loads(root.run(root.weft, "kernel", "list", "--json"))]
         expect("kernels", listed, ["6.1", "6.12"])
         said += f", with a kernel {same_hash(root, 'kernel', KERNEL)}"
-    page = root.image / artefact.prefix.lstrip("/") / "share/man/man1/weft.1.gz"
-    text = subprocess.run([paths.tool("man"), "-l", str(page)], capture_output=True, text=True, timeout=SECONDS_MAX, env={"MANWIDTH": "80", "PATH": os.environ["PATH"]})
-    if text.returncode or "weft-sim(1)" not in text.stdout:
-        raise Failure(f"man: {text.stdout[:400]}{text.stderr}")
-    completed = root.run("bash", "-ec", f". {artefact.prefix}/share/bash-completion/completions/weft; COMP_WORDS=(weft sn); COMP_CWORD=1; _weft weft sn weft; echo ${{COMPREPLY[*]}}")
+    for name, names in {"man1/weft.1.gz": "weft-sim(1)", "man5/weft-scenario.5.gz": "weft-twin(1)", "man5/weft-stack.5.gz": "weft-up(1)"}.items():
+        page = root.image / artefact.prefix.lstrip("/") / "share/man" / name
+        text = subprocess.run([paths.tool("man"), "-l", str(page)], capture_output=True, text=True, timeout=SECONDS_MAX, env={"MANWIDTH": "80", "PATH": os.environ["PATH"]})
+        if text.returncode or names not in text.stdout:
+            raise Failure(f"man {name}: {text.stdout[:400]}{text.stderr}")
+    asks = "COMP_WORDS=(weft sn) COMP_CWORD=1 COMP_LINE='weft sn' COMP_POINT=7; _weft weft sn weft; echo ${COMPREPLY[*]}"
+    completed = root.run("bash", "-c", f"PATH={artefact.prefix}/bin:$PATH; . {artefact.prefix}/share/bash-completion/completions/weft; {asks}")
     expect("completion", completed.strip(), "snapshot")
+    named_schemas(root.image / artefact.prefix.lstrip("/") / "share/weft")
     if not (root.image / artefact.prefix.lstrip("/") / artefact.zsh).is_file():
         raise Failure(f"no {artefact.zsh}")
     return said
+
+
+def named_schemas(share: Path) -> None:
+    """The first line of each example leads to the schema that lies beside the examples."""
+    examples = sorted((share / "examples").rglob("*.toml"))
+    for path in examples:
+        words = path.read_text().split("\n", 1)[0].split()
+        if words[:1] != ["#:schema"] or (path.parent / words[1]).resolve().parent != (share / "schema").resolve() or not (path.parent / words[1]).is_file():
+            raise Failure(f"{path} names no schema: {words}")
+    if not examples:
+        raise Failure("there are no examples")
 
 
 def installed(artefact: Artefact, folder: Path) -> str:

@@ -18,6 +18,7 @@ from typing import Callable, Iterable
 from harness import user, weft
 from harness.processes import Failure
 
+from . import schemas
 from .scenarios import LIMITS
 from .shared import SECONDS_MAX, USUAL_SIGNALS, builtin, events, expect, keys, pair, program, run_rows, section, udp, weft_command
 
@@ -410,6 +411,7 @@ def main() -> int:
     rows["program/rusage"] = usage
     rows["program/its folder is missing"] = without_folder
     rows["program/on a node without wires"] = alone
+    rows |= schemas.ROWS
     rows["remarks"] = remarks
     rows["the other kind of file"] = other_kind
     rows["interrupted"] = interrupted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -20,6 +21,11 @@ COMPLETIONS = {
     "weft.fish": "share/fish/vendor_completions.d/weft.fish",
 }
 
+# JSON schemas, which editors find by the first line of a scenario or stack file.
+SCHEMAS = ("scenario.schema.json", "stack.schema.json")
+SCHEMA_FOLDER = "share/weft/schema"
+_NAMES_SCHEMA = re.compile(r"\A#:schema \S*?([^/\s]+)$", re.MULTILINE)
+
 
 def _put(source: Path, to: Path, mode: int = 0o644) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -31,6 +37,14 @@ def _write(text: str, to: Path) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
     to.write_text(text)
     to.chmod(0o644)
+
+
+def _example(path: Path, to: Path, schemas: Path) -> None:
+    """A file of the project; the schema that it names lies elsewhere than in the project."""
+    source = place.ROOT / path
+    _put(source, to, 0o755 if os.access(source, os.X_OK) else 0o644)
+    if path.suffix == ".toml":
+        to.write_text(_NAMES_SCHEMA.sub(lambda found: f"#:schema {os.path.relpath(schemas / found[1], to.parent)}", source.read_text()))
 
 
 def tracked(*folders: str) -> Iterator[Path]:
@@ -52,10 +66,12 @@ def command(built: Path, prefix: Path) -> None:
         to.write_bytes(gzip.compress(page.read_bytes(), mtime=0))
     for name, to in COMPLETIONS.items():
         _put(place.ROOT / "docs/completions" / name, prefix / to)
+    for name in SCHEMAS:
+        _put(place.ROOT / "docs" / name, prefix / SCHEMA_FOLDER / name)
     for path in tracked("examples"):
-        _put(place.ROOT / path, prefix / "share/weft" / path, 0o755 if os.access(place.ROOT / path, os.X_OK) else 0o644)
+        _example(path, prefix / "share/weft" / path, prefix / SCHEMA_FOLDER)
     for path in tracked("docs/examples"):
-        _put(place.ROOT / path, prefix / "share/weft" / path.relative_to("docs"))
+        _example(path, prefix / "share/weft" / path.relative_to("docs"), prefix / SCHEMA_FOLDER)
     _put(place.FILES / "apparmor", prefix / "share/weft/apparmor/weft")
     documents = prefix / "share/doc" / place.NAME
     for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"):

@@ -166,10 +166,16 @@ mod tests {
             bytes[SOURCE_AT..SOURCE_AT + 2].copy_from_slice(&source);
             Frame::ingress(&bytes)
         };
-        let mut frames: VecDeque<Frame> =
-            [(0x86dd, [0xfe, 0x80]), (0x86dd, [0xfd, 0x77]), (0x86dd, [0xfe, 0xbf]), (0x0800, [0xfe, 0x80]), (0x86dd, [0, 0]), (0x86dd, [0, 1])]
-                .map(|(ether_type, source)| packet(ether_type, source))
-                .into();
+        let mut frames: VecDeque<Frame> = [
+            (0x86dd, [0xfe, 0x80]),
+            (0x86dd, [0xfd, 0x77]),
+            (0x86dd, [0xfe, 0xbf]),
+            (0x0800, [0xfe, 0x80]),
+            (0x86dd, [0, 0]),
+            (0x86dd, [0, 1]),
+        ]
+        .map(|(ether_type, source)| packet(ether_type, source))
+        .into();
         frames.push_back(Frame::ingress(&[1; 14]));
         assert_eq!(backend.transmit(Instant::ZERO, &mut frames, &mut Vec::new()).unwrap(), 4);
         assert!(frames.is_empty());

@@ -4,10 +4,11 @@
 #[macro_use]
 mod output;
 mod command;
+mod complete;
 mod groups;
+mod page;
 
-use clap::{Parser, Subcommand};
-use std::io::IsTerminal;
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Runs unmodified programs on a network stack that can be taken apart.
@@ -68,13 +69,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    complete::answer(Cli::command);
     let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    // Colours are for people, not for log files.
-    let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(colours)
+        // Colours are for people, not for log files.
+        .with_ansi(output::is_coloured())
         .without_time()
         .with_target(false)
         // What goes wrong there would be printed there.

@@ -1,7 +1,8 @@
 //! The block that asks for leases: which parameters it gets, and where it stands in the default graph of a file whose interfaces want it.
 
 use crate::default_graph::BLOCKS;
-use crate::stack::{Base, BlockEntry, NodeSection, Stack, StackError};
+use crate::error::StackError;
+use crate::stack::{Base, BlockEntry, NodeSection, Stack};
 use indexmap::IndexMap;
 use weft_blocks::ip::dhcp::is_host_name;
 use weft_core::control::Value;

@@ -7,12 +7,17 @@
 
 mod default_graph;
 mod dhcp;
+mod error;
 pub mod fins;
 mod foresee;
+mod kinds;
 mod leases;
 mod node;
 mod restore;
+pub mod schema;
+pub mod several;
 mod shape;
+mod spanned;
 mod stack;
 mod wiring;
 
@@ -20,12 +25,15 @@ mod wiring;
 pub mod fuzzing;
 
 pub use default_graph::{BLOCKS, EDGES};
+pub use error::{StackError, locate};
 pub use foresee::Coming;
+pub use kinds::block_table;
 pub use leases::Lease;
-pub use node::{Node, block_table, default_mac};
+pub use node::{Node, default_mac};
 pub use shape::{BlockShape, EdgeShape, LoadShape, Shape};
+pub use spanned::Spanned;
 pub use stack::{
     AddressSection, Base, Compiled, DEFAULT_STACK, DEFAULT_STACKS_MAX, EngineKind, Framing, InterfaceSection, Interfaces, NextHop,
-    NodeSection, RouteSection, Stack, StackError, explain, kind_of, locate, other_kind,
+    NodeSection, RouteSection, STACK_HELP, Stack, explain, kind_of, other_kind, stack_schema,
 };
 pub use wiring::{Rewiring, Wiring};

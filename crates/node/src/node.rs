@@ -2,7 +2,9 @@
 
 use crate::default_graph::{BLOCKS, EDGES};
 use crate::dhcp;
-use crate::stack::{AddressSection, Base, Framing, InterfaceSection, NextHop, RouteSection, Stack, StackError};
+use crate::error::StackError;
+use crate::kinds::block_table;
+use crate::stack::{AddressSection, Base, Framing, InterfaceSection, NextHop, RouteSection, Stack};
 use indexmap::IndexMap;
 use std::ops::Range;
 use weft_blocks::link::interfaces::Interfaces;
@@ -11,21 +13,10 @@ use weft_core::control::Value;
 use weft_core::engine::{Alert, Engine};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{
-    Answer, Block, BlockId, BlockRow, BlockTable, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message,
-    Mode, Obeyed, Op, Query, Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
+    Answer, Block, BlockId, Completion, ControlError, End, Execute, Frame, InPort, Instant, InterfaceIndex, Message, Mode, Obeyed, Op,
+    Query, Reply, Rng, Selector, Snapshot, SnapshotError, State, StateError, TimeKind, transaction,
 };
 use weft_socket::Sockets;
-
-/// Every kind of block that a node can make.
-pub fn block_table() -> BlockTable {
-    BlockTable::new(weft_blocks::table::rows().into_iter().chain([TCP_ROW, weft_mptcp::ROW, weft_socket::ROW]))
-}
-
-/// tcp, whose connections may be subflows of Multipath TCP.
-const TCP_ROW: BlockRow = BlockRow {
-    kind: weft_tcp::ROW.kind,
-    make: |config| Ok(Box::new(weft_tcp::TcpBlock::with_extensions(config, weft_mptcp::EXTENSIONS)?)),
-};
 
 /// What runs the graph: an engine of `weft_core`, or one that a world brings.
 #[derive(Debug)]

@@ -4,8 +4,9 @@
 //! A shape is of the graph only. Interfaces, addresses, routes and the engine are no part of it, and neither is what a world tells its blocks.
 //! Kinds that come from files are named with their builds, so that what a node has already is not loaded again; those that it has besides stay.
 
+use crate::error::StackError;
 use crate::node::{Node, SET_BY_WORLDS};
-use crate::stack::{Stack, StackError};
+use crate::stack::Stack;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,76 +2,32 @@
 //!
 //! A file describes what differs from the default graph: parameters of its blocks, more blocks and edges, and what the interfaces are.
 //!
-//! ```toml
-//! [node]
-//! name = "client"              # host name of the node; default "weft"
-//! engine = "inline"            # or "queued"; "threaded": a thread for each block, for comparison (`weft up` and `weft run` only)
-//! graph = "default"            # or "empty": only the blocks and edges of this file
-//! spin = "50us"                # poll so long before sleeping while events come fast; "0us": never
-//! nameservers = ["10.77.0.1"]  # for the programs' /etc/resolv.conf; default: the default route's gateway
-//! interfaces = "default"       # of a file without interfaces, addresses and routes: those of the default stack (`weft`); "none": only loopback
-//!
-//! [[interface]]
-//! name = "weft0"
-//! backend = "tap:weft0"        # tap:, tun:, packet:, memory:, and trace:, fault: around them
-//! mac = "02:77:65:66:74:01"    # default: made from node name and interface name
-//! mtu = 1500
-//! link = "ethernet"            # or "raw": IP packets without a header below them (memory: only; other backends know)
-//! coalesce = true              # join TCP segments that are received together
-//! host_address = "10.77.0.1/24" # tap: what the host's side of it gets; several: ["10.77.0.1/24", "fd77::1/64"]
-//! dhcp = false                 # true: a DHCP server of its network gives it an IPv4 address, routes and name servers
-//!
-//! [[address]]
-//! interface = "weft0"
-//! address = "10.77.0.2/24"
-//!
-//! [[address]]
-//! interface = "weft0"
-//! address = "fd77::2/64"
-//! dad = false                  # IPv6: detect duplicates before it is used
-//!
-//! [[route]]
-//! destination = "default"      # or a prefix; the gateway says which family
-//! gateway = "10.77.0.1"        # or interface = "weft0"; a link-local gateway needs both
-//! metric = 0                   # IPv6: 0 is 1024, as Linux has it
-//! mtu = 1400                   # largest packet that is sent by it; default: the interface's
-//!
-//! [[route]]
-//! destination = "10.9.0.0/16"
-//! nexthops = [                 # in place of gateway and interface: flows take one of them each, in shares of the weights (1 to 256; default: 1)
-//!     { gateway = "10.77.0.1", weight = 3 },
-//!     { gateway = "10.78.0.1", interface = "weft1" },
-//! ]
-//!
-//! [block.tcp]                  # parameters of a block of the default graph
-//! congestion = "reno"
-//!
-//! [block.wan]                  # a further block
-//! kind = "loss"
-//! probability = 0.01
-//!
-//! [graph]
-//! load = ["alternate.wasm"]    # kinds of block from files beside this one; docs/plugins.md
-//! insert = ["wan ether:lower interfaces:upper"]
-//! edges = ["a:out -> b:in"]
-//! ```
+//! `weft help stack` prints [`STACK_HELP`], which is the format's documentation.
 
+use crate::error::{StackError, locate};
+use crate::schema::{self, TimeSpan};
+use crate::several;
+use crate::spanned::Spanned;
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use toml::Spanned;
+use toml::de::DeTable;
 use weft_core::control::Value;
 use weft_core::{End, Loader, Mode, nearest};
 
+mod blocks_schema;
 mod expression;
 mod other;
 
 pub use expression::Compiled;
 pub use other::{kind_of, other_kind};
+
+/// What a stack file may hold, for `weft help stack`.
+pub const STACK_HELP: &str = include_str!("stack/help.txt");
 
 /// The stack file that is used when none is given.
 pub const DEFAULT_STACK: &str = include_str!("default.toml");
@@ -100,46 +56,60 @@ struct Places {
     route: Vec<IndexMap<String, Spanned<toml::Value>>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+/// A stack: what differs from the default graph, and what the interfaces are.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Raw {
+    /// The node as a whole.
     #[serde(default)]
     node: NodeSection,
+    /// The interfaces. Default: those of the default stack, with its addresses and routes.
     #[serde(default)]
     interface: Vec<Spanned<InterfaceSection>>,
+    /// Addresses of interfaces.
     #[serde(default)]
     address: Vec<Spanned<AddressSection>>,
+    /// Routes.
     #[serde(default)]
     route: Vec<Spanned<RouteSection>>,
+    /// Parameters of blocks of the default graph, and further blocks.
     #[serde(default)]
+    #[schemars(with = "blocks_schema::Blocks")]
     block: IndexMap<Spanned<String>, IndexMap<Spanned<String>, Spanned<toml::Value>>>,
+    /// Edges between blocks.
     #[serde(default)]
     graph: GraphSection,
 }
 
-/// `[node]`
-#[derive(Clone, Debug, Deserialize)]
+/// The JSON schema of stack files, for editors.
+pub fn stack_schema() -> Value {
+    schema::of::<Raw>("A stack file of weft")
+}
+
+/// The node as a whole.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeSection {
-    /// Host name.
+    /// Its host name. Default: "weft".
     pub name: String,
-    /// How the engine takes turns.
+    /// How its blocks take turns. Default: "inline".
     pub engine: EngineKind,
-    /// The graph to start from.
+    /// The graph to start from. Default: "default".
     pub graph: Base,
-    /// What a file has that says nothing of interfaces.
+    /// What a file has that says nothing of interfaces, addresses and routes. Default: "default".
     pub interfaces: Interfaces,
-    /// Name servers for the programs' /etc/resolv.conf; none: the gateway of the default route.
+    /// Name servers for the programs' /etc/resolv.conf. Default: the gateway of the default route.
     pub nameservers: Vec<IpAddr>,
-    /// Multipath TCP stands between sockets and tcp.
+    /// Multipath TCP for every program; with peers that do not speak it, TCP. Default: false.
     pub mptcp: bool,
-    /// For how long the event loop polls before it sleeps, when the sleeps before were short; zero: never.
+    /// How long to poll before sleeping while events come fast, at most 1ms; "0us": never. Default: "50us".
     #[serde(deserialize_with = "span")]
+    #[schemars(with = "TimeSpan")]
     pub spin: Duration,
 }
 
 /// How the engine takes turns: `engine` under `[node]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
     /// Run to completion.
@@ -188,7 +158,7 @@ impl Default for NodeSection {
 }
 
 /// The graph to start from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Base {
     /// A host's stack: see docs/architecture/graph.md.
@@ -198,7 +168,7 @@ pub enum Base {
 }
 
 /// What a file has that says nothing of interfaces, addresses and routes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Interfaces {
     /// Those of the default stack, for whoever asks for them with [`Stack::complete`].
@@ -207,39 +177,40 @@ pub enum Interfaces {
     None,
 }
 
-/// `[[interface]]`
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// An interface.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceSection {
-    /// Name in the node.
+    /// Its name in the node, 1 to 15 bytes.
     pub name: String,
-    /// Backend URL.
+    /// What is behind it: tap:NAME, tun:NAME, packet:INTERFACE, stream:PATH, passt:, fd:NUMBER, memory:NAME, trace:URL or fault:WHAT:URL.
     pub backend: String,
-    /// Link-layer address.
+    /// Its link-layer address. Default: made from the names of node and interface.
     pub mac: Option<String>,
-    /// Largest IP packet, bytes.
+    /// Largest IP packet, bytes. Default: 1500.
     pub mtu: Option<u32>,
-    /// Framing, where the backend does not decide it (`memory:`).
+    /// What frames begin with, where the backend does not decide it (memory:NAME).
     pub link: Option<Framing>,
-    /// Interface group.
+    /// Its group: interfaces of one group are changed together. Default: 0.
     #[serde(default)]
     pub group: u32,
-    /// Addresses with prefix for the host's side (tap).
+    /// Addresses with prefix for the host's side of tap: and tun:, one or a list.
     #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub host_address: Vec<String>,
-    /// The backend may be handed frames larger than the MTU, and unfinished checksums.
+    /// Hand frames larger than the MTU and unfinished checksums to the backend. Default: true.
     #[serde(default = "yes")]
     pub offload: bool,
-    /// TCP segments that are received together are joined into large frames.
+    /// Join TCP segments that are received together into large frames. Default: true.
     #[serde(default = "yes")]
     pub coalesce: bool,
-    /// A DHCP server gives it an address, routes and name servers.
+    /// A DHCP server of its network gives it an IPv4 address, routes and name servers. Default: false.
     #[serde(default)]
     pub dhcp: bool,
 }
 
 /// `link` of an `[[interface]]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Framing {
     /// Ethernet II.
@@ -249,13 +220,14 @@ pub enum Framing {
 }
 
 /// A text, or a list of them.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a text or a list of texts")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
 fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a text or a list of texts")]
-    enum OneOrMany {
-        One(String),
-        Many(Vec<String>),
-    }
     Ok(match OneOrMany::deserialize(from)? {
         OneOrMany::One(one) => vec![one],
         OneOrMany::Many(many) => many,
@@ -266,35 +238,35 @@ fn yes() -> bool {
     true
 }
 
-/// `[[address]]`
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// An address of an interface.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddressSection {
-    /// Which interface.
+    /// The interface.
     pub interface: String,
-    /// Address with prefix length.
+    /// The address with its prefix: "10.77.0.2/24" or "fd77::2/64".
     pub address: String,
-    /// IPv6: detect duplicates first.
+    /// Detect duplicates before it is used (IPv6). Default: false.
     #[serde(default)]
     pub dad: bool,
 }
 
-/// `[[route]]`
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// A route.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteSection {
-    /// Prefix, or `default`.
+    /// A network with prefix, or "default"; the gateway says which family.
     pub destination: String,
-    /// Next hop.
+    /// The next hop.
     pub gateway: Option<String>,
-    /// Where it leaves, when there is no gateway.
+    /// Where it leaves: without a gateway, or with one that is link-local.
     pub interface: Option<String>,
-    /// Lower wins.
+    /// Lower wins. IPv6: 0 is 1024, as Linux has it. Default: 0.
     #[serde(default)]
     pub metric: u32,
-    /// Largest IP packet that is sent by it, bytes; none: the interface's.
+    /// Largest IP packet that is sent by it, bytes. Default: the interface's.
     pub mtu: Option<u32>,
-    /// Several next hops, of which each flow takes one; none: gateway and interface are the only one.
+    /// Several next hops in place of gateway and interface: each flow takes one, in shares of the weights.
     #[serde(default)]
     pub nexthops: Vec<NextHop>,
 }
@@ -307,56 +279,50 @@ impl RouteSection {
 }
 
 /// One of a route's `nexthops`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NextHop {
     /// The next hop.
     pub gateway: Option<String>,
     /// Where it leaves, when there is no gateway, or it is not on a connected network.
     pub interface: Option<String>,
-    /// Share of the flows that take it.
+    /// Share of the flows that take it, 1 to 256. Default: 1.
     pub weight: Option<u32>,
-    /// The gateway is on the interface, whatever the addresses say.
+    /// The gateway is on the interface, whatever the addresses say. Default: false.
     #[serde(default)]
     pub onlink: bool,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+/// Edges between blocks.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct GraphSection {
+    /// Further edges: "a:out -> b:in", or "c <-> d" for both directions.
     edges: Vec<Spanned<String>>,
+    /// Kinds of block from files beside this one.
     load: Vec<Spanned<String>>,
+    /// Blocks to put into edges, "BLOCK FROM TO" each: "wan ether:lower interfaces:upper".
     insert: Vec<Spanned<String>>,
 }
 
-/// What is wrong with a stack file, where, and what to do.
-#[derive(Clone, Debug, thiserror::Error)]
-pub struct StackError {
-    /// The file.
-    pub file: String,
-    /// Line, from 1; 0 when the whole file is meant.
-    pub line: usize,
-    /// What is wrong.
-    pub what: String,
-    /// What to do.
-    pub help: String,
-    snippet: String,
+/// A stack file, read but not yet built: what its document comes to.
+fn raw_of(file: &str, text: &str, document: toml::Spanned<DeTable<'_>>) -> Result<Stack, StackError> {
+    let read = |document| Raw::deserialize(toml::Deserializer::from(document));
+    // What was read once is read again: this cannot fail, and without it messages would only point at the whole file.
+    let places = Places::deserialize(toml::Deserializer::from(document.clone())).unwrap_or_default();
+    let raw = read(document).map_err(|error| misread(file, text, &error).of_shape())?;
+    Ok(Stack { file: file.to_owned(), text: text.to_owned(), raw, places, loader: None })
 }
 
-impl fmt::Display for StackError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.file, self.what)?,
-            line => write!(f, "{}:{line}: {}", self.file, self.what)?,
-        }
-        if !self.snippet.is_empty() {
-            write!(f, "\n{}", self.snippet)?;
-        }
-        if !self.help.is_empty() {
-            write!(f, "\nhelp: {}", self.help)?;
-        }
-        Ok(())
+/// What the TOML reader found.
+fn misread(file: &str, text: &str, error: &toml::de::Error) -> StackError {
+    let span = error.span().unwrap_or(0..0);
+    // Of another kind of file all keys are wrong, which is one mistake.
+    if let Some((what, help)) = other_kind(text, "stack") {
+        return locate(file, text, span, &what, &help).at(0..0);
     }
+    let (what, help) = explain(error.message(), "stack");
+    locate(file, text, span, &what, &help)
 }
 
 /// A block of the file: name, kind, parameters; with the places for messages.
@@ -375,16 +341,21 @@ pub(crate) type InsertEntry = (End, End, End, Range<usize>);
 impl Stack {
     /// Reads a stack file's text. `file` is its name in messages.
     pub fn parse(file: &str, text: &str) -> Result<Stack, StackError> {
-        let raw: Raw = toml::from_str(text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            let (what, help) = other_kind(text, "stack").unwrap_or_else(|| explain(error.message(), "stack"));
-            locate(file, text, span, &what, &help)
-        })?;
-        // What was read once is read again: this cannot fail, and without it messages would only point at the whole file.
-        let places = toml::from_str(text).unwrap_or_default();
-        let stack = Stack { file: file.to_owned(), text: text.to_owned(), raw, places, loader: None };
-        stack.check_names()?;
-        Ok(stack)
+        Stack::parse_checked(file, text, &|_| Ok(()))
+    }
+
+    /// Reads a stack file's text, and tells of all mistakes at once: those of its shape, and what `check` finds.
+    ///
+    /// # Errors
+    /// The first mistake of the file, with the others behind it.
+    pub fn parse_checked(file: &str, text: &str, check: &dyn Fn(&Stack) -> Result<(), StackError>) -> Result<Stack, StackError> {
+        let document = several::parse(text, |error| misread(file, text, error))?;
+        several::read(&document, |document| {
+            let stack = raw_of(file, text, document)?;
+            stack.check_names()?;
+            check(&stack)?;
+            Ok(stack)
+        })
     }
 
     /// The default stack.
@@ -480,13 +451,8 @@ impl Stack {
 
     /// Sets a parameter over what the file says: `block.parameter=value` (`--set`).
     pub fn set(&mut self, assignment: &str) -> Result<(), StackError> {
-        let bad = |why: &str| StackError {
-            file: "--set".to_owned(),
-            line: 0,
-            what: format!("'{assignment}' {why}"),
-            help: "write it as block.parameter=value, for example tcp.congestion=reno".to_owned(),
-            snippet: String::new(),
-        };
+        let help = "write it as block.parameter=value, for example tcp.congestion=reno";
+        let bad = |why: &str| StackError::nowhere("--set", &format!("'{assignment}' {why}"), help);
         let (path, value) = assignment.split_once('=').ok_or_else(|| bad("has no '='"))?;
         let (block, parameter) = path.split_once('.').ok_or_else(|| bad("has no '.' between block and parameter"))?;
         if block.is_empty() || parameter.is_empty() {
@@ -562,7 +528,7 @@ impl Stack {
     /// An error at a place of this file.
     pub(crate) fn error(&self, span: Range<usize>, what: &str, help: &str) -> StackError {
         if span.start >= self.text.len() && !self.text.is_empty() {
-            return StackError { file: self.file.clone(), line: 0, what: what.to_owned(), help: help.to_owned(), snippet: String::new() };
+            return StackError::nowhere(&self.file, what, help);
         }
         locate(&self.file, &self.text, span, what, help)
     }
@@ -652,25 +618,6 @@ fn with_nearest(message: &str) -> Option<String> {
     let quoted = |text: &str| text.split('`').skip(1).step_by(2).collect::<Vec<_>>().join(", ");
     let hint = nearest::hint(&quoted(before), &quoted(known));
     (!hint.is_empty()).then(|| format!("{before}; {hint}expected {known}"))
-}
-
-/// An error at a place of a file: with line, and the line itself. For every kind of file that is TOML.
-pub fn locate(file: &str, text: &str, span: Range<usize>, what: &str, help: &str) -> StackError {
-    use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-    let start = span.start.min(text.len());
-    let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
-    // A table's span may cover many lines; the first one says enough.
-    let end_of_line = text[start..].find('\n').map_or(text.len(), |at| start + at);
-    let end = span.end.clamp(start, end_of_line);
-    let rendered = if text.is_empty() {
-        String::new()
-    } else {
-        let snippet = Snippet::source(text).path(file).annotation(AnnotationKind::Primary.span(start..end));
-        Renderer::plain().render(&[Level::ERROR.primary_title(what).element(snippet)])
-    };
-    // The title repeats what stands above it.
-    let snippet = rendered.lines().skip(1).collect::<Vec<_>>().join("\n");
-    StackError { file: file.to_owned(), line, what: what.to_owned(), help: help.to_owned(), snippet }
 }
 
 #[cfg(test)]

@@ -41,14 +41,17 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use toml::Spanned;
-use toml::de::DeTable;
 use weft_core::Instant;
-use weft_node::StackError;
+use weft_node::{Spanned, StackError, several};
 use weft_plugin::Files;
 
 /// What a scenario file may hold, for `weft help scenario`.
 pub const HELP: &str = include_str!("scenario/help.txt");
+
+/// The JSON schema of scenarios, for editors.
+pub fn schema() -> serde_json::Value {
+    weft_node::schema::of::<Raw>("A scenario of weft")
+}
 
 /// Nobody looks at a world more often: each time everything is asked.
 const SAMPLE_MIN: Duration = Duration::from_micros(100);
@@ -93,18 +96,24 @@ impl Scenario {
 
     fn read(file: &str, text: &str, sets: &[String], read: ReadFile<'_>, linux: Option<&[String]>) -> Result<Scenario, StackError> {
         let loader = Arc::new(Files::kept(Path::new(file).parent().unwrap_or(Path::new(""))));
-        let source = Source { file, text, sets, read, loader, remarks: RefCell::default() };
-        let at = |error: toml::de::Error| {
+        let source = || Source { file, text, sets, read, loader: loader.clone(), remarks: RefCell::default() };
+        let misread = |error: &toml::de::Error| {
             let span = error.span().unwrap_or(0..0);
-            let by_key = || kinds::explain(error.message(), text.get(..span.start).unwrap_or_default());
-            let (what, help) =
-                weft_node::other_kind(text, "scenario").or_else(by_key).unwrap_or_else(|| weft_node::explain(error.message(), "scenario"));
-            source.error(span, what, help)
+            // Of another kind of file all keys are wrong, which is one mistake.
+            if let Some((what, help)) = weft_node::other_kind(text, "scenario") {
+                return source().error(span, what, help).at(0..0);
+            }
+            let by_key = kinds::explain(error.message(), text.get(..span.start).unwrap_or_default());
+            let (what, help) = by_key.unwrap_or_else(|| weft_node::explain(error.message(), "scenario"));
+            source().error(span, what, help)
         };
-        let mut document = DeTable::parse(text).map_err(at)?;
+        let mut document = several::parse(text, misread)?;
         set::all(document.get_mut(), sets, text.len())?;
-        let raw: Raw = serde::Deserialize::deserialize(toml::Deserializer::from(document)).map_err(at)?;
-        build(&source, raw, linux)
+        several::read(&document, |document| {
+            let raw: Raw =
+                serde::Deserialize::deserialize(toml::Deserializer::from(document)).map_err(|error| misread(&error).of_shape())?;
+            build(&source(), raw, linux)
+        })
     }
 }
 
@@ -179,4 +188,153 @@ fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scen
     };
     let owners = drafts.iter().flat_map(owned).collect();
     Ok(Scenario { file: source.file.to_owned(), plan, expectations, remarks: source.remarks.take(), owners, twins })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use regex::Regex;
+    use serde_json::Value;
+
+    /// The schema of a field.
+    fn field(section: &str, name: &str) -> Value {
+        schema()["$defs"][section]["properties"][name].clone()
+    }
+
+    #[test]
+    fn the_schema_takes_the_texts_that_are_read() {
+        let schema = schema();
+        let fits = |text: &str| Regex::new(schema["$defs"][text]["pattern"].as_str().unwrap()).unwrap();
+        let (span, rate, size) = (fits("TimeSpan"), fits("Rate"), fits("Size"));
+        let source = Source {
+            file: "",
+            text: "",
+            sets: &[],
+            read: &|_| Err(String::new()),
+            loader: Arc::new(Files::in_folder("")),
+            remarks: RefCell::default(),
+        };
+        for number in ["1", "1.5", ".5", "1.", "+2", "", "-1", "1e3", "x", "1 000", " 7"] {
+            for unit in [
+                "ns", "us", "ms", "s", "m", "min", "h", " s ", "", "d", "S", "bit", "kbit", "MBit", "gbit", "tbit", "bps", "byte", "KiB",
+                "MiB", "GiB",
+            ] {
+                let text = format!("{number}{unit}");
+                assert_eq!(span.is_match(&text), weft_core::parameter::parse_duration(&text).is_ok(), "a time span: '{text}'");
+                assert_eq!(rate.is_match(&text), weft_core::parameter::parse_rate(&text).is_ok(), "a rate: '{text}'");
+                let bytes = source.bytes(&weft_node::Spanned::new(0..0, text.clone()), 0..=u64::MAX);
+                assert_eq!(size.is_match(&text), bytes.is_ok(), "a size: '{text}'");
+            }
+        }
+    }
+
+    #[test]
+    fn the_schema_has_the_words_that_are_read() {
+        let wire = |line: &str| format!("[nodes.a]\n[nodes.b]\n[wires.ab]\nbetween = [\"a\", \"b\"]\njitter = \"1ms\"\n{line}\n");
+        let others = "count = 4\nwidth = 3\nheight = 3\nleft = 2\nright = 2\narity = 4";
+        let sends = "to = \"127.0.0.1\"\nport = 7\nrate = \"1mbit\"\nbytes = 10";
+        let file = |section: &str, name: &str, word: &str| match (section, name) {
+            ("Node", _) => format!("[nodes.a]\nkind = \"{word}\"\n"),
+            ("Wire", _) => wire(&format!("{name} = \"{word}\"")),
+            ("Template", _) => format!("[templates.t]\nkind = \"{word}\"\n{others}\n"),
+            _ => format!("[nodes.a]\n[programs.p]\nnode = \"a\"\nbuiltin = \"{word}\"\n{sends}\n"),
+        };
+        let fields = [("Node", "kind"), ("Wire", "jitter_shape"), ("Wire", "queue"), ("Template", "kind"), ("Program", "builtin")];
+        for (section, name) in fields {
+            let parse = |word: &str| Scenario::parse("w.toml", &file(section, name, word), &[], &|_| Err(String::new()));
+            let words = field(section, name)["enum"].as_array().unwrap().clone();
+            for word in words.iter().filter_map(Value::as_str) {
+                parse(word).unwrap_or_else(|error| panic!("{section}.{name}: {error}"));
+            }
+            // The message of a wrong word lists them all.
+            let help = parse("wrong").unwrap_err().help;
+            assert!(words.iter().filter_map(Value::as_str).all(|word| help.contains(word)), "{section}.{name}: {help}");
+        }
+    }
+
+    const SOUND: &str = r#"duration = "10s"
+[nodes.a]
+memory = "64MiB"
+[nodes.b]
+forward = true
+[nodes.c]
+[wires.ab]
+between = ["a", "b"]
+delay = "1ms"
+loss = 0.1
+[wires.bc]
+between = ["b", "c"]
+rate = "1mbit"
+[programs.ping]
+node = "a"
+builtin = "ping"
+to = "c"
+[programs.sink]
+node = "c"
+builtin = "tcp-sink"
+port = 5001
+[[events]]
+at = "1s"
+down = "bc"
+[[events]]
+at = "2s"
+up = "ab"
+[[expect]]
+program = "ping"
+status = 0
+"#;
+    /// Each is one mistake.
+    const MISTAKES: [(&str, &str); 22] = [
+        ("duration = \"10s\"", "duration = \"10\""),
+        ("memory = \"64MiB\"", "memory = 64"),
+        ("memory = \"64MiB\"", "memory = \"64\""),
+        ("forward = true", "forwad = true"),
+        ("forward = true", "forward = \"yes\""),
+        ("between = [\"a\", \"b\"]", "between = [\"a\", \"zz\"]"),
+        ("delay = \"1ms\"", "delay = \"1\""),
+        ("loss = 0.1", "loss = 2.0"),
+        ("loss = 0.1", "loss = \"some\""),
+        ("between = [\"b\", \"c\"]", "betwen = [\"b\", \"c\"]"),
+        ("rate = \"1mbit\"", "rate = \"fast\""),
+        ("builtin = \"ping\"", "builtin = \"pong\""),
+        ("to = \"c\"", "to = \"d\""),
+        ("node = \"c\"", "node = \"cc\""),
+        ("builtin = \"tcp-sink\"", "biultin = \"tcp-sink\""),
+        ("port = 5001", "port = \"http\""),
+        ("at = \"1s\"", "at = \"soon\""),
+        ("down = \"bc\"", "down = \"cd\""),
+        ("at = \"2s\"", "att = \"2s\""),
+        ("up = \"ab\"", "up = \"xy\""),
+        ("program = \"ping\"", "program = \"pign\""),
+        ("status = 0", "status = \"good\""),
+    ];
+
+    /// Line and sentence of each mistake that is told of the file with these in it.
+    fn told(mistakes: &[(&str, &str)]) -> Vec<(usize, String)> {
+        let text = mistakes.iter().fold(SOUND.to_owned(), |text, (right, wrong)| text.replacen(right, wrong, 1));
+        let error = Scenario::parse("w.toml", &text, &[], &|_| Err(String::new())).unwrap_err();
+        error.all().map(|one| (one.line, one.what.clone())).collect()
+    }
+
+    #[test]
+    fn several_mistakes_are_told_and_nothing_that_only_comes_of_them() {
+        Scenario::parse("w.toml", SOUND, &[], &|_| Err(String::new())).unwrap();
+        let (mut pairs, mut whole) = (0, 0);
+        for (number, first) in MISTAKES.iter().enumerate() {
+            let alone = told(&[*first]);
+            assert_eq!(alone.len(), 1, "{first:?} is one mistake: {alone:?}");
+            for second in MISTAKES[number + 1..].iter().filter(|second| second.0 != first.0) {
+                let mut both: Vec<_> = [alone.clone(), told(&[*second])].concat();
+                both.sort();
+                let found = told(&[*first, *second]);
+                assert!(!found.is_empty() && found.iter().all(|one| both.contains(one)) && found.is_sorted(), "{both:?}: {found:?}");
+                (pairs, whole) = (pairs + 1, whole + usize::from(found == both));
+            }
+        }
+        assert!(whole * 10 > pairs * 8, "both mistakes were told of {whole} of {pairs} pairs");
+        let lines = |mistakes: &[usize]| {
+            told(&mistakes.iter().map(|number| MISTAKES[*number]).collect::<Vec<_>>()).into_iter().map(|one| one.0).collect::<Vec<_>>()
+        };
+        assert_eq!((lines(&[1, 7, 19]), lines(&[20, 7, 6, 3, 0])), (vec![3, 10, 27], vec![1, 5, 9, 10, 29]));
+    }
 }

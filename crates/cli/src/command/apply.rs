@@ -1,7 +1,7 @@
 //! `weft apply`
 
 use super::{Target, read_stack};
-use crate::output;
+use crate::{complete, output};
 use anyhow::Context as _;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use weft_node::{Shape, Wiring};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The stack file (TOML); `weft help stack` shows what to write into one
-    #[arg(value_name = "STACK.toml")]
+    #[arg(value_name = "STACK.toml", add = complete::of_toml_files())]
     file: PathBuf,
     /// Change nothing: check, and print what would be done, in the words of the commands
     #[arg(long)]
@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut stack = read_stack(&args.file)?;
+    let mut stack = read_stack(&args.file, &|_| Ok(()))?;
     stack.compile_filters(crate::groups::compile)?;
     let mut shape = Shape::of(&stack)?;
     // Files that a stack file names lie beside it, not where the daemon is.

@@ -1,6 +1,7 @@
 //! `weft add`, `delete`, `bind`, `unbind`, `insert`, `extract`, `replace`, `load`, `unload`, `snapshot`, `restore`, `pause` and `unpause`: changes of the graph while it runs.
 
 use super::{Target, told};
+use crate::complete;
 use std::process::ExitCode;
 
 /// Make a block: `weft add wan delay delay=20ms`. It is bound to nothing yet: `weft insert` puts it into an edge.
@@ -11,9 +12,10 @@ pub struct AddArgs {
     /// Its name
     name: String,
     /// Its kind
+    #[arg(add = complete::of_console())]
     kind: String,
     /// Parameters that differ from their defaults
-    #[arg(value_name = "PARAMETER=VALUE")]
+    #[arg(value_name = "PARAMETER=VALUE", add = complete::of_console())]
     parameters: Vec<String>,
     #[command(flatten)]
     target: Target,
@@ -23,6 +25,7 @@ pub struct AddArgs {
 #[derive(clap::Args, Debug)]
 pub struct DeleteArgs {
     /// The block
+    #[arg(add = complete::of_console())]
     name: String,
     #[command(flatten)]
     target: Target,
@@ -32,8 +35,10 @@ pub struct DeleteArgs {
 #[derive(clap::Args, Debug)]
 pub struct BindArgs {
     /// Output: block or block:port
+    #[arg(add = complete::of_console())]
     from: String,
     /// Input: block or block:port
+    #[arg(add = complete::of_console())]
     to: String,
     #[command(flatten)]
     target: Target,
@@ -43,8 +48,10 @@ pub struct BindArgs {
 #[derive(clap::Args, Debug)]
 pub struct UnbindArgs {
     /// Output: block or block:port
+    #[arg(add = complete::of_console())]
     from: String,
     /// Input: block or block:port
+    #[arg(add = complete::of_console())]
     to: Option<String>,
     #[command(flatten)]
     target: Target,
@@ -54,10 +61,13 @@ pub struct UnbindArgs {
 #[derive(clap::Args, Debug)]
 pub struct InsertArgs {
     /// The block
+    #[arg(add = complete::of_console())]
     block: String,
     /// The edge's output: block or block:port
+    #[arg(add = complete::of_console())]
     from: String,
     /// The edge's input: block or block:port
+    #[arg(add = complete::of_console())]
     to: String,
     #[command(flatten)]
     target: Target,
@@ -67,6 +77,7 @@ pub struct InsertArgs {
 #[derive(clap::Args, Debug)]
 pub struct ExtractArgs {
     /// The block
+    #[arg(add = complete::of_console())]
     block: String,
     #[command(flatten)]
     target: Target,
@@ -77,11 +88,13 @@ pub struct ExtractArgs {
 #[derive(clap::Args, Debug)]
 pub struct ReplaceArgs {
     /// The block
+    #[arg(add = complete::of_console())]
     name: String,
     /// The new one's kind
+    #[arg(add = complete::of_console())]
     kind: String,
     /// Parameters that become others
-    #[arg(value_name = "PARAMETER=VALUE")]
+    #[arg(value_name = "PARAMETER=VALUE", add = complete::of_console())]
     parameters: Vec<String>,
     /// Let the new one start empty
     #[arg(long)]
@@ -106,6 +119,7 @@ pub struct LoadArgs {
 #[derive(clap::Args, Debug)]
 pub struct UnloadArgs {
     /// The kind
+    #[arg(add = complete::of_console())]
     kind: String,
     #[command(flatten)]
     target: Target,

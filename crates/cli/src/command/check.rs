@@ -1,7 +1,7 @@
 //! `weft check`
 
-use super::read_stack;
-use crate::output;
+use super::{read_stack, tell_mistakes};
+use crate::{complete, output};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ use weft_node::{InterfaceSection, Node, Stack};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The stack file
+    #[arg(add = complete::of_toml_files())]
     file: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -18,7 +19,8 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut stack = read_stack(&args.file)?;
+    let mut stack =
+        read_stack(&args.file, &|stack| weft_host::ground::check(stack)).inspect_err(|error| tell_mistakes(args.json, error))?;
     let is_completed = stack.is_incomplete();
     stack.complete(0);
     stack.compile_filters(crate::groups::compile)?;

@@ -7,10 +7,11 @@ mod alias;
 mod complete;
 
 use super::{Target, exec, get, show, subscribe};
-use crate::output;
-use alias::{Dialect, Said};
+use crate::output::{self, Wide};
+pub use alias::Dialect;
+use alias::Said;
 use anyhow::Context as _;
-use complete::Words;
+pub use complete::Words;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustyline::config::Configurer as _;
 use rustyline::error::ReadlineError;
@@ -40,6 +41,8 @@ pub struct Args {
     #[arg(long)]
     lana: bool,
     #[command(flatten)]
+    wide: Wide,
+    #[command(flatten)]
     target: Target,
 }
 
@@ -47,6 +50,7 @@ pub struct Args {
 struct Console {
     client: Client,
     target: Target,
+    wide: Wide,
     dialect: Dialect,
     /// Ends the thread that prints news.
     listening: Option<OwnedFd>,
@@ -61,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         _ => Dialect::Own,
     };
     let client = args.target.connect()?;
-    let mut console = Console { client, target: args.target, dialect, listening: None };
+    let mut console = Console { client, target: args.target, wide: args.wide, dialect, listening: None };
     let mut reader: Reader = Editor::new().context("the terminal")?;
     reader.set_max_history_size(HISTORY_LINES_MAX).context("the history")?;
     reader.set_history_ignore_space(true);
@@ -142,7 +146,7 @@ impl Console {
             Said::Daemons(what) => {
                 let (_, ask) = show::OF_THE_DAEMON.into_iter().find(|(name, _)| *name == what).context("nothing that can be shown")?;
                 let value = self.client.ask(ask)?;
-                if self.target.json { output::json(&value) } else { show::print(&what, &value) }
+                if self.target.json { output::json(&value) } else { show::print(&what, &value, self.wide) }
             }
             Said::Listen(target) => {
                 // Whether there is such a block is said at once.
@@ -198,7 +202,7 @@ impl Console {
             (Op::Get { name, .. }, true) => output::json(&get::nested(value, name.as_deref())),
             (_, true) => output::json(&value),
             (Op::Get { name, .. }, false) => get::print(&value, name.as_deref()),
-            (Op::Show(what), false) => show::print(what.name(), &value),
+            (Op::Show(what), false) => show::print(what.name(), &value, self.wide),
             (Op::Exec { .. }, false) => exec::answered(&value),
             (_, false) => value.as_array().into_iter().flatten().for_each(|line| output::line(&output::text(line))),
         }

@@ -1,14 +1,14 @@
 //! `weft exec`: a procedure of a block, or a program in a node of a virtual world.
 
-use super::Target;
-use crate::output;
+use super::{Target, worlds};
+use crate::{complete, output};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_core::command;
 use weft_core::control::ControlError;
@@ -38,15 +38,16 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
     /// For a procedure: a node of a world that runs
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = complete::of_nodes())]
     node: Option<String>,
     /// Print what a procedure answers as JSON
     #[arg(long)]
     json: bool,
     /// The block; or the node
-    #[arg(value_name = "BLOCK|NODE")]
+    #[arg(value_name = "BLOCK|NODE", add = complete::of_blocks_and_nodes())]
     name: String,
     /// The procedure
+    #[arg(add = complete::of_console())]
     procedure: Option<String>,
     /// Its arguments
     #[arg(value_name = "KEY=VALUE")]
@@ -89,7 +90,7 @@ fn program(args: &Args) -> anyhow::Result<ExitCode> {
     let command = if args.command.is_empty() { &default[..] } else { &args.command[..] };
     let path = match &args.control {
         Some(path) => weft_host::place::resolve(path),
-        None => only_world()?,
+        None => worlds::only()?,
     };
     let stream = UnixStream::connect(&path).map_err(|error| {
         anyhow::anyhow!(
@@ -147,30 +148,4 @@ fn request(stream: &UnixStream, value: &Value) -> io::Result<()> {
     let sent = sendmsg(stream, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL)?;
     let mut stream = stream;
     stream.write_all(text.as_bytes().get(sent..).unwrap_or_default())
-}
-
-/// The socket of the only world of this user that runs.
-/// The socket of the only world of this user's that runs.
-pub(super) fn only_world() -> anyhow::Result<PathBuf> {
-    let folder = weft_host::place::own_directory();
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_world(path)).collect();
-    found.sort();
-    match (found.pop(), found.is_empty()) {
-        (Some(only), true) => Ok(only),
-        (None, _) => anyhow::bail!(
-            "no world of yours has its socket in {}\nhelp: name the socket of one that was started with --control: --control PATH; or start one with `weft sim FILE --pace 1.0`",
-            folder.display()
-        ),
-        (Some(last), false) => {
-            let names: Vec<String> =
-                found.iter().chain([&last]).filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
-            anyhow::bail!("several worlds run: {}\nhelp: choose one: --control {}", names.join(", "), names[0])
-        }
-    }
-}
-
-fn is_world(path: &Path) -> bool {
-    let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(weft_host::place::WORLD_PREFIX));
-    named && UnixStream::connect(path).is_ok()
 }

@@ -1,17 +1,19 @@
-//! `weft generate`: manual pages, shell completions, a page a block and the page of system calls, from what the command, the blocks and the table of
-//! calls declare.
+//! `weft generate`: manual pages, shell completions, a page a block, the page of system calls and the schemas of files, from what the command, the blocks,
+//! the table of calls and the types that read files declare.
+
+mod formats;
 
 use crate::command::help;
+use crate::complete;
 use anyhow::Context as _;
-use clap::ValueEnum as _;
-use clap_complete::Shell;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_core::{Kind, Port};
 use weft_loader::calls;
 
-/// Write manual pages (man/), shell completions (completions/), a page a block (blocks/) and the page of system calls (calls.md) into a folder.
+/// Write manual pages of commands and files (man/), shell completions (completions/), a page a block (blocks/), the page of system calls (calls.md) and JSON schemas of
+/// scenarios and stack files (*.schema.json) into a folder.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The folder; what is in its three subfolders and is not generated is left alone
@@ -50,10 +52,8 @@ fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
 /// Every page: its path below the folder, and its text.
 fn pages() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut pages = manual()?;
-    let mut command = help::built();
-    for shell in Shell::value_variants() {
-        let mut text = Vec::new();
-        clap_complete::generate(*shell, &mut command, "weft", &mut text);
+    pages.extend(formats::pages());
+    for (shell, text) in complete::scripts()? {
         pages.push((PathBuf::from(format!("completions/weft.{shell}")), text));
     }
     let kinds = weft_node::block_table();
@@ -66,6 +66,9 @@ fn pages() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     }
     pages.push((PathBuf::from("blocks/README.md"), index.into_bytes()));
     pages.push((PathBuf::from("calls.md"), calls_page().into_bytes()));
+    for (name, schema) in [("scenario", weft_sim::scenario::schema()), ("stack", weft_node::stack_schema())] {
+        pages.push((PathBuf::from(format!("{name}.schema.json")), format!("{schema:#}\n").into_bytes()));
+    }
     Ok(pages)
 }
 
@@ -252,7 +255,8 @@ mod tests {
         assert!(text("man/weft-run.1").contains("exit status"));
         assert!(text("man/weft-sim.1").contains("[\\fB\\-\\-out\\fR \\fIDIR\\fR]"));
         assert!(text("man/weft.1").contains("weft\\-run(1)"));
-        assert!(text("completions/weft.bash").contains("--stack"));
+        assert!(text("man/weft-scenario.5").contains(".SS [[events]]") && text("man/weft-stack.5").contains("weft\\-scenario"));
+        assert!(text("completions/weft.bash").contains("WEFT_COMPLETE=bash weft --"));
         for row in weft_node::block_table().iter() {
             let page = text(&format!("blocks/{}.md", row.kind.name));
             assert!(row.kind.parameters.iter().all(|parameter| page.contains(&format!("`{}`", parameter.name))), "{}", row.kind.name);

@@ -1,7 +1,7 @@
 //! `weft get`
 
 use super::Target;
-use crate::output;
+use crate::{complete, output};
 use serde_json::Value;
 use std::process::ExitCode;
 use weft_core::command;
@@ -14,6 +14,7 @@ use weft_core::control::Op;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Block, or block.parameter; the block may be a pattern. Or group:GROUP, or group:GROUP.FIGURE
+    #[arg(add = complete::of_console())]
     name: String,
     #[command(flatten)]
     target: Target,

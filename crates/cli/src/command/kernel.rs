@@ -1,9 +1,8 @@
 //! `weft kernel`
 
 use super::sim::interrupt::Interrupt;
-use crate::output;
+use crate::output::{self, Wide};
 use serde_json::{Value, json};
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_kernel::build::{BuildError, Options, Watch, build};
@@ -65,6 +64,8 @@ struct CoverageArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    wide: Wide,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -72,9 +73,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Build(args) => {
             let options = Options { version: args.version, coverage: args.coverage, debug: args.debug, fragments: args.config };
             let interrupt = Interrupt::catch(false)?;
-            let built = build(&options, &mut Follower { interrupt: &interrupt, terminal: std::io::stderr().is_terminal(), files: 0 });
-            if std::io::stderr().is_terminal() {
-                hint!("\r\x1b[K");
+            let built = build(&options, &mut Follower { interrupt: &interrupt, terminal: output::is_lively(), files: 0 });
+            if output::is_lively() {
+                output::progress("");
             }
             if let Err(BuildError::Interrupted) = &built {
                 interrupt.cut();
@@ -126,7 +127,7 @@ fn show_coverage(args: &CoverageArgs) -> anyhow::Result<()> {
                "functions reached": percent(of.functions), "branches reached": percent(of.branches)})
     };
     let rows: Vec<Value> = found.iter().map(|(name, of)| row(name, of)).chain([row("all", &all)]).collect();
-    output::table(&rows);
+    output::table(&rows, args.wide);
     Ok(())
 }
 
@@ -142,7 +143,7 @@ impl Watch for Follower<'_> {
         let is_file = line.starts_with("compiles");
         self.files += u32::from(is_file);
         match self.terminal {
-            true => hint!("\r\x1b[K{line:.100}"),
+            true => output::progress(line),
             false if !is_file || self.files.is_multiple_of(100) => tell!("{line}"),
             false => {}
         }

@@ -28,9 +28,11 @@ pub mod test;
 pub mod trace;
 pub mod twin;
 pub mod up;
+pub mod worlds;
 
-use crate::output;
+use crate::{complete, output};
 use anyhow::Context as _;
+use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,7 +43,7 @@ use weft_host::control::Client;
 use weft_host::outside::Caretaker;
 use weft_host::publish::Publish;
 use weft_host::world::{Control, Options, World, WorldError};
-use weft_node::{EngineKind, Stack};
+use weft_node::{EngineKind, Node, Stack, StackError};
 
 /// Which daemon a command talks to.
 #[derive(clap::Args, Debug)]
@@ -52,7 +54,7 @@ pub struct Target {
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
     /// A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world's socket then [default: the only world's]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = complete::of_nodes())]
     pub node: Option<String>,
     /// Print JSON instead of tables
     #[arg(long)]
@@ -64,7 +66,7 @@ impl Target {
     pub fn connect(&self) -> anyhow::Result<Client> {
         let path = match (&self.control, &self.node) {
             (Some(path), _) => path.clone(),
-            (None, Some(_)) => exec::only_world()?,
+            (None, Some(_)) => worlds::only()?,
             (None, None) => weft_host::place::default_path(),
         };
         Ok(Client::connect(&path)?.of_node(self.node.clone()))
@@ -131,10 +133,10 @@ impl From<Engine> for EngineKind {
 pub struct StackArgs {
     /// Stack file (TOML) [default: TAP weft0, 10.77.0.2/24 and fd77::2/64, default routes of both families to the host side; where that is
     /// taken weft1 with 10.77.1.2/24, and so on]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", add = complete::of_toml_files())]
     pub stack: Option<PathBuf>,
     /// Set a parameter over the stack file's: block.parameter=value
-    #[arg(long, value_name = "BLOCK.PARAMETER=VALUE")]
+    #[arg(long, value_name = "BLOCK.PARAMETER=VALUE", add = complete::of_default_graph())]
     pub set: Vec<String>,
     /// How the stack's blocks take turns, over the stack file's: inline, queued, or threaded (a thread and a queue for each block; for
     /// comparison: slower)
@@ -213,7 +215,11 @@ impl StackArgs {
     fn read(&self, number: u8) -> anyhow::Result<(Stack, bool)> {
         let (mut stack, is_free) = match &self.stack {
             Some(path) => {
-                let mut stack = read_stack(path)?;
+                let assigned = |stack: &mut Stack| {
+                    self.set.iter().try_for_each(|assignment| stack.set(assignment))?;
+                    weft_host::ground::check(stack)
+                };
+                let mut stack = read_stack(path, &assigned)?;
                 let is_free = stack.is_incomplete();
                 stack.complete(number);
                 (stack, is_free)
@@ -253,11 +259,33 @@ fn describe(stack: &Stack) -> String {
 /// The largest stack or scenario file, bytes. The largest that makes sense, with thousands of routes, is far below.
 const STACK_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads and parses a stack file.
-pub fn read_stack(path: &Path) -> anyhow::Result<Stack> {
-    let mut stack = Stack::parse(&path.display().to_string(), &read_text(path, "stack")?)?;
-    stack.set_loader(std::sync::Arc::new(weft_plugin::Files::beside(path)));
+/// Reads and parses a stack file. All that can be known to be wrong before it is brought up is told at once; `first` does what is to be done before that.
+pub fn read_stack(path: &Path, first: &dyn Fn(&mut Stack) -> Result<(), StackError>) -> anyhow::Result<Stack> {
+    let loader = Arc::new(weft_plugin::Files::beside(path));
+    let check = |stack: &Stack| {
+        let mut stack = stack.clone();
+        stack.set_loader(loader.clone());
+        first(&mut stack)?;
+        stack.complete(0);
+        stack.compile_filters(crate::groups::compile)?;
+        Node::check(&stack).map(drop)
+    };
+    let mut stack = Stack::parse_checked(&path.display().to_string(), &read_text(path, "stack")?, &check)?;
+    stack.set_loader(loader);
     Ok(stack)
+}
+
+/// What is wrong with a file, for programs: every mistake that is told.
+pub fn mistakes(error: &StackError) -> Value {
+    let all = error.all().map(|one| json!({"file": one.file, "line": one.line, "what": one.what, "help": one.help}));
+    json!({"errors": all.collect::<Vec<_>>(), "left_out": error.left_out()})
+}
+
+/// With --json, what is wrong with a file is told on standard output, too.
+fn tell_mistakes(as_json: bool, error: &anyhow::Error) {
+    if let Some(wrong) = error.downcast_ref::<StackError>().filter(|_| as_json) {
+        output::json(&mistakes(wrong));
+    }
 }
 
 /// Reads a file of this kind ("stack", "scenario") that a person wrote.

@@ -44,7 +44,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             "'{name}' is the name of a built-in block, and no file can have its kind: choose another (`weft help blocks` lists them)"
         );
     }
-    let files = template::project(&name, language).map_err(anyhow::Error::msg)?;
+    let mut files = template::project(&name, language).map_err(anyhow::Error::msg)?;
+    // world.toml names it: editors know then what a scenario may hold.
+    files.push(("scenario.schema.json".to_owned(), format!("{:#}\n", weft_sim::scenario::schema())));
     let folder = PathBuf::from(&name);
     std::fs::create_dir(&folder).with_context(|| format!("cannot make the folder {name}"))?;
     for (path, text) in files {

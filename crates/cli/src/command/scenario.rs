@@ -1,6 +1,7 @@
 //! A scenario as a command names it: its file, and what is set over it.
 
 use super::read_text;
+use crate::complete;
 use std::path::{Path, PathBuf};
 use weft_node::StackError;
 use weft_sim::Scenario;
@@ -10,7 +11,7 @@ use weft_sim::scenario::Twin;
 #[derive(clap::Args, Clone, Debug)]
 pub struct Over {
     /// Set a value over the scenario's, for example wires.ab.loss=0.01
-    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE", add = complete::of_settings())]
     pub set: Vec<String>,
     /// Another seed
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! `weft set`
 
 use super::{Target, told};
+use crate::complete;
 use anyhow::bail;
 use std::process::ExitCode;
 
@@ -10,9 +11,10 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// block.parameter, or block.parameter=value; the block may be a pattern: then all that match are set, or none. Or group:GROUP
+    #[arg(add = complete::of_console())]
     name: String,
     /// The value: a number, true, false, a word, 20ms, 100mbit. Of a group KEY=VALUE
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true, add = complete::of_console())]
     value: Option<String>,
     /// Of a group, more of them
     #[arg(value_name = "KEY=VALUE")]

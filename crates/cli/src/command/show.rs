@@ -1,7 +1,7 @@
 //! `weft show`
 
 use super::Target;
-use crate::output;
+use crate::output::{self, Wide};
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -15,6 +15,8 @@ pub struct Args {
     /// What to show
     #[arg(value_parser = words())]
     what: String,
+    #[command(flatten)]
+    wide: Wide,
     #[command(flatten)]
     target: Target,
 }
@@ -37,19 +39,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let value = client.ask(ask)?;
     match args.target.json {
         true => output::json(&value),
-        false => print(&args.what, &value),
+        false => print(&args.what, &value, args.wide),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What was shown, as a table.
-pub fn print(what: &str, value: &Value) {
+pub fn print(what: &str, value: &Value, wide: Wide) {
     let rows = value.as_array().map(Vec::as_slice).unwrap_or_default();
     match what {
-        "counters" => output::table(&flatten_counters(rows)),
-        "generations" => output::table(&without_counters(rows)),
-        "mptcp" => output::table(&subflows(rows)),
-        _ => output::table(rows),
+        "counters" => output::table(&flatten_counters(rows), wide),
+        "generations" => output::table(&without_counters(rows), wide),
+        "mptcp" => output::table(&subflows(rows), wide),
+        _ => output::table(rows, wide),
     }
 }
 

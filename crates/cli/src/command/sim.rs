@@ -17,14 +17,15 @@ use self::limit::Limit;
 use self::pace::Wall;
 use self::sweep::{Sweep, Which};
 use super::scenario::{Over, Source};
-use crate::output;
+use crate::complete;
+use crate::output::{self, Wide};
 use anyhow::Context as _;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weft_sim::plan::{Expect, Run};
+use weft_sim::plan::{Expect, NodeKind, Run};
 use weft_sim::scenario::{Judged, judge};
 use weft_sim::visit::Visits;
 use weft_sim::{Plan, Reason, Scenario, World, result};
@@ -33,6 +34,7 @@ use weft_sim::{Plan, Reason, Scenario, World, result};
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The scenario (TOML); `weft help scenario` tells what it may hold
+    #[arg(add = complete::of_toml_files())]
     file: PathBuf,
     /// Write results into this folder; what an earlier run left there goes. With --seeds or --grid: the table of all runs as DIR/runs.csv and
     /// runs.parquet, and everything of the first ten that fail, in folders of DIR
@@ -85,6 +87,8 @@ pub struct Args {
     /// and every run
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    wide: Wide,
     /// Read the scenario and say what it comes to, without running it; programs and scripts that are not there are errors
     #[arg(long)]
     check: bool,
@@ -107,7 +111,7 @@ const RUNNING_TOLD: usize = 10;
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let source = Source::read(&args.file, &args.over)?;
-    let mut scenario = source.parse(None)?;
+    let mut scenario = source.parse(None).map_err(anyhow::Error::from).inspect_err(|error| super::tell_mistakes(args.json, error))?;
     scenario.plan.boot = Some(Arc::new(weft_kernel::Kernels::new()));
     for remark in &scenario.remarks {
         tell!("weft: {remark}");
@@ -191,7 +195,7 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     let late = || wall.as_ref().map(|wall| wall.late().as_nanos() as u64);
     let begun = Instant::now();
     let end_of_time = scenario.plan.whole.then_some(scenario.plan.end);
-    let mut progress = Progress { begun, shown: begun, visible: std::io::IsTerminal::is_terminal(&std::io::stderr()), end_of_time };
+    let mut progress = Progress { begun, shown: begun, visible: output::is_lively(), end_of_time };
     let end = world.run(&mut |now| {
         progress.show(now);
         !interrupt.is_set()
@@ -298,7 +302,9 @@ fn let_in(args: &Args, world: &mut World, visits: &Arc<Visits>) -> anyhow::Resul
         (None, Some(_)) => weft_host::place::world_path(),
         (None, None) => return Ok(None),
     };
-    let door = visitors::open(&path, visits).with_context(|| format!("cannot open the control socket {}", path.display()))?;
+    let hosts = world.plan().nodes.iter().filter(|node| !matches!(node.kind, NodeKind::Switch(_)));
+    let door = visitors::open(&path, visits, hosts.map(|node| node.name.clone()).collect())
+        .with_context(|| format!("cannot open the control socket {}", path.display()))?;
     world.open(Arc::clone(visits));
     tell!("weft: ready control={}", path.display());
     Ok(Some(door))
@@ -348,12 +354,12 @@ impl Progress {
         let virtually = now.as_nanos() as f64 / 1e9;
         let left = self.end_of_time.map(|end| (end.as_nanos() as f64 / 1e9 - virtually) * wall / virtually.max(1e-9));
         let left = left.map_or(String::new(), |left| format!(", {left:.0} s left"));
-        hint!("\r\x1b[K{virtually:.3} s, {:.1} times as fast as time{left}", virtually / wall);
+        output::progress(&format!("{virtually:.3} s, {:.1} times as fast as time{left}", virtually / wall));
     }
 
     fn clear(&self) {
         if self.visible {
-            hint!("\r\x1b[K");
+            output::progress("");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::scenario::{Over, Source};
 use super::sim::interrupt::Interrupt;
 use super::sim::sweep::seeds;
-use crate::output;
+use crate::{complete, output};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use weft_sim::sweep::{self, Case, RunResult};
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenarios, or folders: of those, every scenario in them and below
-    #[arg(required = true, value_name = "DIR|FILE")]
+    #[arg(required = true, value_name = "DIR|FILE", add = complete::of_toml_files())]
     paths: Vec<PathBuf>,
     /// Run each once for each seed from A to B [default: its own seed]
     #[arg(long, value_name = "A..B", conflicts_with = "seed")]
@@ -39,7 +39,7 @@ pub struct Args {
 /// A file, and what it says, or why it says nothing.
 struct Found {
     shown: String,
-    scenario: Result<Scenario, String>,
+    scenario: anyhow::Result<Scenario>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -99,7 +99,7 @@ struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn broken(&self) -> impl Iterator<Item = (&'a Found, &'a String)> {
+    fn broken(&self) -> impl Iterator<Item = (&'a Found, &'a anyhow::Error)> {
         self.found.iter().filter_map(|found| Some((found, found.scenario.as_ref().err()?)))
     }
 
@@ -113,7 +113,7 @@ impl<'a> Report<'a> {
             name: found.shown.clone(),
             wall: Default::default(),
             verdicts: &[],
-            broken: Some(why.clone()),
+            broken: Some(format!("{why:#}")),
         });
         let of_run = |(found, result): (&Found, &'a RunResult)| Suite {
             name: format!("{} seed {}", found.shown, result.seed),
@@ -125,7 +125,10 @@ impl<'a> Report<'a> {
     }
 
     fn told(&self) -> Value {
-        let broken: Vec<Value> = self.broken().map(|(found, why)| json!({"scenario": found.shown, "error": why})).collect();
+        let errors = |why: &anyhow::Error| why.downcast_ref().map_or(json!([]), |wrong| super::mistakes(wrong)["errors"].take());
+        let row =
+            |(found, why): (&Found, &anyhow::Error)| json!({"scenario": found.shown, "error": format!("{why:#}"), "errors": errors(why)});
+        let broken: Vec<Value> = self.broken().map(row).collect();
         let runs: Vec<Value> = self
             .runs()
             .map(|(found, result)| {
@@ -157,14 +160,14 @@ fn read(args: &Args, interrupt: &Interrupt) -> anyhow::Result<Vec<Found>> {
     for file in files {
         let shown = file.display().to_string();
         let parsed = Source::read(&file, &args.over).and_then(|source| Ok(source.parse(None)?));
-        let scenario = parsed.map_err(|error| format!("{error:#}")).map(|mut scenario| {
+        let scenario = parsed.map(|mut scenario| {
             scenario.plan.boot = Some(Arc::clone(&kernels) as Arc<_>);
             scenario.plan.interrupt = Some(Arc::clone(&interrupt.flag));
             scenario
         });
         match &scenario {
             Ok(scenario) => scenario.remarks.iter().for_each(|remark| tell!("weft: {remark}")),
-            Err(why) => tell!("weft: {why}"),
+            Err(why) => tell!("weft: {why:#}"),
         }
         all.push(Found { shown, scenario });
     }

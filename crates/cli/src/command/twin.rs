@@ -3,7 +3,8 @@
 use super::scenario::{Over, Source};
 use super::sim::folder;
 use super::sim::interrupt::Interrupt;
-use crate::output;
+use crate::complete;
+use crate::output::{self, Wide};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use weft_sim::twin::{self, Difference, FRAMES_MAX, Flow, Name, Tolerance, Varian
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Scenarios (TOML). All their hosts have weft's stack in variant weft and are Linux kernels in variant linux; [[twins]] in a scenario names more
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE", add = complete::of_toml_files())]
     files: Vec<PathBuf>,
     /// Only these variants; each is compared with the last one
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -47,6 +48,8 @@ pub struct Args {
     /// Print JSON, a line each scenario
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    wide: Wide,
 }
 
 /// How often connections are looked at where the scenario does not say.
@@ -261,7 +264,7 @@ fn show_one(
         return Ok(());
     }
     output::line(&format!("{}", file.display()));
-    output::table(&without_repeats(rows));
+    output::table(&without_repeats(rows), args.wide);
     for (name, difference) in &differences {
         output::line(&difference_text(name, last, difference.as_ref()));
     }
@@ -336,7 +339,7 @@ fn show_ratios(args: &Args, file: &Path, outcomes: &[(String, u64, VariantResult
         true => output::json(&json!({"scenario": file.display().to_string(), "base": base, "rows": rows})),
         false => {
             output::line(&format!("{}: ratios to {base}, with half of their 95 % interval", file.display()));
-            output::table(&rows);
+            output::table(&rows, args.wide);
         }
     }
 }

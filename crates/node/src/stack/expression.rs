@@ -1,7 +1,8 @@
 //! The expressions of a stack file's filters and classes.
 
-use super::{Stack, StackError};
-use toml::Spanned;
+use super::Stack;
+use crate::error::StackError;
+use crate::spanned::Spanned;
 use weft_core::bpf::Program;
 use weft_core::control::Value;
 

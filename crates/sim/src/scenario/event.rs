@@ -9,8 +9,8 @@ use crate::plan::{Action, DirectionPlan, EventPlan, NodeKind, Plan, Run};
 use crate::snapshots::check_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use toml::Spanned;
 use weft_core::{Instant, Op, Selector, Snapshot, command};
+use weft_node::Spanned;
 use weft_node::StackError;
 
 /// What to do about a time after the end of the run.

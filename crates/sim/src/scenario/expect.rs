@@ -8,9 +8,9 @@ use crate::figures::GOODPUT;
 use crate::plan::{Plan, ProgramPlan, Run};
 use regex::Regex;
 use std::time::Duration;
-use toml::Spanned;
 use toml::value::{Datetime, Offset};
 use weft_core::Instant;
+use weft_node::Spanned;
 use weft_node::StackError;
 
 /// What must be so.

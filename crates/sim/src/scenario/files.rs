@@ -6,7 +6,7 @@ use super::raw::{Mounted, OwnText};
 use super::source::Source;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use toml::Spanned;
+use weft_node::Spanned;
 use weft_node::StackError;
 use weft_process::{Files, Mount, OwnFile, Wanted};
 

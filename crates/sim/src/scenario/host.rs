@@ -9,7 +9,7 @@ use super::source::Source;
 use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
 use std::ops::Range;
-use toml::Spanned;
+use weft_node::Spanned;
 use weft_node::{Stack, StackError};
 use weft_process::{Files, Limits, settings};
 
@@ -22,7 +22,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
             let text = source
                 .read_text(file.get_ref())
                 .map_err(|why| source.error(file.span(), format!("cannot read '{}': {why}", file.get_ref()), "name a stack file"))?;
-            let mut stack = Stack::parse(file.get_ref(), &text)?;
+            let mut stack = Stack::parse(file.get_ref(), &text).map_err(|error| error.at(file.span()))?;
             stack.rename(&draft.name);
             for interface in stack.interfaces_mut() {
                 interface.backend = "wire:scenario".to_owned();
@@ -56,8 +56,8 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
         // Made of parts that fit; a thousand nodes need not be built twice.
         return Ok(NodePlan { files, collect, per_call, limits, ..host(draft, raw, stack) });
     }
-    weft_node::Node::check(&stack).map_err(|error| match draft.section.stack {
-        Some(_) => error,
+    weft_node::Node::check(&stack).map_err(|error| match &draft.section.stack {
+        Some(file) => error.at(file.span()),
         None => source.error(draft.span.clone(), format!("node '{}': {}", draft.name, error.what), error.help),
     })?;
     Ok(NodePlan { files, collect, per_call, limits, ..host(draft, raw, stack) })

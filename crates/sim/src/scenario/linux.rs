@@ -26,25 +26,29 @@ const INTERFACES_MOST: usize = 48;
 pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[Hop]) -> Result<NodePlan, StackError> {
     let section = &draft.section;
     let not_its = [
-        ("stack", section.stack.as_ref().map(toml::Spanned::span), "it has Linux's own"),
+        ("stack", section.stack.as_ref().map(weft_node::Spanned::span), "it has Linux's own"),
         (
             "parameters",
-            section.parameters.keys().next().map(toml::Spanned::span),
+            section.parameters.keys().next().map(weft_node::Spanned::span),
             "it has sysctls: sysctls = { \"net.ipv4.tcp_congestion_control\" = \"bbr\" }",
         ),
         (
             "descriptors",
-            section.descriptors.as_ref().map(toml::Spanned::span),
+            section.descriptors.as_ref().map(weft_node::Spanned::span),
             "let the program set its own limit: [\"sh\", \"-c\", \"ulimit -n 100; …\"]",
         ),
-        ("collect", section.collect.first().map(toml::Spanned::span), "its disk is its kernel's: let a program print what is in the file"),
+        (
+            "collect",
+            section.collect.first().map(weft_node::Spanned::span),
+            "its disk is its kernel's: let a program print what is in the file",
+        ),
     ];
     if let Some((key, Some(span), help)) = not_its.into_iter().find(|(_, span, _)| span.is_some()) {
         return Err(source.error(span, format!("a node of kind = \"linux\" takes no {key}"), help));
     }
     if draft.interfaces.len() > INTERFACES_MOST {
         let what = format!("'{}' has {} interfaces: a Linux kernel takes {INTERFACES_MOST}", draft.name, draft.interfaces.len());
-        let span = section.kind.as_ref().map_or(0..0, toml::Spanned::span);
+        let span = section.kind.as_ref().map_or(0..0, weft_node::Spanned::span);
         return Err(source.error(span, what, "join some of its neighbours by a switch, or make it one of weft's own nodes"));
     }
     let memory = match &section.memory {

@@ -1,7 +1,7 @@
 //! Names in a scenario: patterns for them, and the order in which they stand in the file.
 
 use indexmap::IndexMap;
-use toml::Spanned;
+use weft_node::Spanned;
 
 /// Does `pattern` (with `*` for any text) stand for `name`?
 pub(super) fn matches(pattern: &str, name: &str) -> bool {

@@ -10,8 +10,8 @@ use crate::builtin::Builtin;
 use crate::plan::{Expect, NodeKind, OUTPUT_MAX_DEFAULT, Plan, ProcessPlan, ProgramPlan, Run};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use toml::Spanned;
 use weft_core::Instant;
+use weft_node::Spanned;
 use weft_node::StackError;
 
 /// What `output_max` may be.

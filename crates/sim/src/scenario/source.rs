@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use toml::Spanned;
 use weft_core::parameter::{parse_duration, parse_rate};
+use weft_node::Spanned;
 use weft_node::StackError;
 use weft_plugin::Files;
 
@@ -44,7 +44,7 @@ impl Source<'_> {
         // What was set on the command line stands behind the text.
         if let Some(number) = span.start.checked_sub(self.text.len() + 1) {
             let assignment = self.sets.get(number).map_or("--set".to_owned(), |assignment| format!("--set {assignment}"));
-            return set::error(&assignment, what.as_ref(), help.as_ref());
+            return set::error(&assignment, what.as_ref(), help.as_ref()).at(span);
         }
         weft_node::locate(self.file, self.text, span, what.as_ref(), help.as_ref())
     }

@@ -6,7 +6,7 @@ use super::raw::{Node, Raw, Template};
 use super::source::Source;
 use crate::limits::NODES_MAX;
 use std::collections::BTreeSet;
-use toml::Spanned;
+use weft_node::Spanned;
 use weft_node::StackError;
 
 /// Every node, in the order of the file; those of templates after those that have names.

@@ -6,7 +6,7 @@ use super::raw::Raw;
 use super::source::Source;
 use crate::limits::NAMES_TOLD;
 use std::collections::BTreeSet;
-use toml::Spanned;
+use weft_node::Spanned;
 use weft_node::StackError;
 
 /// The scenario with some of its hosts on Linux kernels, and the others on weft's stack.

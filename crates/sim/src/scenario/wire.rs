@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use toml::Spanned;
+use weft_node::Spanned;
 use weft_node::StackError;
 
 /// RFC 8289 §4.2, §4.3.

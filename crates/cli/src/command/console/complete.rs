@@ -6,7 +6,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
-use weft_core::{BlockTable, Kind, Show};
+use weft_core::{BlockTable, Kind, ParameterType, Show};
 
 /// What there is to choose from, as of this prompt.
 pub struct Words {
@@ -30,7 +30,7 @@ impl Words {
     }
 
     /// Where the word under the cursor begins, and what it can become.
-    fn candidates(&self, before: &str) -> (usize, Vec<String>) {
+    pub fn candidates(&self, before: &str) -> (usize, Vec<String>) {
         let start = before.rfind(char::is_whitespace).map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
         let mut words: Vec<&str> = before[..start].split_whitespace().collect();
         if self.dialect == Dialect::Lana && words.first() == Some(&"fbctl") {
@@ -59,6 +59,7 @@ impl Words {
             ["get" | "set"] if self.dialect == Dialect::Own => self.parameters(word),
             ["get" | "set", block] if self.dialect == Dialect::Fins => parameters(block),
             ["set", block] if self.dialect == Dialect::Lana => keys(self.kind_of(block)),
+            ["set", parameter] if self.dialect == Dialect::Own => self.choices(parameter),
             ["get" | "set", ..] if self.dialect == Dialect::Own => Vec::new(),
             ["exec", block] => self.kind_of(block).into_iter().flat_map(|kind| kind.procedures).map(|row| row.name.to_owned()).collect(),
             ["load" | "unload" | "snapshot" | "restore"] if self.dialect == Dialect::Own => Vec::new(),
@@ -81,6 +82,17 @@ impl Words {
             Some((block, kind)) => kind.parameters.iter().map(|row| format!("{block}.{}", row.name)).collect(),
             None => self.blocks.iter().map(|(name, _)| format!("{name}.")).collect(),
         }
+    }
+
+    /// What a parameter can be, where that is one of some words.
+    fn choices(&self, parameter: &str) -> Vec<String> {
+        let row = parameter.rsplit_once('.').and_then(|(block, name)| self.kind_of(block)?.parameters.iter().find(|row| row.name == name));
+        let words: &[&str] = match row.map(|row| row.value) {
+            Some(ParameterType::Choice(words) | ParameterType::Scheduler(words)) => words,
+            Some(ParameterType::Bool) => &["true", "false"],
+            _ => &[],
+        };
+        words.iter().map(|word| (*word).to_owned()).collect()
     }
 
     /// Blocks, and behind the colon their inputs or outputs.
@@ -130,6 +142,8 @@ mod tests {
             (Dialect::Own, "get tcp.ms", 4, "tcp.mss tcp.mss_min"),
             (Dialect::Own, "set wan.del", 4, "wan.delay"),
             (Dialect::Own, "set wan.delay ", 14, ""),
+            (Dialect::Own, "set tcp.congestion b", 19, "balia bbr"),
+            (Dialect::Own, "set tcp.sack ", 13, "false true"),
             (Dialect::Own, "add x del", 6, "delay"),
             (Dialect::Own, "add x delay del", 12, "delay="),
             (Dialect::Own, "bind e", 5, "ether"),

@@ -138,12 +138,12 @@ impl<'a> Sweep<'a> {
         let left: Vec<(&Point, Key)> = self.cases().filter(|(_, key)| !known.contains_key(key)).collect();
         let cases: Vec<Case<'_>> = left.iter().map(|(point, key)| Case { scenario: &point.scenario, seed: key.1 }).collect();
         let (total, before) = (self.points.len() * self.seeds.len(), known.len());
-        let visible = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        let visible = crate::output::is_lively();
         let (ended, lost) = (AtomicUsize::new(before), std::sync::Mutex::new(None));
         let watch = |number: usize, result: &RunResult| {
             let ended = ended.fetch_add(1, Ordering::AcqRel) + 1;
             if visible {
-                hint!("\r{ended} of {total} runs ");
+                crate::output::progress(&format!("{ended} of {total} runs "));
             }
             let set = left.get(number).map_or(&[][..], |(point, _)| &point.sets);
             let noted = done.map_or(Ok(()), |done| done.note(set, result));
@@ -260,7 +260,7 @@ impl<'a> Sweep<'a> {
         }
         let rows: Vec<Value> = self.statistics(all).iter().map(|(point, name, of)| self.shown(point, name, of)).collect();
         if !rows.is_empty() {
-            output::table(&rows);
+            output::table(&rows, self.args.wide);
         }
         if !self.grid.keys().is_empty() {
             failed.iter().take(FAILED_TOLD).for_each(|ended| tell!("weft: not as expected: {}", self.name(ended)));

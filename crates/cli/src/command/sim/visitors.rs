@@ -33,10 +33,10 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// Input that nobody reads must not keep the world busy.
 const AFTER_INPUT: Duration = Duration::from_millis(2);
 
-/// Opens the socket and serves it from a thread. Its file is there as long as what is returned.
-pub(super) fn open(path: &Path, visits: &Arc<Visits>) -> io::Result<Seat> {
+/// Opens the socket of a world with these nodes and serves it from a thread. Its file is there as long as what is returned.
+pub(super) fn open(path: &Path, visits: &Arc<Visits>, nodes: Vec<String>) -> io::Result<Seat> {
     let (listener, seat) = listen(path)?;
-    let visits = Arc::clone(visits);
+    let (visits, nodes): (_, Arc<[String]>) = (Arc::clone(visits), nodes.into());
     std::thread::spawn(move || {
         let inside = Arc::new(());
         for stream in listener.incoming().flatten() {
@@ -44,9 +44,9 @@ pub(super) fn open(path: &Path, visits: &Arc<Visits>) -> io::Result<Seat> {
                 let _ = tell(&stream, &json!({"refused": format!("{VISITORS_MAX} visitors are inside already")}));
                 continue;
             }
-            let (visits, inside) = (Arc::clone(&visits), Arc::clone(&inside));
+            let (visits, nodes, inside) = (Arc::clone(&visits), Arc::clone(&nodes), Arc::clone(&inside));
             std::thread::spawn(move || {
-                if let Err(why) = serve(&stream, &visits) {
+                if let Err(why) = serve(&stream, &visits, &nodes) {
                     let _ = tell(&stream, &json!({"refused": why}));
                 }
                 drop(inside);
@@ -61,11 +61,11 @@ fn tell(mut stream: &UnixStream, value: &Value) -> io::Result<()> {
 }
 
 /// One visitor, from coming to going.
-fn serve(stream: &UnixStream, visits: &Visits) -> Result<(), String> {
+fn serve(stream: &UnixStream, visits: &Visits, nodes: &[String]) -> Result<(), String> {
     let (text, descriptors) = receive(stream)?;
     let request: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     if request["serial"].is_u64() {
-        return converse(stream, visits, text).map_err(|error| error.to_string());
+        return converse(stream, visits, nodes, text).map_err(|error| error.to_string());
     }
     let descriptors = <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| "three descriptors come with a request")?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -91,12 +91,12 @@ fn serve(stream: &UnixStream, visits: &Visits) -> Result<(), String> {
 }
 
 /// Answers one who asks as one asks a stack, until he goes.
-fn converse(stream: &UnixStream, visits: &Visits, first: Vec<u8>) -> io::Result<()> {
+fn converse(stream: &UnixStream, visits: &Visits, nodes: &[String], first: Vec<u8>) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut line = first;
     while line.ends_with(b"\n") {
         let (serial, result) = match serde_json::from_slice::<Request>(&line) {
-            Ok(request) => (request.serial, ask(visits, request)),
+            Ok(request) => (request.serial, ask(visits, nodes, request)),
             Err(error) => (0, Err(ControlError::BadRequest { why: error.to_string() })),
         };
         tell(stream, &serde_json::to_value(Line::Answer { serial, result })?)?;
@@ -106,10 +106,12 @@ fn converse(stream: &UnixStream, visits: &Visits, first: Vec<u8>) -> io::Result<
     Ok(())
 }
 
-fn ask(visits: &Visits, request: Request) -> Result<Value, ControlError> {
+fn ask(visits: &Visits, nodes: &[String], request: Request) -> Result<Value, ControlError> {
     let refused = |why: &str| ControlError::World { why: why.into() };
     let wish = match request.ask {
-        Ask::Hello => return Ok(json!({"node": request.node, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()})),
+        Ask::Hello => {
+            return Ok(json!({"node": request.node, "nodes": nodes, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()}));
+        }
         Ask::Node(op) => Wish::Op(op),
         Ask::Apply { shape, wiring, dry_run } => Wish::Apply { shape, wiring, dry_run },
         _ => return Err(refused(NO_STACK)),
