@@ -15,8 +15,14 @@ pub struct StackError {
     /// What to do.
     pub help: String,
     snippet: String,
-    place: Option<Range<usize>>,
     is_of_shape: bool,
+    among: Box<Among>,
+}
+
+/// Where it is in its document, and what else is wrong there. Apart, so that a result that may be an error stays small.
+#[derive(Clone, Debug, Default)]
+struct Among {
+    place: Option<Range<usize>>,
     others: Vec<StackError>,
     left_out: usize,
     is_cut: bool,
@@ -30,14 +36,16 @@ impl StackError {
 
     /// Where in its document it is, in bytes; none: nowhere, or everywhere.
     pub fn place(&self) -> Option<Range<usize>> {
-        self.place.clone()
+        self.among.place.clone()
     }
 
     /// The same, at this place of the document.
     #[must_use]
-    pub fn at(self, place: Range<usize>) -> StackError {
-        let others = self.others.into_iter().map(|other| other.at(place.clone())).collect();
-        StackError { place: Some(place).filter(|place| *place != (0..0)), others, ..self }
+    pub fn at(mut self, place: Range<usize>) -> StackError {
+        let others = std::mem::take(&mut self.among.others);
+        self.among.others = others.into_iter().map(|other| other.at(place.clone())).collect();
+        self.among.place = Some(place).filter(|place| *place != (0..0));
+        self
     }
 
     /// Is a key unknown or missing, or a value of the wrong type? Then nothing else of the file matters.
@@ -53,24 +61,25 @@ impl StackError {
 
     /// The same, with others of the same file, and how many more there are than those; `is_cut`: at least.
     #[must_use]
-    pub(crate) fn with(self, others: Vec<StackError>, left_out: usize, is_cut: bool) -> StackError {
-        StackError { others, left_out, is_cut, ..self }
+    pub(crate) fn with(mut self, others: Vec<StackError>, left_out: usize, is_cut: bool) -> StackError {
+        (self.among.others, self.among.left_out, self.among.is_cut) = (others, left_out, is_cut);
+        self
     }
 
     /// It and the others, each alone.
     pub(crate) fn apart(mut self) -> Vec<StackError> {
-        let others = std::mem::take(&mut self.others);
+        let others = std::mem::take(&mut self.among.others);
         std::iter::once(self).chain(others).collect()
     }
 
     /// It, and the others, in the order of the file.
     pub fn all(&self) -> impl Iterator<Item = &StackError> {
-        std::iter::once(self).chain(&self.others)
+        std::iter::once(self).chain(&self.among.others)
     }
 
     /// How many there are besides [`StackError::all`].
     pub fn left_out(&self) -> usize {
-        self.left_out
+        self.among.left_out
     }
 
     fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,11 +100,11 @@ impl StackError {
 impl fmt::Display for StackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.show(f)?;
-        for other in &self.others {
+        for other in &self.among.others {
             f.write_str("\n\n")?;
             other.show(f)?;
         }
-        match (self.left_out, self.is_cut) {
+        match (self.among.left_out, self.among.is_cut) {
             (0, _) => Ok(()),
             (left_out, false) => write!(f, "\n\nand {left_out} more"),
             (left_out, true) => write!(f, "\n\nand {left_out} more or still more"),
