@@ -6,7 +6,7 @@
 //!
 //! * of a section that has lost something on which the rest of it may depend, only unknown keys and values of the wrong type are told;
 //! * nothing is told that names what has been taken out;
-//! * once a wire or an interface is gone, nothing is told of addresses and ways.
+//! * once a wire or an interface is gone, nothing is told of addresses and ways; once a file of blocks is, nothing of kinds of block.
 
 use crate::error::StackError;
 use std::collections::BTreeSet;
@@ -43,6 +43,9 @@ const SINGLE: [&str; 2] = ["events", "expect"];
 const CONNECTING: [&str; 5] = ["nodes", "wires", "templates", "interface", "address"];
 /// What messages about those speak of.
 const OF_CONNECTIONS: [&str; 7] = ["interface", "address", "network", "route", "gateway", "sides", "lead"];
+/// Files that bring kinds of block, and what messages about those speak of.
+const LOADING: &str = "load";
+const OF_KINDS: &str = "kind of block";
 
 /// The document in a text. Where that is none, the error tells of every line that is no TOML.
 ///
@@ -151,6 +154,8 @@ struct Gone {
     undecided: BTreeSet<usize>,
     /// Wires or interfaces are others than the file says.
     disconnected: bool,
+    /// Kinds of block that a file would have brought are not there.
+    unloaded: bool,
 }
 
 impl Gone {
@@ -161,6 +166,7 @@ impl Gone {
         let (name, begin) = (name_of(document, &section), begin_of(document, &section));
         let Some(value) = remove(document, path) else { return };
         self.touched.insert(begin);
+        self.unloaded |= path.iter().any(|part| part == LOADING);
         let is_of = |kinds: &[&str]| section.first().is_some_and(|kind| kinds.contains(&kind.as_str()));
         if !is_whole && is_measure(&value) && !decides && !is_of(&SINGLE) {
             return;
@@ -186,10 +192,11 @@ impl Gone {
         }
         // Behind it stands what there is instead.
         let what = error.what.split(';').next().unwrap_or_default();
+        let of_kinds = self.unloaded && what.contains(OF_KINDS);
         let of_connections = self.disconnected && OF_CONNECTIONS.iter().any(|word| what.contains(word));
         // A section may lack what a value elsewhere has given it; the same value, wrong once more, is another mistake.
         let lacks = |word: &str| is_whole && self.words.contains(word);
-        self.undecided.contains(&begin) || of_connections || named(what).any(|word| lacks(word) || self.has_name(word))
+        self.undecided.contains(&begin) || of_connections || of_kinds || named(what).any(|word| lacks(word) || self.has_name(word))
     }
 
     fn has_name(&self, word: &str) -> bool {
@@ -321,6 +328,8 @@ mod tests {
             // A block that is in no edge, because the edge is wrong.
             ("[block.wan]\nkind = \"delay\"\n[graph]\ninsert = [\"wan ether:lowr interfaces:upper\"]\n", 4),
             ("[block.wan]\nkind = \"delay\"\n[graph]\ninsert = [\"wan ether:lower\"]\n", 4),
+            // A kind that a file would have brought.
+            ("[block.own]\nkind = \"own\"\n[graph]\nload = [\"none.wasm\"]\n", 4),
         ] {
             let (found, shown) = lines(text);
             assert_eq!(found, [line], "{shown}");
