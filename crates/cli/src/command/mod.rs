@@ -215,11 +215,11 @@ impl StackArgs {
     fn read(&self, number: u8) -> anyhow::Result<(Stack, bool)> {
         let (mut stack, is_free) = match &self.stack {
             Some(path) => {
-                let assigned = |stack: &mut Stack| {
-                    self.set.iter().try_for_each(|assignment| stack.set(assignment))?;
+                let set = |stack: &mut Stack| {
+                    self.apply(stack)?;
                     weft_host::ground::check(stack)
                 };
-                let mut stack = read_stack(path, &assigned)?;
+                let mut stack = read_stack(path, &set)?;
                 let is_free = stack.is_incomplete();
                 stack.complete(number);
                 (stack, is_free)
@@ -229,15 +229,7 @@ impl StackArgs {
         if self.internet {
             anyhow::ensure!(weft_host::outside::through_passt(&mut stack), "--internet: the stack file has no interface");
         }
-        for assignment in &self.set {
-            stack.set(assignment)?;
-        }
-        if let Some(engine) = self.engine {
-            stack.set_engine(engine.into());
-        }
-        if self.mptcp {
-            stack.set_mptcp(true);
-        }
+        self.apply(&mut stack)?;
         if let Some(tap) = &self.tap {
             anyhow::ensure!((1..=15).contains(&tap.len()), "--tap: '{tap}' is no name of an interface: use 1 to 15 bytes");
             let first = stack.interfaces_mut().next().context("--tap: the stack file has no interface")?;
@@ -245,6 +237,18 @@ impl StackArgs {
         }
         stack.compile_filters(crate::groups::compile)?;
         Ok((stack, is_free))
+    }
+
+    /// What options say of the node, over its file: a file is right or wrong with them.
+    fn apply(&self, stack: &mut Stack) -> Result<(), StackError> {
+        self.set.iter().try_for_each(|assignment| stack.set(assignment))?;
+        if let Some(engine) = self.engine {
+            stack.set_engine(engine.into());
+        }
+        if self.mptcp {
+            stack.set_mptcp(true);
+        }
+        Ok(())
     }
 }
 
