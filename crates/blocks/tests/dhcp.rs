@@ -386,7 +386,7 @@ fn a_smaller_mtu_is_set_and_no_other() {
         let mut node = lease(|answer| answer.with(code::INTERFACE_MTU, &told.to_be_bytes())).0;
         node.list(Table::Interfaces).iter().find(|row| row["name"] == "eth0").unwrap()["mtu"].as_u64().unwrap()
     };
-    assert_eq!([1400, 576, 575, 68, 0, 9000].map(mtu), [1400, 576, 1500, 1500, 1500, 1500]);
+    assert_eq!([1400, 1280, 1279, 68, 0, 9000].map(mtu), [1400, 1280, 1500, 1500, 1500, 1500]);
 }
 
 #[test]

@@ -11,14 +11,13 @@
 //! more than 64 interfaces. It does not look whether somebody else has the address (RFC 5227), and therefore declines none.
 //!
 //! Standards: RFC 2131 (client), RFC 2132, RFC 3396, RFC 3442, RFC 6842.
-//! Parts: `client` (when to say what), `lease` (what a server grants), `message` (packets).
+//! Parts: `client` (when to say what), `control` (parameters and procedures), `lease` (what a server grants), `message` (packets).
 
 mod client;
+mod control;
 mod lease;
 mod message;
 
-use crate::arguments::Arguments;
-use crate::facts::find_interface;
 use client::{Client, Phase, Step};
 use lease::Lease;
 pub use message::is_host_name;
@@ -133,11 +132,11 @@ pub const ROW: BlockRow = BlockRow {
     kind: &KIND,
     make: |config| {
         let (interfaces, host_name) = (config.value("interfaces"), config.value("host_name"));
-        check(&config.name, "interfaces", &interfaces)?;
-        check(&config.name, "host_name", &host_name)?;
+        control::check(&config.name, "interfaces", &interfaces)?;
+        control::check(&config.name, "host_name", &host_name)?;
         Ok(Box::new(Dhcp {
             name: config.name.clone(),
-            interfaces: names(&interfaces),
+            interfaces: control::names(&interfaces),
             host_name: host_name.as_str().unwrap_or_default().to_owned(),
             clients: BTreeMap::new(),
             counters: [0; count::ALL],
@@ -146,29 +145,6 @@ pub const ROW: BlockRow = BlockRow {
         }))
     },
 };
-
-/// Would these values do?
-fn check(block: &str, name: &str, value: &Value) -> Result<(), ControlError> {
-    let bad = |why: String| ControlError::BadValue { block: block.to_owned(), parameter: name.to_owned(), why };
-    let is_name = |value: &Value| value.as_str().is_some_and(|name| !name.is_empty() && name.len() <= NAME_BYTES_MAX);
-    match (name, value) {
-        ("interfaces", Value::Array(list)) if list.len() > INTERFACES_MAX => {
-            Err(bad(format!("{} interfaces are too many: at most {INTERFACES_MAX}", list.len())))
-        }
-        ("interfaces", Value::Array(list)) => match list.iter().find(|entry| !is_name(entry)) {
-            Some(other) => Err(bad(format!("{other} is no interface's name: write it as [\"eth0\"]"))),
-            None => Ok(()),
-        },
-        ("host_name", Value::String(text)) if !is_host_name(text) => {
-            Err(bad(format!("'{text}' is no host's name: one label of at most 63 letters, digits and hyphens")))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn names(value: &Value) -> Vec<String> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-}
 
 /// An interface that is served.
 #[derive(Debug)]
@@ -304,14 +280,6 @@ impl Dhcp {
         cx.alert("lost", serde_json::json!({"interface": name, "index": interface.0, "address": lease.address.to_string(), "why": why}));
     }
 
-    fn release(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
-        let Some(served) = self.clients.get_mut(&interface) else { return };
-        if let Some((lease, told)) = served.client.release(cx.rng) {
-            self.send(interface, &told, cx);
-            self.lose(interface, &lease, "it was given back", cx);
-        }
-    }
-
     /// Looks which interfaces there are.
     fn look_at_interfaces(&mut self, cx: &mut Context<'_>) {
         let Answer::Interfaces(rows) = cx.ask(Table::Interfaces, &Query::Interfaces(Which::All)) else { return };
@@ -361,31 +329,6 @@ impl Dhcp {
             match due {
                 Some(at) => cx.set_timer(TOKEN, at),
                 None => cx.cancel_timer(TOKEN),
-            }
-        }
-    }
-
-    fn rows(&self, now: Instant) -> Value {
-        let row = |(index, served): (&InterfaceIndex, &Served)| {
-            let Served { name, client, .. } = served;
-            let mut row = serde_json::json!({"interface": name, "index": index.0, "state": client.phase.name()});
-            if let (Some(row), Some(Value::Object(lease))) = (row.as_object_mut(), client.lease.as_ref().map(|lease| lease.row(now))) {
-                row.extend(lease);
-            }
-            row
-        };
-        self.clients.iter().map(row).collect()
-    }
-
-    /// The interfaces that a call is about.
-    fn meant(&self, procedure: &str, arguments: &Value, cx: &Context<'_>) -> Result<Vec<InterfaceIndex>, ControlError> {
-        let arguments = Arguments::new(&self.name, procedure, arguments, &["interface"])?;
-        let Some(value) = arguments.value("interface") else { return Ok(self.clients.keys().copied().collect()) };
-        let interface = find_interface(value, cx).map_err(|why| arguments.fail(why))?;
-        match self.clients.contains_key(&interface) {
-            true => Ok(vec![interface]),
-            false => {
-                Err(arguments.fail(format!("{value} gets no address by DHCP: `weft set {}.interfaces` names those that do", self.name)))
             }
         }
     }
@@ -460,50 +403,19 @@ impl Block for Dhcp {
     }
 
     fn get(&self, name: &str, now: Instant) -> Option<Value> {
-        match name {
-            "interfaces" => Some(self.interfaces.iter().map(|name| Value::from(name.as_str())).collect()),
-            "host_name" => Some(self.host_name.as_str().into()),
-            "leases" => Some(self.rows(now)),
-            _ => None,
-        }
+        self.shown(name, now)
     }
 
     fn check(&self, name: &str, value: &Value) -> Result<(), ControlError> {
-        check(&self.name, name, value)
+        control::check(&self.name, name, value)
     }
 
     fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
-        match name {
-            "interfaces" => {
-                self.interfaces = names(&value);
-                self.look_at_interfaces(cx);
-                self.schedule(cx);
-            }
-            "host_name" => value.as_str().unwrap_or_default().clone_into(&mut self.host_name),
-            _ => {}
-        }
+        self.change(name, &value, cx);
     }
 
     fn exec(&mut self, procedure: &str, arguments: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        match procedure {
-            "leases" => Arguments::new(&self.name, procedure, arguments, &[]).map(|_| self.rows(cx.now)),
-            "renew" => {
-                for interface in self.meant(procedure, arguments, cx)? {
-                    if let Some(served) = self.clients.get_mut(&interface) {
-                        served.client.renew(cx.now, cx.rng);
-                    }
-                    self.run(interface, cx);
-                }
-                self.schedule(cx);
-                Ok(Value::Null)
-            }
-            "release" => {
-                self.meant(procedure, arguments, cx)?.into_iter().for_each(|interface| self.release(interface, cx));
-                self.schedule(cx);
-                Ok(Value::Null)
-            }
-            _ => Err(self.kind().no_procedure(&self.name, procedure)),
-        }
+        self.ordered(procedure, arguments, cx)
     }
 
     fn counters(&self) -> &[u64] {

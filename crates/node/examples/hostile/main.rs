@@ -1,12 +1,13 @@
 //! Hostile frames into live nodes, in virtual time and from one seed: `hostile --frames 1000000 --seed 1`.
 //!
-//! Programs talk over the wire; a stranger on it sends frames of theirs that it has changed, and frames of its own (`stranger`, `six`), while an
+//! Programs talk over the wire; a stranger on it sends frames of theirs that it has changed, and frames of its own (`stranger`, `six`, `leases`), while an
 //! operator works on the nodes. After each 10,000: the service works, over both families, and no table holds more than it may. A run repeats
 //! to the bit: what failed once fails again with the same seed. At least half of the frames must pass checks of length and checksum, as `packet`
 //! judges, which knows nothing of the nodes' own formats.
 //!
 //! The same bytes go to the parsers of every format (`weft_wire::fuzzing`), also of those that a node does not read yet.
 
+mod leases;
 mod operator;
 mod packet;
 mod six;

@@ -1,5 +1,6 @@
 //! The stranger on the wire: frames of live flows changed in a few places, and frames of its own, most of them with right lengths and checksums.
 
+use super::leases;
 use super::packet::*;
 use super::six;
 use std::cell::RefCell;
@@ -11,6 +12,8 @@ use weft_core::Rng;
 const TAPE_FRAMES_MAX: usize = 48;
 /// Classes of frames, by what they hold: IP version and protocol; 255 for fragments, 0 for ARP.
 pub type Class = (u8, u8);
+/// What a DHCP server is asked.
+pub const TO_DHCP_SERVERS: Class = (4, 254);
 
 /// Frames, and which side sent each.
 type Frames = VecDeque<(usize, Vec<u8>)>;
@@ -25,6 +28,9 @@ impl Tape {
         let class = match (frame[12], frame[13], transport(packet)) {
             (8, 6, _) => (0, 0),
             (_, _, Some((_, _, true))) => (packet[0] >> 4, 255),
+            (_, _, Some((17, range, _))) if packet[0] >> 4 == 4 && packet.get(range.start + 2..range.start + 4) == Some(&[0, 67]) => {
+                TO_DHCP_SERVERS
+            }
             (_, _, Some((protocol, _, _))) => (packet[0] >> 4, protocol),
             _ => return,
         };
@@ -41,11 +47,17 @@ impl Tape {
     }
 
     /// One of the last few of a class.
-    fn last(&self, rng: &mut Rng, wanted: Class) -> Option<(usize, Vec<u8>)> {
+    pub fn last(&self, rng: &mut Rng, wanted: Class) -> Option<(usize, Vec<u8>)> {
         let classes = self.0.borrow();
         let (_, frames) = classes.iter().find(|(class, _)| *class == wanted)?;
         let back = rng.below(8) as usize;
         frames.iter().nth_back(back.min(frames.len() - 1)).cloned()
+    }
+
+    /// The last of a class.
+    pub fn latest(&self, wanted: Class) -> Option<(usize, Vec<u8>)> {
+        let classes = self.0.borrow();
+        classes.iter().find(|(class, _)| *class == wanted)?.1.back().cloned()
     }
 
     /// One of a class; of any when there is none.
@@ -94,7 +106,7 @@ impl Stranger {
         if let Some(next) = self.more.pop_front() {
             return next;
         }
-        let (to, mut frame) = match self.rng.below(34) {
+        let (to, mut frame) = match self.rng.below(36) {
             0..=6 => self.spoiled(None),
             7..=10 => {
                 let class = if self.rng.chance(0.5) { (4, 6) } else { (6, 6) };
@@ -121,6 +133,7 @@ impl Stranger {
             29 => six::chain(self),
             30 => six::pieces(self),
             31 => six::passing(self),
+            32 | 33 => leases::answer(self),
             _ => self.answer(),
         };
         frame.truncate(LINK + 1600);

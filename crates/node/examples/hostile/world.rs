@@ -29,6 +29,7 @@ name = "host"
 [[interface]]
 name = "eth0"
 backend = "memory:a"
+dhcp = true
 [[address]]
 interface = "eth0"
 address = "10.0.0.1/24"

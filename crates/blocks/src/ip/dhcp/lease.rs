@@ -16,8 +16,9 @@ const ROUTES_MAX: usize = 32;
 const NAME_SERVERS_MAX: usize = 8;
 /// RFC 1035 §2.3.4: "names 255 octets or less"; as text two bytes less.
 const DOMAIN_BYTES_MAX: usize = 253;
-/// RFC 791: what every link carries that a datagram of 576 bytes passes. Debian's dhclient takes nothing below, either.
-const MTU_MIN: u16 = 576;
+/// Below it the interface would have no IPv6 any more (RFC 8200 §5), by the word of whoever answers first. Debian's dhclient takes 577 and more, and dhcpcd and
+/// systemd-networkd none unless they are told to.
+const MTU_MIN: u16 = 1280;
 /// The longest value of an option that is read: as much as one datagram of Ethernet holds.
 const VALUE_BYTES_MAX: usize = 1500;
 /// RFC 2131 §3.3: "The value 0xffffffff is reserved to represent 'infinity'."
