@@ -11,17 +11,20 @@
 //! more than 64 interfaces. It does not look whether somebody else has the address (RFC 5227), and therefore declines none.
 //!
 //! Standards: RFC 2131 (client), RFC 2132, RFC 3396, RFC 3442, RFC 6842.
-//! Parts: `client` (when to say what), `control` (parameters and procedures), `lease` (what a server grants), `message` (packets).
+//! Parts: `client` (when to say what), `control` (parameters and procedures), `lease` (what a server grants), `message` (packets), `served` (what the block holds).
 
 mod client;
 mod control;
 mod lease;
 mod message;
+mod served;
 
 use client::{Client, Phase, Step};
 use lease::Lease;
 pub use message::is_host_name;
 use message::{Outgoing, Received, is_from_server, take_message};
+pub use served::Dhcp;
+use served::{INTERFACES_MAX, Served, count};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,12 +36,8 @@ use weft_wire::dhcp::MessageType;
 const OUT_UPPER: OutPort = OutPort(0);
 const OUT_OUT: OutPort = OutPort(1);
 const TOKEN: u64 = 0;
-/// Most interfaces that are served.
-const INTERFACES_MAX: usize = 64;
 /// Most things that one client does at one time: to lose a lease, to ask for another, and to find out that it waits.
 const STEPS_MAX: usize = 4;
-/// Longest name of an interface.
-const NAME_BYTES_MAX: usize = 15;
 
 /// What this kind declares.
 pub static KIND: Kind = Kind {
@@ -110,23 +109,6 @@ pub static KIND: Kind = Kind {
     ..Kind::EMPTY
 };
 
-/// Positions in [`KIND`]'s counters.
-mod count {
-    pub const OUT_DISCOVERS: usize = 0;
-    pub const OUT_REQUESTS: usize = 1;
-    pub const OUT_RELEASES: usize = 2;
-    pub const IN_OFFERS: usize = 3;
-    pub const IN_ACKS: usize = 4;
-    pub const IN_NAKS: usize = 5;
-    pub const IN_ERRORS: usize = 6;
-    pub const IN_IGNORED: usize = 7;
-    pub const IN_REFUSED: usize = 8;
-    pub const LOST: usize = 9;
-    pub const INTERFACES_REFUSED: usize = 10;
-    pub const MTU_REFUSED: usize = 11;
-    pub const ALL: usize = 12;
-}
-
 /// How to make one.
 pub const ROW: BlockRow = BlockRow {
     kind: &KIND,
@@ -145,31 +127,6 @@ pub const ROW: BlockRow = BlockRow {
         }))
     },
 };
-
-/// An interface that is served.
-#[derive(Debug)]
-struct Served {
-    name: String,
-    mac: [u8; 6],
-    mtu: u32,
-    client: Client,
-}
-
-weft_core::fields!(struct Served { name, mac, mtu, client });
-
-/// The block.
-#[derive(Debug)]
-pub struct Dhcp {
-    name: String,
-    interfaces: Vec<String>,
-    host_name: String,
-    clients: BTreeMap<InterfaceIndex, Served>,
-    counters: [u64; count::ALL],
-    /// When the timer is due.
-    due: Option<Instant>,
-    /// Orders given so far.
-    orders: u64,
-}
 
 impl Dhcp {
     /// A packet that came in.

@@ -1,7 +1,7 @@
 //! Parameters and procedures.
 
 use super::message::is_host_name;
-use super::{Dhcp, INTERFACES_MAX, NAME_BYTES_MAX, Served};
+use super::served::{Dhcp, INTERFACES_MAX, NAME_BYTES_MAX, Served};
 use crate::arguments::Arguments;
 use crate::facts::find_interface;
 use weft_core::*;
