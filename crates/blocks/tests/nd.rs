@@ -278,6 +278,20 @@ fn whoever_has_or_detects_a_tentative_address_makes_it_a_duplicate() {
 }
 
 #[test]
+fn whoever_has_an_address_that_is_a_duplicate_here_is_answered() {
+    let mut node = Node::nd(&[]);
+    node.address("fd00::9", AddressState::Tentative);
+    node.receive(&Incoming { to: ip("ff02::1"), ..advertisement("fd00::9", O, Some(PEER_MAC)) });
+    node.address("fd00::1", AddressState::Preferred);
+    let asked = || solicitation("fd00::9", OUR_GROUP, "fd00::1").option(nd::Opt::SourceAddress(PEER_MAC));
+    let out = node.receive(&asked());
+    assert_eq!(sent(&out[0]).message, Nd::NeighborAdvertisement { flags: S | O, target: ip("fd00::1") });
+    // From an address that this node uses itself nobody asks.
+    node.address("fd00::8", AddressState::Preferred);
+    assert!(node.receive(&solicitation("fd00::8", OUR_GROUP, "fd00::1").option(nd::Opt::SourceAddress(PEER_MAC))).is_empty());
+}
+
+#[test]
 fn ones_own_solicitation_that_comes_back_is_no_duplicate() {
     let mut node = Node::nd(&[]);
     node.address("fd00::1", AddressState::Tentative);

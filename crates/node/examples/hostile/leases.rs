@@ -65,6 +65,7 @@ pub fn answer(s: &mut Stranger) -> (usize, Vec<u8>) {
         (3, gateway.to_vec()),
         (6, [gateway, [127, 0, 0, 1]].concat()),
         (15, b"lab.example".to_vec()),
+        (26, s.pick(&[1400u16, 1280, 100, 65535]).to_be_bytes().to_vec()),
         (28, [10, 9, own[2], 255].to_vec()),
         (58, (seconds / 2).to_be_bytes().to_vec()),
         (59, (seconds / 8 * 7).to_be_bytes().to_vec()),

@@ -72,7 +72,8 @@ fn replace(world: &mut World, side: usize, rng: &mut Rng) {
 }
 
 fn addresses(world: &mut World, side: usize, rng: &mut Rng) {
-    let last = 100 + rng.below(4);
+    // Each node its own: with an address that both have, neither can be reached from it.
+    let last = 100 + 10 * side as u64 + rng.below(4);
     for (block, address) in [("ip4", format!("10.0.0.{last}/24")), ("ip6", format!("fd77::{last}/64"))] {
         let arguments = json!({"interface": "eth0", "address": address});
         world.exec(side, block, "address_add", arguments.clone()).ok();

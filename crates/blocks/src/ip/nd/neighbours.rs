@@ -45,7 +45,9 @@ impl Nd {
             }
             AddressState::Tentative | AddressState::Duplicated => return,
         }
-        if self.own.get(interface, from).is_some() {
+        // What comes from an address of this node's own is nobody's. One that another station has is that station's, as long as it is tentative or a duplicate here.
+        let is_used_here = |state| matches!(state, AddressState::Preferred | AddressState::Deprecated);
+        if self.own.get(interface, from).is_some_and(|own| is_used_here(own.state)) {
             return;
         }
         if let Some(mac) = received.options.source.filter(|_| !from.is_unspecified()) {
