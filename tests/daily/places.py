@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from egress.stage import Outside
@@ -9,17 +10,8 @@ from harness.environment import Environment
 from programs.shared import Shared
 from programs.stage import Stage
 
-
-def user(env: Environment, shared: Shared) -> Stage:
-    return Outside(env, shared)
-
-
-def root(env: Environment, shared: Shared) -> Stage:
-    return Stage(env, shared, "client", native=False, canary=False)
-
-
-def kernel(env: Environment, shared: Shared) -> Stage:
-    return Stage(env, shared, "client", native=True, canary=False)
-
-
-PLACES: dict[str, Callable[[Environment, Shared], Stage]] = {"user": user, "root": root, "kernel": kernel}
+PLACES: dict[str, Callable[[Environment, Shared], Stage]] = {
+    "user": Outside,
+    "root": functools.partial(Stage, role="client", native=False, canary=False),
+    "kernel": functools.partial(Stage, role="client", native=True, canary=False),
+}
