@@ -108,7 +108,7 @@ def without_colour(stack: Stack) -> str:
     if "\x1b[" not in lively:
         raise Failure(f"a terminal gets no colours: {lively!r}")
     (stack.folder / "world.toml").write_text(WORLD)
-    for name, variables in {"NO_COLOR": {"NO_COLOR": "1"}, "dumb": {"TERM": "dumb"}}.items():
+    for name, variables in {"NO_COLOR": {"NO_COLOR": "1"}, "dumb": {"TERM": "dumb"}, "dumb in CI": {"TERM": "dumb", "CI": "true"}}.items():
         for words, status in ((wrong, 2), (("check", "nothing.toml"), 2), (("help", "block", "tcp"), 0), (("show", "blocks"), 0)):
             if "\x1b" in (said := at_terminal(stack, 80, *words, variables=variables, status=status)):
                 raise Failure(f"{name}: {words}: {said!r}")

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// Runs unmodified programs on a network stack that can be taken apart.
 #[derive(Parser, Debug)]
-#[command(name = "weft", version, disable_help_subcommand = true, max_term_width = 100)]
+#[command(name = "weft", version, disable_help_subcommand = true, max_term_width = 100, color = output::colours())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -68,9 +68,12 @@ enum Command {
     },
 }
 
+/// What is logged unless WEFT_LOG says otherwise. The library that draws pictures as PNG warns of lines of one point, which nobody can help.
+const LOGGED: &str = "warn,usvg=error";
+
 fn main() -> ExitCode {
     complete::answer(Cli::command);
-    let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let filter = tracing_subscriber::EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(LOGGED));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -50,14 +50,29 @@ pub fn hanging(name: &str, text: &str) {
     textwrap::wrap(text, options).iter().for_each(|one| line(one));
 }
 
-/// Can lines of standard error be written over? A dumb terminal, an editor's for one, shows what was meant to do that.
+/// Does the terminal do what escape sequences ask? A dumb one, an editor's for one, shows them.
+fn is_able() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// Can lines of standard error be written over?
 pub fn is_lively() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+    std::io::stderr().is_terminal() && is_able()
+}
+
+/// Are colours wanted where a terminal reads? Where nothing is said, they are (<https://no-color.org>).
+fn are_colours_wanted() -> bool {
+    is_able() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Is standard error to be coloured?
 pub fn is_coloured() -> bool {
-    is_lively() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    is_lively() && are_colours_wanted()
+}
+
+/// The same for what clap prints. By itself it colours a dumb terminal where CI is set.
+pub fn colours() -> clap::ColorChoice {
+    if are_colours_wanted() { clap::ColorChoice::Auto } else { clap::ColorChoice::Never }
 }
 
 /// A line of standard error in the place of the one before it, as far as there is room.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Reads a time span: `"20ms"`, `"1.5s"`, `"250us"`, `"30ns"`, `"2m"`; without a unit nanoseconds are not guessed: it is an error.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(|| format!("'{text}' needs a unit: ns, us, ms, s, m or h"))?;
+    let split = text.find(char::is_alphabetic).ok_or_else(|| format!("'{text}' needs a unit: ns, us, ms, s, m or h"))?;
     let number: f64 = text[..split].trim().parse().map_err(|_| format!("'{text}' is no time span such as \"20ms\""))?;
     let nanos_each = match &text[split..] {
         "ns" => 1.0,
@@ -209,6 +209,7 @@ mod tests {
     fn durations_and_rates_are_read_and_shown() {
         assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(parse_duration("20 ms"), Ok(Duration::from_millis(20)));
+        assert_eq!(parse_duration("250µs"), parse_duration("250us"));
         assert!(parse_duration("20").unwrap_err().contains("unit"));
         assert!(parse_duration("-1s").is_err() && parse_duration("1e300h").is_err() && parse_duration("xs").is_err());
         assert_eq!(parse_rate("100mbit"), Ok(100_000_000));

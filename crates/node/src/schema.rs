@@ -67,7 +67,7 @@ macro_rules! texts {
 texts! {
     /// What [`weft_core::parameter::parse_duration`] reads.
     TimeSpan: json_schema!({
-        "type": "string", "pattern": format!(r"^\s*{NUMBER}\s*(ns|us|ms|s|m|min|h)\s*$"), "examples": ["20ms", "1.5s"]
+        "type": "string", "pattern": format!(r"^\s*{NUMBER}\s*(ns|us|µs|ms|s|m|min|h)\s*$"), "examples": ["20ms", "1.5s"]
     });
     /// What [`weft_core::parameter::parse_rate`] reads.
     Rate: json_schema!({

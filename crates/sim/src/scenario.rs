@@ -216,8 +216,8 @@ mod tests {
         };
         for number in ["1", "1.5", ".5", "1.", "+2", "", "-1", "1e3", "x", "1 000", " 7"] {
             for unit in [
-                "ns", "us", "ms", "s", "m", "min", "h", " s ", "", "d", "S", "bit", "kbit", "MBit", "gbit", "tbit", "bps", "byte", "KiB",
-                "MiB", "GiB",
+                "ns", "us", "µs", "ms", "s", "m", "min", "h", " s ", "", "d", "S", "bit", "kbit", "MBit", "gbit", "tbit", "bps", "byte",
+                "KiB", "MiB", "GiB",
             ] {
                 let text = format!("{number}{unit}");
                 assert_eq!(span.is_match(&text), weft_core::parameter::parse_duration(&text).is_ok(), "a time span: '{text}'");
