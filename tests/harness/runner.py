@@ -26,7 +26,7 @@ PROCESSOR_SECONDS_MAX = 2520
 # How much more than its budget a target may take before it is named.
 OVER = 1.25
 # Processors' worth of targets beside each other, for each processor: what one leaves over another takes.
-ROOM_PER_PROCESSOR = 1.2
+ROOM_PER_PROCESSOR = 1.5
 STEP_SECONDS_MAX = 3000
 LINES_OF_A_FAILURE = 60
 LINES_OF_A_REASON = 12
