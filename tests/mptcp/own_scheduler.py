@@ -14,7 +14,7 @@ from harness.processes import Failure
 from virtual.shared import events, expect, weft_command
 
 from . import counters, ends, judge
-from .cases import WEFT_WEFT, Case
+from .cases import FULL, WEFT_WEFT, Case
 
 OWN = Path(__file__).parent / "own"
 EXAMPLES = paths.ROOT / "examples" / "schedulers"
@@ -87,13 +87,13 @@ def changed(words: Changes) -> str:
     return events(*({"at": at, "node": name, "control": control} for at, name, control in named))
 
 
-def run(folder: Path, changes: Changes, but: tuple[str, ...] = ()):
-    """10 MB over two paths; what came of it. `but`: counters that may move."""
+def run(folder: Path, changes: Changes, but: tuple[str, ...] = (), compared: bool = False):
+    """10 MB over two paths; what came of it. `but`: counters that may move. `compared`: it is what another run is to be, and the short form runs it once."""
     # sim lists these rows, too.
     from . import sim
 
     case = Case("long", WEFT_WEFT)
-    result = sim.run(folder, sim.paths_scenario(case, sim.NOTHING, "default") + changed(changes), case.hosts)
+    result = sim.run(folder, sim.paths_scenario(case, sim.NOTHING, "default") + changed(changes), case.hosts, once=compared and not FULL)
     judge.expect_ends(case.kind, *result.reports(case.kind))
     for name in sim.NODES:
         counters.expect_sound(name, result.counters[name], but=but)
@@ -114,10 +114,10 @@ def same_as_built_in(name: str, folder: Path) -> str:
     file = make(folder)
     own = run(folder, chosen(file, kind))
     # The block is there in the other worlds, too: it has its share of the node's randomness.
-    expect("what came of it", course(own), course(run(folder, chosen(file, kind, scheduler=built_in))))
+    expect("what came of it", course(own), course(run(folder, chosen(file, kind, scheduler=built_in), compared=True)))
     expect("failures", failures(own), (0, 0))
     # Another one is another course: the comparison sees it.
-    if course(own) == course(run(folder, chosen(file, kind, scheduler="backup"))):
+    if course(own) == course(run(folder, chosen(file, kind, scheduler="backup"), compared=True)):
         raise Failure("the course is that of another scheduler, too")
     carried = [wire["directions"][0]["bytes"] for wire in own.summary["wires"]]
     return f"as {built_in}: {' and '.join(map(str, carried))} bytes, hash {own.summary['hash'][:8]}…"
@@ -150,7 +150,7 @@ def swapped(folder: Path) -> str:
     replaces = (("2s", ("replace mine turns",)), ("4s", ("replace mine lowest",)))
     own = run(folder, first("block:mine") + replaces)
     by_name = (("2s", ("replace mine turns", "set mptcp.scheduler round-robin")), ("4s", ("replace mine lowest", "set mptcp.scheduler lowest-rtt")))
-    expect("what came of it", course(own), course(run(folder, first("lowest-rtt") + by_name)))
+    expect("what came of it", course(own), course(run(folder, first("lowest-rtt") + by_name, compared=True)))
     back = tuple((f"{at}ms", (f"{word} {NODE}{at}.snapshot",)) for at in (1500, 2500, 3500, 4500) for word in ("snapshot", "restore"))
     # A connection that a block has taken over was not counted by it when it began.
     stored = run(folder, first("block:mine") + replaces + back, but=(counters.LEFT,))
@@ -164,7 +164,7 @@ def removed(folder: Path) -> str:
     file = as_script(folder, OWN / "turns.py")
     own = run(folder, chosen(file, "turns") + (("2s", ("delete mine",)), ("3s", ("add mine turns",))))
     by_name = (("2s", ("delete mine", "set mptcp.scheduler default")), ("3s", ("add mine turns", "set mptcp.scheduler round-robin")))
-    expect("what came of it", course(own), course(run(folder, chosen(file, "turns", scheduler="round-robin") + by_name)))
+    expect("what came of it", course(own), course(run(folder, chosen(file, "turns", scheduler="round-robin") + by_name, compared=True)))
     expect("failures", failures(own), (1, 1))
     return "the default for a second"
 
