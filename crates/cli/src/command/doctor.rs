@@ -96,7 +96,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 pub fn may_know(error: &anyhow::Error) -> bool {
     let refused = |error: &std::io::Error| error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error());
     let of_machine = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref().is_some_and(refused);
-    error.chain().any(of_machine) || format!("{error:#}").contains("namespaces")
+    error.chain().any(of_machine) || format!("{error:#}").contains("namespace")
 }
 
 /// Where a trial says that it works, it does; without one, what is in the way decides.
