@@ -58,6 +58,9 @@ def plots(folder: Path) -> str:
     return "four series, two sweeps"
 
 
+PICTURE = '<img style="max-width:100%" alt="topology" src="data:image/svg+xml;base64,'
+
+
 def shown(folder: Path) -> str:
     """What notebooks show of worlds and results."""
     world = lossy(expect=[weft.Expect("sink", goodput_min="1gbit")])
@@ -66,8 +69,15 @@ def shown(folder: Path) -> str:
     for part in ("<caption>Nodes", "a – b", "delay = 5ms", "tcp-send", "&lt;script&gt;", "echo &lt;b&gt;"):
         expect(part, part in text, True)
     expect("repr", repr(lossy()), "<World: 2 nodes, 1 wires, 2 programs>")
+    drawn = lossy().topology()
+    for part in ("<svg", ">a<", ">b<", "5 ms"):
+        expect(part, part in drawn, True)
+    expect("a world's picture", PICTURE in lossy()._repr_html_(), True)
+    unsound = lossy()
+    unsound.wires["ab"].delay = "soon"
+    expect("a world that is wrong", ("no time span" in unsound._repr_html_(), PICTURE in unsound._repr_html_()), (True, False))
     got = lossy(expect=[weft.Expect("sink", goodput_min="1gbit")]).run(check=False)
-    for part in ("1 of 3 expectations failed", got.hash, "<caption>Failed", "received_bytes = 100000", "runs on"):
+    for part in ("1 of 3 expectations failed", got.hash, "<caption>Failed", "received_bytes = 100000", "runs on", PICTURE):
         expect(part, part in got._repr_html_(), True)
     expect("repr of a result", repr(lossy().run()).startswith("<Result: as expected, seed 1, hash "), True)
     return "worlds and results"

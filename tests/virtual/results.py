@@ -264,6 +264,21 @@ def checked(folder: Path) -> str:
     return "four that are missing"
 
 
+def drawn(folder: Path) -> str:
+    """--topology draws what a run would draw, without one, in each format; other names are refused."""
+    (folder / "s.toml").write_text(pair(delay="5ms") + builtin("echo", "b", "echo", port=7))
+    weft_command(folder, "sim", "s.toml", "--set", "duration=1s", "--out", "ran")
+    for ending in ("svg", "png", "pdf"):
+        weft_command(folder, "sim", "s.toml", "--check", "--topology", f"drawn.{ending}")
+        expect(ending, (folder / f"drawn.{ending}").read_bytes() == (folder / "ran" / "pictures" / f"topology.{ending}").read_bytes(), True)
+    for words, says in ((("s.toml", "--check", "--topology", "drawn.gif"), "end its name in .svg, .png or .pdf"),
+                        (("s.toml", "--check", "--topology", "none/drawn.svg"), "cannot write 'none/drawn.svg'"),
+                        (("s.toml", "--topology", "drawn.svg"), "--check")):
+        if says not in (said := weft_command(folder, "sim", *words, status=REFUSED).stderr):
+            raise Failure(f"{words}: {said}")
+    return "three formats, to the byte"
+
+
 ROOT = "tar = 'system.tar'\nremove = ['/usr/share/doc']\n"
 
 
@@ -342,6 +357,7 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "beside/environment": environment,
     "beside/changed": changed_meanwhile,
     "beside/checked": checked,
+    "beside/drawn": drawn,
     **doctor.ROWS,
 }
 

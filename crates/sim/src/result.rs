@@ -28,6 +28,7 @@ pub(crate) mod unit;
 pub use crate::life::state;
 pub use figure::Figure;
 pub use junit::{Suite, junit};
+pub use picture::topology;
 pub use runs::{Row, runs};
 pub use subflows::{Sample, of_samples};
 

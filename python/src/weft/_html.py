@@ -1,7 +1,8 @@
-"""Tables for notebooks."""
+"""Tables and pictures for notebooks."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -19,6 +20,17 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str
     more = f"<tr><td>… {len(lines) - ROWS_MAX} more</td></tr>" if len(lines) > ROWS_MAX else ""
     names = "".join(f"<th style=text-align:left>{escape(name)}</th>" for name in head)
     return f"<table><caption>{escape(title)}</caption><tr>{names}</tr>{cells}{more}</table>"
+
+
+def picture(svg: str) -> str:
+    """A picture no wider than the page. As a file of its own: in the page itself, names of two pictures would meet."""
+    coded = base64.b64encode(svg.encode()).decode()
+    return f'<p><img style="max-width:100%" alt="topology" src="data:image/svg+xml;base64,{coded}"></p>'
+
+
+def told(text: str) -> str:
+    """Lines as they are."""
+    return f"<pre>{escape(text)}</pre>"
 
 
 def world(data: Mapping[str, Any]) -> str:

@@ -213,11 +213,13 @@ class Result:
         return f"{failed} of {len(self.expectations)} expectations failed" if failed else "as expected"
 
     def _repr_html_(self) -> str:
-        """Verdict, hash and programs, for notebooks."""
+        """Verdict, hash, topology and programs, for notebooks."""
+        drawn = self.pictures.get("topology")
         failed = [(row.expected, row.failure) for row in self.expectations if not row.passed]
         programs = [(one.name, one.node, one.start_s, one.end_s, one.status or "runs on", ", ".join(f"{key} = {value}" for key, value in one.figures.items()))
                     for one in self.programs.values()]
         return (f"<p><b>{self._verdict()}</b>, seed {self.seed}, {self.end_s} s of virtual time, hash <code>{self.hash}</code></p>"
+                + (_html.picture(drawn.read_text(encoding="utf-8")) if drawn else "")
                 + _html.table("Failed", ("expected", "instead"), failed)
                 + _html.table("Programs", ("name", "node", "start in s", "end in s", "status", "figures"), programs))
 

@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 
 from . import _command, _html, _place, _toml
 from ._section import Section
-from .errors import ExpectationError, ScenarioError
+from .errors import ExpectationError, ScenarioError, WeftError
 from .result import Result
 from .scenario import Event, Expect, Node, Program, Template, Twin, Wire
 
@@ -145,6 +145,16 @@ class World(Section):
         with self.placed() as file:
             _command.checked(_command.run(["sim", str(file), "--check", *_words(None, None, set, [])], False), (0,))
 
+    def topology(self) -> str:
+        """A picture of nodes and wires with their rates and delays, as SVG, without running it. A wrong scenario is a ScenarioError."""
+        with self.placed() as file, tempfile.TemporaryDirectory(prefix="weft-topology-") as folder:
+            picture = Path(folder, "topology.svg")
+            # What its programs need is not asked: 2 is also the status of one that is not there.
+            done = _command.run(["sim", str(file), "--check", "--topology", str(picture)], False)
+            if not picture.exists():
+                _command.checked(done, (0,))
+            return picture.read_text(encoding="utf-8")
+
     def _failed(self, result: Result, file: Path, set: Optional[Mapping[str, Any]]) -> ExpectationError:
         failed = [f"  {row.expected}: {row.failure}" for row in result.expectations if not row.passed]
         kept = file if file == self.path else self._kept(result)
@@ -166,8 +176,12 @@ class World(Section):
         return f"<World: {', '.join(f'{count} {what}' for count, what in parts if count or what != 'templates')}>"
 
     def _repr_html_(self) -> str:
-        """Tables of nodes, wires and programs, for notebooks."""
-        return _html.world(self.to_data())
+        """The topology, and tables of nodes, wires and programs, for notebooks. A world that is not sound has the tables, and says why."""
+        try:
+            drawn = _html.picture(self.topology())
+        except WeftError as error:
+            drawn = _html.told(str(error))
+        return drawn + _html.world(self.to_data())
 
 
 def _words(seed: Optional[int], threads: Optional[int], set: Optional[Mapping[str, Any]], flags: list[tuple[str, bool]]) -> list[str]:

@@ -92,6 +92,9 @@ pub struct Args {
     /// Read the scenario and say what it comes to, without running it; programs and scripts that are not there are errors
     #[arg(long)]
     check: bool,
+    /// With --check: draw the nodes and wires into this file, whose name ends in .svg, .png or .pdf
+    #[arg(long, value_name = "FILE", requires = "check")]
+    topology: Option<PathBuf>,
     /// Only results, and nothing that is printed.
     #[arg(skip)]
     quiet: bool,
@@ -135,6 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn check(args: &Args, scenario: &Scenario) -> anyhow::Result<ExitCode> {
     let plan = &scenario.plan;
     World::new(plan.clone(), 1)?;
+    args.topology.as_deref().map_or(Ok(()), |file| check::draw(plan, file))?;
     let missing = check::missing(plan);
     for line in &missing {
         tell!("weft: {}: {line}", scenario.file);

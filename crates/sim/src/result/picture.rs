@@ -59,8 +59,8 @@ struct Drawing {
     common: Option<String>,
 }
 
-/// The picture; none: there are too many wires.
-pub(super) fn topology(plan: &Plan) -> Option<Figure> {
+/// Nodes and wires of a world that may run or not; none: there are too many wires for a picture in which anything is seen.
+pub fn topology(plan: &Plan) -> Option<Figure> {
     let few = plan.wires.len() <= WIRES_MAX;
     few.then(|| Figure::of_svg(drawing(plan).svg())).flatten()
 }

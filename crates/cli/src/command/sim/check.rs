@@ -1,8 +1,20 @@
 //! `--check` looks whether programs are there, as far as one can tell without running them.
 
+use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use weft_sim::plan::{NodePlan, Plan, ProcessPlan, Run, is_there};
-use weft_sim::{OWN_FOLDERS, PATH};
+use weft_sim::{OWN_FOLDERS, PATH, result};
+
+/// `--topology`: nodes and wires, in the format that the name asks for.
+pub(super) fn draw(plan: &Plan, file: &Path) -> anyhow::Result<()> {
+    let figure = result::topology(plan).context("--topology: so many wires would be a black area\nhelp: draw a smaller one, by --set")?;
+    let ending = file.extension().unwrap_or_default();
+    let formats = figure.files();
+    let (_, bytes) = formats.iter().find(|(format, _)| ending == *format).with_context(|| {
+        format!("--topology: '{}' has no format that weft draws\nhelp: end its name in .svg, .png or .pdf", file.display())
+    })?;
+    std::fs::write(file, bytes).with_context(|| format!("--topology: cannot write '{}'", file.display()))
+}
 
 /// What programs will probably not find: a line each.
 pub(super) fn missing(plan: &Plan) -> Vec<String> {
