@@ -35,7 +35,7 @@ def frames():
         frame = frame.older() if frame.type() == gdb.INLINE_FRAME else None
 def place():
     # With line tables alone functions have no modules.
-    for name in ("weft_tcp::connection::transmit::write_header", "write_header"):
+    for name in ("weft_tcp::connection::headers::write_header", "write_header"):
         try:
             gdb.decode_line(name)
             return name

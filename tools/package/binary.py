@@ -10,6 +10,10 @@ from pathlib import Path
 from . import place
 
 
+# Of Cargo.toml.
+PROFILE = "packaged"
+
+
 @dataclasses.dataclass(frozen=True)
 class Built:
     """What goes into packages."""
@@ -39,9 +43,9 @@ def _environment() -> dict[str, str]:
 def build() -> Built:
     """For old systems, through zig."""
     target = f"{place.TARGET}.{place.GLIBC}"
-    place.run([place.tool("cargo-zigbuild"), "zigbuild", "--quiet", "--release", "--target", target, "--package", "weft-cli", "--package", "weft-capi",
+    place.run([place.tool("cargo-zigbuild"), "zigbuild", "--quiet", "--profile", PROFILE, "--target", target, "--package", "weft-cli", "--package", "weft-capi",
                "--bin", "weft", "--lib"], _environment())
-    return apart(place.ROOT / "target" / place.TARGET / "release")
+    return apart(place.ROOT / "target" / place.TARGET / PROFILE)
 
 
 def apart(folder: Path) -> Built:
