@@ -25,7 +25,8 @@ def unpacked(release: str, packages: str, image: Path) -> Path:
     """A release of Debian as a folder, with these packages (divided by commas)."""
     # Root's nodes run as nobody.
     image.parent.chmod(0o755)
-    command = [paths.tool("debootstrap"), "--variant=minbase", f"--include={packages}", release, str(image)]
+    # What it mounts meanwhile is nobody else's: below /var it would be another layout for nodes that begin then.
+    command = [*PRIVATE, paths.tool("debootstrap"), "--variant=minbase", f"--include={packages}", release, str(image)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
     if done.returncode != 0:
         raise Failure(f"debootstrap {release}: {done.stdout[-1000:]}{done.stderr[-500:]}")

@@ -45,12 +45,11 @@ def build() -> Built:
     target = f"{place.TARGET}.{place.GLIBC}"
     place.run([place.tool("cargo-zigbuild"), "zigbuild", "--quiet", "--profile", PROFILE, "--target", target, "--package", "weft-cli", "--package", "weft-capi",
                "--bin", "weft", "--lib"], _environment())
-    return apart(place.ROOT / "target" / place.TARGET / PROFILE)
+    return apart(place.ROOT / "target" / place.TARGET / PROFILE, place.WORK / "programs")
 
 
-def apart(folder: Path) -> Built:
+def apart(folder: Path, out: Path) -> Built:
     """The programs of a build, without what only a debugger wants, and that."""
-    out = place.WORK / "programs"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     debug = []

@@ -29,8 +29,8 @@ def _target() -> tuple[Path, str]:
 def install(build: Path) -> None:
     target, prefix = _target()
     with tempfile.TemporaryDirectory(prefix="weft-install-") as name:
-        tree = Path(name)
-        built = binary.apart(build)
+        # Not where packages have theirs: those are what lies in dist/.
+        tree, built = Path(name, "tree"), binary.apart(build, Path(name, "programs"))
         stage.command(built.command, tree)
         stage.library(built, tree, "lib", prefix)
         stage.python(tree, "share/weft/python")
