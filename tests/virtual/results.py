@@ -70,6 +70,18 @@ def of_a_crash(folder: Path) -> str:
     return "crashed, and restarted"
 
 
+def too_large(folder: Path) -> str:
+    """What is larger than all that is taken, or deeper, stays where it is, and is counted; the others come."""
+    deep = "/".join(["/srv", *"d" * 70])
+    script = f"truncate -s 5G /srv/large; echo kept > /srv/small; mkdir -p {deep}; echo lost > {deep}/file"
+    (folder / "s.toml").write_text(keys(duration="1s") + pair(a={"collect": ["/srv/**"]}) + program("p", "a", "sh", "-c", script))
+    said = weft_command(folder, "sim", "s.toml", "--out", "out").stderr
+    expect("taken", left(folder / "out/files"), ["a/srv/small"])
+    expect("counted", json.loads((folder / "out/files.json").read_text())["a"]["left_out"], 2)
+    expect("told", "2 files or folders of nodes are not in" in said, True)
+    return "told, and the others come"
+
+
 def threads(folder: Path) -> str:
     """As a user as well as root, on two threads as well as one: the same files."""
     text = keys(duration="2s") + "".join(
@@ -348,6 +360,7 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "files/collected": collected,
     "files/everything": everything,
     "files/of a crash": of_a_crash,
+    "files/too large": too_large,
     "files/threads": threads,
     "sweep/grid": grid,
     "sweep/resumed": resumed,

@@ -76,7 +76,7 @@ pub struct TakenFile {
 pub struct Taken {
     /// In the order of their paths, folder by folder.
     pub files: Vec<TakenFile>,
-    /// Files that were too many or too large.
+    /// Files that were too many or too large, and folders that were too deep.
     pub left_out: u64,
 }
 
@@ -124,7 +124,11 @@ impl Walk<'_> {
             match FileType::from_raw_mode(found.st_mode) {
                 FileType::Directory => {
                     let skipped = LEFT_OUT.iter().any(|name| below == Path::new(name));
-                    if skipped || depth >= DEPTH_MAX || !self.wanted.may_be_in(&below) || self.is_the_hosts(&below, &found) {
+                    if skipped || !self.wanted.may_be_in(&below) || self.is_the_hosts(&below, &found) {
+                        continue;
+                    }
+                    if depth >= DEPTH_MAX {
+                        self.taken.left_out += 1;
                         continue;
                     }
                     if let Ok(next) = open(&folder, &name, OFlags::DIRECTORY) {

@@ -47,7 +47,7 @@ impl Collection {
         }
     }
 
-    /// Writes the list, and says how many files were left out because they were too many or too large.
+    /// Writes the list, and says how many files and folders were left out because they were too many, too large or too deep.
     pub fn finish(self) -> io::Result<u64> {
         self.failed.map_or(Ok(()), Err)?;
         let of_file = |file: &TakenFile| match &file.link {

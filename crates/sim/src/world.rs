@@ -263,7 +263,7 @@ impl World {
         self.state.collection = Some(Collection::below(dir, everything));
     }
 
-    /// At the end: takes them out of nodes that have not crashed. How many were left out because they were too many, or too large.
+    /// At the end: takes them out of nodes that have not crashed. How many were left out because they were too many, too large or too deep.
     ///
     /// # Errors
     /// Some of it could not be written.

@@ -213,7 +213,7 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
         let left_out = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()))?;
         if left_out > 0 {
             tell!(
-                "weft: {left_out} files of nodes are too large, or too many: they are not in {}",
+                "weft: {left_out} files or folders of nodes are not in {}: a node leaves 4 GiB, 100000 files and folders 64 deep at most",
                 dir.join(weft_sim::FILES_FOLDER).display()
             );
         }
