@@ -75,7 +75,7 @@ ARTEFACTS = (
     Artefact("deb", OLD, *DEB, zsh="share/zsh/vendor-completions/_weft"),
     Artefact("deb", NEW, *DEB, zsh="share/zsh/vendor-completions/_weft"),
     Artefact("rpm", OLD, *RPM),
-    Artefact("tarball", OLD, "cd /root && tar -xJf {dist}/weft-net-*-x86_64-linux.tar.xz && ./weft-net-*/install.sh && rm -rf weft-net-*",
+    Artefact("tarball", OLD, "cd /root && tar -xzf {dist}/weft-net-*-x86_64-linux.tar.gz && ./weft-net-*/install.sh && rm -rf weft-net-*",
              "sh /usr/local/share/weft/uninstall.sh", "/usr/local", kernels=False),
     Artefact("wheel", OLD, "python3 -m venv /opt/weft && /opt/weft/bin/pip install -q --no-index {dist}/*.whl", "rm -rf /opt/weft", "/opt/weft"),
     Artefact("wheel", NEW, "python3 -m venv /opt/weft && /opt/weft/bin/pip install -q --no-index {dist}/*.whl", "rm -rf /opt/weft", "/opt/weft"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
 import io
-import lzma
 import shutil
 import tarfile
 from pathlib import Path
@@ -31,7 +31,8 @@ def tar(tree: Path, to: Path, below: str = "", compress: bool = True) -> None:
             else:
                 archive.addfile(info)
     if compress:
-        to.write_bytes(lzma.compress(raw.getvalue(), preset=6))
+        # The smallest systems have gzip, and no xz.
+        to.write_bytes(gzip.compress(raw.getvalue(), mtime=0))
     raw.close()
 
 
@@ -44,7 +45,7 @@ def tarball(built: Built) -> Path:
     (tree / "install.sh").chmod(0o755)
     stage.settle(tree)
     name = f"{place.NAME}-{place.version()}-x86_64-linux"
-    to = place.DIST / f"{name}.tar.xz"
+    to = place.DIST / f"{name}.tar.gz"
     tar(tree, to, f"{name}/")
     return to
 
@@ -55,7 +56,7 @@ def symbols(built: Built) -> Path:
     for path in built.debug:
         shutil.copyfile(path, tree / path.name)
     stage.settle(tree)
-    to = place.DIST / f"{place.NAME}-{place.version()}-x86_64-linux.debug.tar.xz"
+    to = place.DIST / f"{place.NAME}-{place.version()}-x86_64-linux.debug.tar.gz"
     tar(tree, to)
     return to
 
