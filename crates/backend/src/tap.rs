@@ -15,6 +15,7 @@ use crate::{host_side, sys, vnet};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 use weft_core::{Completion, Frame, Instant};
 use weft_wire::ethernet::Mac;
 
@@ -89,6 +90,21 @@ impl Tap {
     }
 }
 
+/// A device whose process has been killed and waited for is still there for a moment: Linux closes descriptors of who has ended later (delayed_fput of
+/// fs/file_table.c). So long, and so often, one tries again.
+const FREE_WAIT: Duration = Duration::from_millis(20);
+const FREE_TRIES: u32 = 25;
+
+fn once_free(attach: impl Fn() -> io::Result<String>) -> io::Result<String> {
+    for _ in 0..FREE_TRIES {
+        match attach() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(FREE_WAIT),
+            done => return done,
+        }
+    }
+    attach()
+}
+
 /// Opens or makes a device of the TUN driver: TAP or TUN, by what its frames begin with.
 pub(crate) fn attach(name: &str, options: &OpenOptions, link: LinkType) -> Result<Device, OpenError> {
     use rustix::fs::{Mode, OFlags};
@@ -100,7 +116,7 @@ pub(crate) fn attach(name: &str, options: &OpenOptions, link: LinkType) -> Resul
     let failed = |doing: &str, error: io::Error| OpenError::from_io(&url, doing, error);
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|error| failed("opening /dev/net/tun", error.into()))?;
-    let name = sys::tun_attach(fd.as_fd(), name, kind).map_err(|error| failed("creating the device", error))?;
+    let name = once_free(|| sys::tun_attach(fd.as_fd(), name, kind)).map_err(|error| failed("creating the device", error))?;
     sys::tun_set_header_bytes(fd.as_fd(), vnet::HEADER_BYTES).map_err(|error| failed("setting the header's length", error))?;
     let gso_udp = offer(fd.as_fd(), options.offload).map_err(|error| failed("setting offloads", error))?;
     sys::tun_set_send_buffer(fd.as_fd(), i32::MAX).map_err(|error| failed("setting the send buffer", error))?;
