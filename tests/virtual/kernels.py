@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable
 
@@ -528,6 +529,7 @@ def same_digits(folder: Path) -> str:
 ROWS |= {"a phone with Wi-Fi and LTE, the same digits": same_digits}
 # Rows of the table of programs (table.py), with these nodes as Linux kernels: as root on one thread and as a user on two, one hash.
 KINDS = {"linux-linux": frozenset({"client", "server", "router"}), "linux-weft": frozenset({"client"}), "weft-linux": frozenset({"server"})}
+PROGRAMS_AT_ONCE = 2
 PROGRAMS = ["curl-http", "iperf3-tcp", "udp-fragments", "ping", "ssh-scp", "dig"]
 
 
@@ -545,9 +547,15 @@ def programs(env: Environment, cases: list[tuple[str, str]]) -> int:
             recorder.add(results.Row(f"{name}/{kind}", results.SKIPPED, 0, str(missing)))
         return recorder.finish()
     files = table.prepare_files(env)
-    for name, kind in cases:
-        runner = table.Runner(files, KINDS[kind], kind, RUNS)
-        recorder.add(table.case(f"{name}/{kind}", lambda: runner.row(name)))
+
+    def row(case: tuple[str, str]) -> results.Row:
+        name, kind = case
+        return table.case(f"{name}/{kind}", lambda: table.Runner(files, KINDS[kind], kind, RUNS).row(name))
+
+    # Of a kernel's boot and of a program's waits, much leaves a processor idle.
+    with ThreadPoolExecutor(PROGRAMS_AT_ONCE) as pool:
+        for done in pool.map(row, cases):
+            recorder.add(done)
     return recorder.finish()
 
 
