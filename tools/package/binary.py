@@ -45,7 +45,20 @@ def build() -> Built:
     target = f"{place.TARGET}.{place.GLIBC}"
     place.run([place.tool("cargo-zigbuild"), "zigbuild", "--quiet", "--profile", PROFILE, "--target", target, "--package", "weft-cli", "--package", "weft-capi",
                "--bin", "weft", "--lib"], _environment())
-    return apart(place.ROOT / "target" / place.TARGET / PROFILE, place.WORK / "programs")
+    built, linked = place.ROOT / "target" / place.TARGET / PROFILE, place.WORK / "linked"
+    shutil.rmtree(linked, ignore_errors=True)
+    linked.mkdir(parents=True)
+    for name in ("weft", "libweft.so", "libweft.a"):
+        shutil.copy2(built / name, linked)
+    for name in ("weft", "libweft.so"):
+        _forget_folders(linked / name)
+    return apart(linked, place.WORK / "programs")
+
+
+def _forget_folders(program: Path) -> None:
+    """Zig compiles what it brings of C where it is, and names that folder in the debug information, of which the program holds a checksum."""
+    for folder, name in ((place.VENV.resolve(), "/zig"), (place.ROOT, "/weft")):
+        place.run(["debugedit", f"--base-dir={folder}", f"--dest-dir={name}", program])
 
 
 def apart(folder: Path, out: Path) -> Built:

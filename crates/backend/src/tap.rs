@@ -90,12 +90,13 @@ impl Tap {
     }
 }
 
-/// A device whose process has been killed and waited for is still there for a moment: Linux closes descriptors of who has ended later (delayed_fput of
-/// fs/file_table.c). So long, and so often, one tries again.
+/// A weft that was killed leaves its descriptors to its caretaker, which shares the table and closes devices first. Until then the device is busy,
+/// milliseconds as a rule. So long, and so often, one tries again.
 const FREE_WAIT: Duration = Duration::from_millis(20);
 const FREE_TRIES: u32 = 25;
 
-fn once_free(attach: impl Fn() -> io::Result<String>) -> io::Result<String> {
+/// What `attach` answers, asked again while the device is in use (EBUSY).
+fn once_free(mut attach: impl FnMut() -> io::Result<String>) -> io::Result<String> {
     for _ in 0..FREE_TRIES {
         match attach() {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(FREE_WAIT),
@@ -185,5 +186,39 @@ impl Backend for Tap {
     }
     fn give_back_memory(&mut self) {
         self.device.blocks.give_back_memory();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers with these errors in a row, then with a name; how often it was asked comes with what came of it.
+    fn asked(errors: &[i32]) -> (io::Result<String>, usize) {
+        let mut times = 0;
+        let done = once_free(|| {
+            times += 1;
+            errors.get(times - 1).map_or_else(|| Ok("tap0".to_owned()), |error| Err(io::Error::from_raw_os_error(*error)))
+        });
+        (done, times)
+    }
+
+    #[test]
+    fn a_busy_device_is_asked_for_again() {
+        let (done, times) = asked(&[libc::EBUSY; 2]);
+        assert_eq!((done.unwrap().as_str(), times), ("tap0", 3));
+    }
+
+    #[test]
+    fn other_errors_are_told_at_once() {
+        let (done, times) = asked(&[libc::EPERM]);
+        assert_eq!((done.unwrap_err().raw_os_error(), times), (Some(libc::EPERM), 1));
+    }
+
+    #[test]
+    fn a_device_that_stays_busy_is_given_up() {
+        let tries = FREE_TRIES as usize + 1;
+        let (done, times) = asked(&vec![libc::EBUSY; tries]);
+        assert_eq!((done.unwrap_err().raw_os_error(), times), (Some(libc::EBUSY), tries));
     }
 }

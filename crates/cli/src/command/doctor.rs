@@ -141,4 +141,12 @@ mod tests {
         let other = |stops| judge(&ABILITIES[0], &[of(stops)], false).works;
         assert_eq!((found(true), found(false), other(true)), (false, true, true));
     }
+
+    #[test]
+    fn what_the_machine_refuses_points_to_doctor_and_other_errors_do_not() {
+        let refused = anyhow::Error::from(std::io::Error::from(rustix::io::Errno::PERM)).context("opening /dev/net/tun");
+        let namespace = anyhow::anyhow!("EINVAL").context("making a user namespace");
+        let missing = anyhow::Error::from(std::io::Error::from(rustix::io::Errno::NOENT)).context("reading world.toml");
+        assert_eq!([refused, namespace, missing].map(|error| may_know(&error)), [true, true, false]);
+    }
 }

@@ -1,4 +1,5 @@
-//! `--check` looks whether programs are there, as far as one can tell without running them.
+//! `--check` looks whether programs are there, as far as one can tell without running them, and draws the topology
+//! (`--topology`).
 
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
