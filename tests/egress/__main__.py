@@ -1,4 +1,7 @@
-"""`make test-egress`: unmodified programs of a user without capabilities go out through passt, over both families. FULL=1: all of them; the short form curl."""
+"""`make test-egress`: unmodified programs of a user without capabilities go out through passt, over both families. The short form: curl.
+
+FULL=1: all of them; then all rows again on the queued and on the threaded engine, and with programs in the loader (--strict).
+"""
 
 from __future__ import annotations
 
@@ -144,7 +147,7 @@ def no_passt(env: Environment, shared: Shared, family: Family) -> str:
     near.ip("route", "flush", "default")
     near.ip("-6", "route", "flush", "default")
     for name, path, wanted in (("no program", "/nowhere", "install the package passt"), ("no route", "/usr/bin:/bin", "default route")):
-        words = [*near.prefix, *user.words(), "env", f"PATH={path}", weft.binary(), "run", "--internet", "--", "/bin/true"]
+        words = [*near.prefix, *user.words(), "env", f"PATH={path}", *weft.run_words(), "--internet", "--", "/bin/true"]
         done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SECONDS_MAX)
         if done.returncode != REFUSED or wanted not in done.stderr:
             raise Failure(f"{name}: exit status {done.returncode}: {done.stderr}")
@@ -183,7 +186,7 @@ def stream(env: Environment, shared: Shared, family: Family) -> str:
     listens = env.start("passt", passt)
     listens.wait_for(path.exists, "its socket", SECONDS_MAX)
     file.write_text(STREAM.format(path=path))
-    stage.client = stage.program = type(stage.client)([*stage.near.prefix, *user.words(), weft.binary(), "run", "--stack", str(file), "--capture", str(stage.capture), "--"], "", True)
+    stage.client = stage.program = type(stage.client)([*stage.near.prefix, *user.words(), *weft.run_words(), "--stack", str(file), "--capture", str(stage.capture), "--"], "", True)
     table.web_server(stage, 8080)
     table.fetched(stage, "curl", [*_curl(), "--output", str(env.folder / "fetched"), f"http://{stage.server.host}:8080/{shared.large.name}"], shared.large)
     stage.finish()
@@ -211,7 +214,7 @@ def inherited(kind: int, env: Environment, shared: Shared, family: Family) -> st
     file.write_text(INHERITED.format(number=number, stack=family.stack, bits=family.bits))
     host = f"[{family.host}]" if family.version == 6 else family.host
     env.wait_listening(env.start("web", [paths.PYTHON, str(SERVERS / "web.py"), family.host, "8080", str(shared.www)], near), 8080)
-    words = [*user.words(), weft.binary(), "run", "--stack", str(file), "--", *_curl(), f"http://{host}:8080/{shared.large.name}"]
+    words = [*user.words(), *weft.run_words(), "--stack", str(file), "--", *_curl(), f"http://{host}:8080/{shared.large.name}"]
     done = subprocess.run(words, capture_output=True, pass_fds=[number], timeout=SECONDS_MAX, env=env.variables(), stdin=subprocess.DEVNULL)
     os.close(number)
     if done.returncode:
@@ -248,7 +251,7 @@ def bad_descriptors(env: Environment, shared: Shared, family: Family) -> str:
     file = env.folder / "stack.toml"
     for number, wanted in ((77, "Bad file number"), (0, "Bad file number"), (9, "which TUN device")):
         file.write_text(INHERITED.format(number=number, stack=family.stack, bits=family.bits))
-        words = ["sh", "-c", 'exec 9</dev/null; exec "$@"', "sh", weft.binary(), "run", "--stack", str(file), "--", "true"]
+        words = ["sh", "-c", 'exec 9</dev/null; exec "$@"', "sh", *weft.run_words(), "--stack", str(file), "--", "true"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
         if done.returncode != REFUSED or wanted not in done.stderr:
             raise Failure(f"{number}: {done.returncode}: {done.stderr}")
@@ -271,20 +274,35 @@ def all_rows() -> dict[str, tuple[Body, Family]]:
     return found | {name: (body, FAMILIES["IPv4"]) for name, body in once.items()}
 
 
-def main() -> int:
+# In the full form every row runs so, too.
+HOWS = ({"ENGINE": "queued"}, {"ENGINE": "threaded"}, {"STRICT": "1"}, {"ENGINE": "threaded", "STRICT": "1"})
+
+
+def rows_of(shared: Shared, before: str) -> bool:
+    """All rows once, as the environment says; whether one failed."""
     recorder = results.Recorder()
+    for name, (body, family) in all_rows().items():
+        if not is_wanted(before + name):
+            continue
+
+        def in_an_environment(body: Body = body, family: Family = family, name: str = name) -> str:
+            with Environment(name.replace("/", "-").replace(" ", "-")) as own:
+                return body(own, shared, family)
+
+        recorder.add(results.judged(before + name, in_an_environment, (Failure, OSError, subprocess.SubprocessError)))
+    return bool(recorder.finish())
+
+
+def main() -> int:
     with Environment("shared") as env:
         shared = prepare(env)
-        for name, (body, family) in all_rows().items():
-            if not is_wanted(name):
-                continue
-
-            def in_an_environment(body: Body = body, family: Family = family, name: str = name) -> str:
-                with Environment(name.replace("/", "-").replace(" ", "-")) as own:
-                    return body(own, shared, family)
-
-            recorder.add(results.judged(name, in_an_environment, (Failure, OSError, subprocess.SubprocessError)))
-    return recorder.finish()
+        failed = rows_of(shared, "")
+        for how in HOWS if FULL else ():
+            os.environ |= how
+            failed |= rows_of(shared, "strict/" if "STRICT" in how else "")
+            for name in how:
+                del os.environ[name]
+    return int(failed)
 
 
 if __name__ == "__main__":

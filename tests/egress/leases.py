@@ -67,7 +67,7 @@ def dnsmasq(env: Environment, shared: Shared, family: Family) -> str:
     url = f"http://{NAME.removesuffix('.weft.test')}:8080/{shared.small.name}"
     curl = shlex.join([paths.tool("curl"), *table.CURL, "--output", str(fetched), url])
     script = f'{curl}; "$0" exec dhcp leases --json; "$0" show interfaces --json; cat /etc/resolv.conf'
-    said = env.run("weft", [weft.binary(), "run", "--stack", str(file), "--", "sh", "-ec", script, weft.binary()], near)
+    said = env.run("weft", [*weft.run_words(), "--stack", str(file), "--", "sh", "-ec", script, weft.binary()], near)
     want_equal("sum", table.sha256_of(fetched), shared.small.sha256)
     leases, interfaces, *resolv_conf = said.splitlines()
     want_equal("what programs ask", resolv_conf, ["search weft.test", f"nameserver {ROUTER}"])
@@ -97,7 +97,7 @@ def added(env: Environment, shared: Shared, family: Family) -> str:
     file, fetched = env.folder / "stack.toml", env.folder / "fetched"
     file.write_text('[node]\ninterfaces = "none"\n')
     curl = [paths.tool("curl"), *table.CURL, "--output", str(fetched), f"http://{BEYOND}:8080/{shared.small.name}"]
-    said = env.run("weft", [weft.binary(), "run", "--stack", str(file), "--", "sh", "-ec", ADDED, weft.binary(), *curl], near)
+    said = env.run("weft", [*weft.run_words(), "--stack", str(file), "--", "sh", "-ec", ADDED, weft.binary(), *curl], near)
     want_equal("sum", table.sha256_of(fetched), shared.small.sha256)
     want_equal("leases at the end", json.loads(said.splitlines()[-1]), {"dhcp": []})
     return ""
@@ -108,7 +108,7 @@ def passt(env: Environment, shared: Shared, family: Family) -> str:
     stage = Outside(env, shared, family)
     file = env.folder / "stack.toml"
     file.write_text(STACK.format(backend="passt:"))
-    words = [*stage.near.prefix, *user.words(), weft.binary(), "run", "--stack", str(file), "--capture", str(stage.capture), "--"]
+    words = [*stage.near.prefix, *user.words(), *weft.run_words(), "--stack", str(file), "--capture", str(stage.capture), "--"]
     stage.client = stage.program = type(stage.client)(words, "", True)
     table.web_server(stage, 8080)
     curl = [paths.tool("curl"), *table.CURL]
@@ -122,7 +122,7 @@ def silence(env: Environment, shared: Shared, family: Family) -> str:
     near, _ = _network(env)
     file = env.folder / "stack.toml"
     file.write_text(STACK.format(backend="packet:up0"))
-    words = [*near.prefix, weft.binary(), "run", "--stack", str(file), "--", "true"]
+    words = [*near.prefix, *weft.run_words(), "--stack", str(file), "--", "true"]
     done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=SECONDS_MAX)
     wanted = "interface eth0: no DHCP server has answered"
     if done.returncode != REFUSED or wanted not in done.stderr or "packet:up0" not in done.stderr:

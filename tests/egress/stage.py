@@ -75,7 +75,7 @@ class Outside(Stage):
 
     def going_out(self, *words: str) -> list[str]:
         """What a user puts before a program."""
-        return [*self.near.prefix, *holding(self.files()), *user.words(), weft.binary(), "run", "--internet", *words, "--"]
+        return [*self.near.prefix, *holding(self.files()), *user.words(), *weft.run_words(), "--internet", *words, "--"]
 
     def files(self) -> dict[str, Path]:
         """What the user's machine has in place of this one's files: it knows the user, as ssh and others want it."""

@@ -88,6 +88,11 @@ def strict_words() -> list[str]:
     return ["--strict"] if os.environ.get("STRICT") else []
 
 
+def run_words() -> list[str]:
+    """`weft run` on the engine that ENGINE names, and with STRICT=1 under the loader."""
+    return [binary(), "run", *engine_words(), *strict_words()]
+
+
 class Daemon:
     """A running `weft up` with the default stack, its TAP in `namespace` (None: where the test itself runs); `before`: words before it there, as those
     that make it a normal user's."""
