@@ -1,4 +1,5 @@
-"""`make test-daily`: what people have open all day, over weft: browsers with windows and their own sandboxes, videos, a large file, voice, a remote desktop, mail.
+"""`make test-daily`: what people have open all day, over weft: browsers with windows and their own sandboxes, videos, a large file, voice, a remote desktop, mail; and a virtual
+machine that shares a network with a stack.
 
 Each row runs as a user who goes out through passt, as root on a TAP, and on the kernel, the oracle. Pictures of the windows come to target/daily.
 ONLY= chooses rows by words of their names. FULL=1: ten minutes of voice, 700 MB, videos of three minutes; else a short form of each.
@@ -19,7 +20,7 @@ from programs.shared import Shared, prepare
 from programs.stage import Stage
 from virtual.shared import is_wanted
 
-from . import browsers, voice, windows
+from . import browsers, machine, voice, windows
 from .places import PLACES
 
 BROWSERS = ("chromium", "firefox")
@@ -58,6 +59,7 @@ def main() -> int:
         shared = prepare(env)
         rows = {f"{name}/{place}": functools.partial(in_a_place, name, place, body, shared) for name, body in bodies().items() for place in PLACES}
         rows["voice"] = functools.partial(voices, shared)
+        rows["virtual machine"] = functools.partial(machine.virtual_machine, shared)
         for name, body in rows.items():
             if is_wanted(name):
                 recorder.add(results.judged(name, body, (Failure, OSError, subprocess.SubprocessError)))
