@@ -288,8 +288,10 @@ pub(crate) struct Epoch<'a> {
     pub until: Instant,
     /// How long windows are, by cluster.
     pub windows: &'a [Duration],
-    /// End this long after the last program that is waited for has ended; none: do not.
+    /// End this long after the last program that is waited for has ended, and after `last_event`; none: do not.
     pub linger: Option<Duration>,
+    /// When the last event of the world was.
+    pub last_event: Instant,
     /// Somebody outside wants to look at the time before each window: no cluster runs ahead.
     pub eager: bool,
     /// Set when the run is to end: asked before each window.
@@ -385,7 +387,7 @@ fn hand_over(lanes: &mut [Lane]) {
 /// When the epoch ends now that so many programs are left.
 fn shortened(epoch: &Epoch<'_>, until: Instant, left: usize, last_end: Instant) -> Instant {
     match epoch.linger {
-        Some(linger) if left == 0 => until.min(last_end + linger),
+        Some(linger) if left == 0 => until.min(last_end.max(epoch.last_event) + linger),
         _ => until,
     }
 }

@@ -318,6 +318,7 @@ impl World {
         let (mut failures, mut idle, mut broken) = (Vec::new(), Vec::new(), None);
         let mut sample = self.state.plan.sample.map(|_| Instant::ZERO);
         let interrupt = self.state.plan.interrupt.clone();
+        let last_event = self.state.plan.events.iter().map(|event| event.at).max().unwrap_or(Instant::ZERO);
         let reason = loop {
             let event = events.peek().map_or(Instant::FAR_FUTURE, |(at, _)| *at);
             let next = event.min(sample.unwrap_or(Instant::FAR_FUTURE));
@@ -327,6 +328,7 @@ impl World {
                 until: self.state.plan.end.min(next),
                 windows: &windows,
                 linger,
+                last_event,
                 eager: self.door.is_paced(),
                 interrupt: interrupt.as_deref(),
             };
@@ -346,14 +348,17 @@ impl World {
                 continue;
             }
             if ended.stopped {
-                self.state.now = ended.until.min(epoch.until);
+                // What is due next has not come.
+                let reached = self.state.cells.latest().unwrap_or(ended.until).min(ended.until).min(epoch.until);
+                self.state.now = self.state.now.max(reached);
                 break Reason::Interrupted;
             }
             self.state.now = ended.until;
             if ended.until < epoch.until {
                 break Reason::Programs;
             }
-            if ended.idle && event == Instant::FAR_FUTURE {
+            // A world that is tied to the wall clock goes on: somebody may come in.
+            if ended.idle && event == Instant::FAR_FUTURE && !self.door.is_paced() {
                 self.state.now = self.state.cells.latest().unwrap_or(self.state.now);
                 break Reason::Idle;
             }

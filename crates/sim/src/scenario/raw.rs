@@ -23,7 +23,7 @@ const ENDS: [&str; 2] = ["running", "any"];
 pub(crate) struct Raw {
     /// Of all randomness. Default: 1.
     pub seed: Option<u64>,
-    /// When the run ends. Default: one second after the last program that is expected to end, or after 3600s.
+    /// When the run ends. Default: one second after the last program that is expected to end and the last event, or after 3600s.
     #[schemars(with = "Option<TimeSpan>")]
     pub duration: Option<Text>,
     /// What the wall clock says at the beginning. Default: 2030-01-01T00:00:00Z.

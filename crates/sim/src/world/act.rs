@@ -25,8 +25,13 @@ pub(super) fn act_due(
     idle: &mut Vec<String>,
 ) {
     while let Some((at, action)) = events.next_if(|(at, _)| *at <= state.now) {
+        let ended = state.all_have_ended();
         match act(state, &action) {
-            Ok(Acted::Done) => {}
+            Ok(Acted::Done) => idle.extend(
+                ended
+                    .filter(|_| state.all_have_ended().is_some())
+                    .map(|ended| format!("event at {at}: the last program that was waited for had ended at {ended}")),
+            ),
             Ok(Acted::Nothing(why)) => idle.push(format!("event at {at}: {why}")),
             Err(why) => refused.push(format!("event at {at}: {why}")),
         }

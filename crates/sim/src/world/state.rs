@@ -39,6 +39,13 @@ impl State {
         self.cells.latest().unwrap_or(self.now).max(self.now)
     }
 
+    /// When the last program that is waited for has ended; none: one runs, or the run has a duration of its own.
+    pub fn all_have_ended(&self) -> Option<Instant> {
+        let mut cores = self.cells.all().map(|cell| (cell.core.left, cell.core.last_end));
+        let last = cores.try_fold(Instant::ZERO, |last, (left, end)| (left == 0).then_some(last.max(end)))?;
+        (!self.plan.whole && last > Instant::ZERO).then_some(last)
+    }
+
     /// Takes out of a node what is wanted of its files.
     pub fn collect(&mut self, node: usize) {
         if let (Some(collection), Some(plan), Some(cell)) = (&mut self.collection, self.plan.nodes.get(node), self.cells.get(node)) {
