@@ -157,8 +157,13 @@ impl Walk<'_> {
         }
         let Ok(from) = open(folder, name, OFlags::NONBLOCK) else { return Ok(()) };
         let to = self.into.join(path.strip_prefix("/").unwrap_or(&path));
-        std::fs::create_dir_all(to.parent().unwrap_or(self.into))?;
-        let copied = io::copy(&mut File::from(from).take(bytes), &mut File::create(&to)?)?;
+        let made = std::fs::create_dir_all(to.parent().unwrap_or(self.into)).and_then(|()| File::create(&to));
+        // Its path is longer here than in its node, or something else is there that was taken before.
+        if made.as_ref().is_err_and(|error| is_about_the_path(error)) {
+            self.taken.left_out += 1;
+            return Ok(());
+        }
+        let copied = io::copy(&mut File::from(from).take(bytes), &mut made?)?;
         self.bytes += copied;
         self.taken.files.push(TakenFile { path, bytes: copied, link: None });
         Ok(())
@@ -212,6 +217,11 @@ pub(crate) fn original(path: &Path, base: &Path, mounts: &[Mount]) -> Option<Pat
 pub(crate) fn has_changed(original: &Path, since: u64) -> bool {
     let Ok(found) = rustix::fs::lstat(original) else { return false };
     i128::from(found.st_ctime) * 1_000_000_000 + i128::from(found.st_ctime_nsec) > i128::from(since)
+}
+
+fn is_about_the_path(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, InvalidFilename, IsADirectory, NotADirectory};
+    matches!(error.kind(), AlreadyExists | InvalidFilename | IsADirectory | NotADirectory)
 }
 
 fn open(folder: impl AsFd, name: &CString, more: OFlags) -> rustix::io::Result<OwnedFd> {

@@ -6,7 +6,7 @@ use crate::process::files_of;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use weft_process::{CollectFrom, Taken, TakenFile, Wanted, collect};
 
 /// Folder of these files below that of results, with a folder for each node, and the list of all of them.
@@ -21,12 +21,14 @@ pub(crate) struct Collection {
     /// All that programs have written, and not only what the scenario names.
     everything: bool,
     of_nodes: BTreeMap<String, Taken>,
+    /// What was on disks that nodes have no more.
+    of_old_disks: BTreeMap<String, Taken>,
     failed: Option<io::Error>,
 }
 
 impl Collection {
     pub fn below(dir: &Path, everything: bool) -> Collection {
-        Collection { dir: dir.to_owned(), everything, of_nodes: BTreeMap::new(), failed: None }
+        Collection { dir: dir.to_owned(), everything, of_nodes: BTreeMap::new(), of_old_disks: BTreeMap::new(), failed: None }
     }
 
     /// What a node leaves, in place of what it has left before.
@@ -47,12 +49,25 @@ impl Collection {
         }
     }
 
+    /// The node has another disk now: what was taken stays, but for files that are taken at the same paths.
+    pub fn keep(&mut self, node: &str) {
+        let Some(taken) = self.of_nodes.remove(node) else { return };
+        let kept = self.of_old_disks.entry(node.to_owned()).or_default();
+        kept.left_out += taken.left_out;
+        add(&mut kept.files, taken.files);
+    }
+
     /// Writes the list, and says how many files and folders were left out because they were too many, too large or too deep.
-    pub fn finish(self) -> io::Result<u64> {
-        self.failed.map_or(Ok(()), Err)?;
+    pub fn finish(mut self) -> io::Result<u64> {
+        for (node, kept) in std::mem::take(&mut self.of_old_disks) {
+            let taken = self.of_nodes.entry(node).or_default();
+            taken.left_out += kept.left_out;
+            let last = std::mem::replace(&mut taken.files, kept.files);
+            add(&mut taken.files, last);
+        }
         let of_file = |file: &TakenFile| match &file.link {
-            Some(to) => json!({"path": file.path, "link": to}),
-            None => json!({"path": file.path, "bytes": file.bytes}),
+            Some(to) => json!({"path": file.path.to_string_lossy(), "link": to.to_string_lossy()}),
+            None => json!({"path": file.path.to_string_lossy(), "bytes": file.bytes}),
         };
         let of_node = |(name, taken): (&String, &Taken)| {
             let files: Vec<Value> = taken.files.iter().map(of_file).collect();
@@ -62,8 +77,17 @@ impl Collection {
             let index: serde_json::Map<String, Value> = self.of_nodes.iter().map(of_node).collect();
             std::fs::write(self.dir.join(FILES_INDEX), format!("{:#}\n", Value::from(index)))?;
         }
+        // Not before: the next run takes away what the list names.
+        self.failed.map_or(Ok(()), Err)?;
         Ok(self.of_nodes.values().map(|taken| taken.left_out).sum())
     }
+}
+
+/// Files that came later go before others of their paths.
+fn add(files: &mut Vec<TakenFile>, later: Vec<TakenFile>) {
+    files.retain(|file| later.iter().all(|other| other.path != file.path));
+    files.extend(later);
+    files.sort_by(|one, other| one.path.cmp(&other.path));
 }
 
 /// Takes away files that were taken, and folders in which nothing is left.
@@ -77,7 +101,9 @@ fn remove(into: &Path, files: &[TakenFile]) -> io::Result<()> {
 fn forget(into: &Path, file: &Path) -> io::Result<()> {
     let path = into.join(file.strip_prefix("/").unwrap_or(file));
     match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory) => {
+            return Err(error);
+        }
         _ => {}
     }
     let within = |folder: &&Path| folder.starts_with(into);
@@ -89,6 +115,12 @@ fn forget(into: &Path, file: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Is it an absolute path without `..`?
+fn is_below(path: &Path) -> bool {
+    let mut parts = path.components();
+    parts.next() == Some(Component::RootDir) && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
 /// Takes away what an earlier run has left in this folder of results: what its list names, and nothing else.
 ///
 /// # Errors
@@ -96,10 +128,12 @@ fn forget(into: &Path, file: &Path) -> io::Result<()> {
 pub fn clear_files(dir: &Path) -> io::Result<()> {
     let Ok(text) = std::fs::read_to_string(dir.join(FILES_INDEX)) else { return Ok(()) };
     let index: Value = serde_json::from_str(&text).unwrap_or_default();
-    for (node, taken) in index.as_object().into_iter().flatten() {
+    for (node, taken) in
+        index.as_object().into_iter().flatten().filter(|(node, _)| !node.contains('/') && is_below(&Path::new("/").join(node)))
+    {
         let folder = dir.join(FILES_FOLDER).join(node);
         let paths = taken["files"].as_array().into_iter().flatten().filter_map(|file| file["path"].as_str());
-        let inside = |path: &&str| Path::new(path).components().skip(1).all(|part| matches!(part, std::path::Component::Normal(_)));
+        let inside = |path: &&str| is_below(Path::new(path));
         paths.filter(inside).try_for_each(|path| forget(&folder, Path::new(path)))?;
     }
     let _ = std::fs::remove_dir(dir.join(FILES_FOLDER));

@@ -30,9 +30,12 @@ pub(super) fn crash(state: &mut State, node: usize) {
 /// It boots anew, on a fresh disk or on that which it had. Programs that start by time start again.
 pub(super) fn restart(state: &mut State, node: usize, fresh: bool) -> Result<(), String> {
     crash(state, node);
-    let State { plan, now, cells, programs, common, boots, processors, .. } = state;
+    let State { plan, now, cells, programs, common, boots, processors, collection, .. } = state;
     if let (true, Some(cell)) = (fresh, cells.get_mut(node)) {
         cell.disk = None;
+        if let Some(collection) = collection {
+            collection.keep(&cell.core.name);
+        }
     }
     let cpu = processors.as_ref().and_then(|claim| claim.of(cells.lane_of(node)));
     // Its ports are in their places already.
