@@ -604,12 +604,45 @@ pub fn explain(message: &str, topic: &str) -> (String, String) {
     let message = message.trim().replace('\n', ", ");
     let message = with_nearest(&message).unwrap_or(message);
     let help = match () {
-        () if message.starts_with("unknown field") => format!("check the spelling; `weft help {topic}` lists what a {topic} file may hold"),
+        () if message.starts_with("unknown field") => match elsewhere(&message).filter(|_| topic == "scenario") {
+            Some(here) => format!("elsewhere it is called so; here it is {here}: docs/coming-from.md has a table"),
+            None => format!("check the spelling; `weft help {topic}` lists what a {topic} file may hold"),
+        },
         () if message.starts_with("missing field") => format!("add it; `weft help {topic}` shows an example"),
         () if message.starts_with("invalid type") => format!("give a value of the right type; `weft help {topic}` shows an example"),
         () => format!("see `weft help {topic}` for an example"),
     };
     (message, help)
+}
+
+/// What Shadow, Mininet and ns-3 call what a scenario calls otherwise.
+const ELSEWHERE: [(&[&str], &str); 17] = [
+    (&["latency", "link_delay", "propagation_delay"], "`delay` of a wire, one way"),
+    (&["packet_loss", "packet_loss_rate", "loss_rate"], "`loss` of a wire, from 0 to 1"),
+    (
+        &["bandwidth", "bandwidth_down", "bandwidth_up", "host_bandwidth_down", "host_bandwidth_up", "bw", "data_rate", "datarate"],
+        "`rate` of a wire, and `back = { rate = … }` where the other direction has another",
+    ),
+    (&["max_queue_size", "queue_size", "interface_buffer"], "`queue_packets` or `queue_bytes` of a wire"),
+    (&["stop_time", "simulation_time", "stoptime"], "`duration`"),
+    (&["start_time", "starttime"], "`start` of a program"),
+    (&["shutdown_time", "shutdown_signal"], "an event: [[events]] at = \"5s\", stop = \"PROGRAM\""),
+    (&["expected_final_state", "exit_code"], "`expect` of a program: a status (143: killed by SIGTERM), \"running\" or \"any\""),
+    (&["hosts", "host", "switches"], "[nodes.NAME] (a switch: kind = \"switch\"), and `node` of a program"),
+    (&["links", "edges", "edge", "link", "graph", "network"], "[wires.NAME] with between = [\"a\", \"b\"]"),
+    (&["processes", "process", "applications"], "[programs.NAME] with node and command"),
+    (&["path", "args", "binary", "exe", "cmd"], "`command` of a program: [\"curl\", \"-s\", \"http://server/\"]"),
+    (&["env"], "`environment` of a program"),
+    (&["ip", "ip_addr", "ip_address"], "`address` of a node"),
+    (&["quantity", "n"], "`count` of a node"),
+    (&["pcap_enabled", "pcap", "pcap_directory"], "`capture` of a node, and --out DIR"),
+    (&["parallelism", "threads", "strace_logging_mode", "strace"], "an option of `weft sim`: --threads, --calls"),
+];
+
+/// What a field that others have is called here.
+fn elsewhere(message: &str) -> Option<&'static str> {
+    let field = message.split('`').nth(1)?.to_lowercase();
+    ELSEWHERE.iter().find(|(names, _)| names.contains(&field.as_str())).map(|(_, here)| *here)
 }
 
 /// "unknown field `sed`; did you mean 'seed'? expected one of …"; None: the message is another, or nothing is spelled nearly so.

@@ -12,5 +12,7 @@ pub const OUTPUT_BYTES_MAX: usize = 64 << 20;
 pub const NODES_MAX: usize = 100_000;
 /// Highest rate of a wire in bits per second, a little above 1000 Tbit/s: times in nanoseconds fit what they are computed in.
 pub(crate) const RATE_MAX: u64 = 1 << 50;
+/// Bytes of a program's or a wire's name: that of its node and a number come to it in names of files.
+pub(crate) const NAME_BYTES_MAX: usize = 100;
 /// Most names of what there is that a message lists.
 pub(crate) const NAMES_TOLD: usize = 20;

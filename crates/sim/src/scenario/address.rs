@@ -94,6 +94,13 @@ pub(super) fn assign(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft], wi
 /// On one network nobody has the address of another, which ARP would find out only by chance; on different ones it is anycast, and sound. Who has the
 /// network's own address, or the one for all of its hosts, is told: Linux gives both to an interface, without a word.
 pub(super) fn check(source: &Source<'_>, nodes: &[NodeDraft], subnets: &[Subnet]) -> Result<(), StackError> {
+    for node in nodes.iter().filter(|node| node.interfaces.is_empty() && nodes.len() > 1) {
+        source.remark(
+            node.span.clone(),
+            &format!("'{}' has no wire", node.name),
+            "it reaches nobody; is it to be in between = [… , …] of a wire?",
+        );
+    }
     for subnet in subnets {
         let mut owners: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         for (node, interface) in &subnet.members {

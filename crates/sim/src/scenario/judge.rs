@@ -45,6 +45,8 @@ impl Check {
         match self {
             Check::Status(program, status) => match ended(world, waits, *program) {
                 Ok(Status::Exited(got)) if got == *status => None,
+                // As shells count.
+                Ok(Status::Killed(signal)) if STATUS_OF_SIGNALS + signal == *status => None,
                 Ok(got) => Some(got.to_string()),
                 Err(why) => Some(why),
             },
@@ -92,6 +94,9 @@ fn written(world: &World, program: usize) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     world.program(program).map_or(String::new(), |state| text(&state.output) + &text(&state.error))
 }
+
+/// What a shell adds to the number of the signal that a program was killed by.
+const STATUS_OF_SIGNALS: i32 = 128;
 
 /// Most characters of what was written that a message shows.
 const EXCERPT: usize = 200;
@@ -222,6 +227,14 @@ pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<J
     }
     if let Some(why) = &end.broken {
         verdicts.push(Judged { name: "every machine goes on".to_owned(), failure: Some(why.clone()) });
+    }
+    for (number, node) in plan.nodes.iter().enumerate() {
+        let graph = world.graph(number);
+        for (block, why) in graph.iter().flat_map(|graph| graph.ids().filter_map(|id| Some((graph.name(id), graph.block(id)?.failure()?))))
+        {
+            let name = format!("block '{block}' of '{}' does not fail", node.name);
+            verdicts.push(Judged { name, failure: Some(why.to_owned()) });
+        }
     }
     if end.reason == Reason::Stuck {
         let failure = format!("more than {EVENTS_PER_INSTANT_MAX} events at {}", end.at);

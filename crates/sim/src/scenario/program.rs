@@ -25,6 +25,7 @@ const UDP_BYTES_MAX: u32 = 65_507;
 /// Every program; one for each node that `node` stands for.
 pub(super) fn all(source: &Source<'_>, raw: &Raw, plan: &mut Plan, nodes: &[NodeDraft]) -> Result<(), StackError> {
     for (name, section) in in_order(&raw.programs) {
+        source.check_name(name, "program")?;
         let program = section.get_ref();
         let pattern = program.node.get_ref();
         // A pattern stands for hosts; who names a switch is told that nothing runs there.

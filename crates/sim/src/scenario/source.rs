@@ -1,7 +1,7 @@
 //! The text of a scenario, for values in it and for messages about places in it.
 
 use super::set;
-use crate::limits::{NAMES_TOLD, RATE_MAX};
+use crate::limits::{NAME_BYTES_MAX, NAMES_TOLD, RATE_MAX};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -94,6 +94,17 @@ impl Source<'_> {
                 Err(self.error(value.span(), format!("{number} is no probability"), "use a number from 0 to 1: 0.01 is one in a hundred"))
             }
         }
+    }
+
+    /// What a program or a wire is called: results have it as the name of a folder.
+    pub fn check_name(&self, name: &Spanned<String>, what: &str) -> Result<(), StackError> {
+        let text = name.get_ref();
+        let fits = (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.contains(|c: char| c.is_control() || "/\\\"".contains(c));
+        if fits && !matches!(text.as_str(), "." | "..") {
+            return Ok(());
+        }
+        let help = format!("use up to {NAME_BYTES_MAX} bytes without '/', '\\', quotes and control characters");
+        Err(self.error(name.span(), format!("'{}' is no name of a {what}", text.escape_debug()), help))
     }
 
     /// The place of a name in a list, or what there is.

@@ -30,6 +30,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Re
     let mut wires = Vec::new();
     let names: BTreeMap<String, usize> = nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect();
     for (name, section) in in_order(&raw.wires) {
+        source.check_name(name, "wire")?;
         let wire = section.get_ref();
         let ends = match &wire.between {
             Some(ends) if ends.get_ref().len() == 2 => ends,
@@ -41,11 +42,14 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Re
         let both = directions(source, wire)?;
         let [first, second] = [&ends.get_ref()[0], &ends.get_ref()[1]];
         let (left, right) = (find_ends(source, first, nodes, &names)?, find_ends(source, second, nodes, &names)?);
-        if let ([(a, _)], [(b, _)]) = (&left[..], &right[..])
-            && a == b
-        {
+        if let Some((a, _)) = left.iter().find(|(a, _)| right.iter().any(|(b, _)| a == b)) {
             let what = format!("both ends of the wire are at '{}'", nodes[*a].name);
-            return Err(source.error(ends.span(), what, "join two nodes; what a node sends to itself goes over its loopback"));
+            let pattern = [first, second].into_iter().find(|end| end.get_ref().contains('*'));
+            let help = match pattern {
+                Some(pattern) => format!("'{}' stands for it, too: give it a name that the pattern leaves out", pattern.get_ref()),
+                None => "join two nodes; what a node sends to itself goes over its loopback".to_owned(),
+            };
+            return Err(source.error(ends.span(), what, help));
         }
         let single = left.len() == 1 && right.len() == 1;
         let mut number = 0;
