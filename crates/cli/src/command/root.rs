@@ -182,7 +182,8 @@ fn debian(plan: &Plan, suite: &str, folder: &Path, epoch: u64) -> anyhow::Result
 fn unpack(tar: &Path, folder: &Path) -> anyhow::Result<()> {
     ensure!(tar.is_file(), "there is no file {}", tar.display());
     let mut command = Command::new("tar");
-    command.arg("--extract").arg("--file").arg(tar).arg("--directory").arg(folder);
+    // A colon in the name is no other machine.
+    command.args(["--extract", "--force-local", "--file"]).arg(tar).arg("--directory").arg(folder);
     command.args(["--no-same-owner", "--same-permissions", "--delay-directory-restore", "--exclude=dev/*", "--exclude=./dev/*"]);
     let done = command.stdin(Stdio::null()).status().context("cannot run tar")?;
     ensure!(done.success(), "tar cannot unpack {}: {done}", tar.display());
@@ -198,27 +199,35 @@ fn clean(folder: &Path, remove: &[String]) -> anyhow::Result<()> {
     }
     for path in EMPTY {
         // A link of that name is the system's own.
-        let place = folder.join(path);
+        let Some(place) = inside(folder, Path::new(path)) else { continue };
         if place.symlink_metadata().is_err() && place.parent().is_some_and(|parent| parent.is_dir()) {
             std::fs::create_dir(&place)?;
         }
     }
-    let machine = folder.join("etc/machine-id");
-    if machine.symlink_metadata().is_ok_and(|found| found.is_file()) {
+    let machine = inside(folder, Path::new("etc/machine-id"));
+    if let Some(machine) = machine.filter(|place| place.symlink_metadata().is_ok_and(|found| found.is_file())) {
+        // Not written into: another name of it may be elsewhere.
+        std::fs::remove_file(&machine)?;
         std::fs::write(machine, "")?;
     }
     Ok(())
 }
 
-/// Without following a link on the way out of the folder.
-fn take_away(folder: &Path, path: &Path) -> std::io::Result<()> {
+/// The place of a path in the folder; none: a link on the way leads elsewhere, out of the folder as seen from here.
+fn inside(folder: &Path, path: &Path) -> Option<PathBuf> {
     let mut place = folder.to_owned();
     for part in path {
         if place.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
-            return Ok(());
+            return None;
         }
         place.push(part);
     }
+    Some(place)
+}
+
+/// Without following a link on the way out of the folder.
+fn take_away(folder: &Path, path: &Path) -> std::io::Result<()> {
+    let Some(place) = inside(folder, path) else { return Ok(()) };
     match place.symlink_metadata() {
         Err(_) => Ok(()),
         Ok(found) if found.is_dir() => std::fs::remove_dir_all(place),
