@@ -132,6 +132,11 @@ pub(super) fn pictures(world: &World) -> Vec<(&'static str, Figure)> {
         entry.0.push((at(sample.at.as_nanos()), cwnd as f64));
         entry.1.push((at(sample.at.as_nanos()), srtt as f64 / 1e6));
     }
+    // Who only receives has the window that it began with.
+    let moves = |points: &Points| points.windows(2).any(|pair| pair[0].1 != pair[1].1);
+    if connections.values().any(|(cwnd, _)| moves(cwnd)) {
+        connections.retain(|_, (cwnd, _)| moves(cwnd));
+    }
     let (mut cwnd, mut srtt): (Lines, Lines) = (Vec::new(), Vec::new());
     let alike = counts(connections.keys().map(|(place, _)| place.clone()));
     for ((place, remote), (of_cwnd, of_srtt)) in connections {
