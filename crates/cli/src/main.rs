@@ -126,6 +126,10 @@ fn main() -> ExitCode {
         Command::Generate(args) => command::generate::run(args),
         Command::GroundKeeper { wish } => weft_host::ground::keep(&wish).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
     };
+    let result = match (result, output::lost()) {
+        (Ok(_), Some(error)) => Err(anyhow::Error::new(error).context("what was to be printed is lost")),
+        (result, _) => result,
+    };
     result.unwrap_or_else(|error| {
         tell!("weft: {error:#}");
         if command::doctor::may_know(&error) {

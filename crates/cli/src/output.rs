@@ -5,6 +5,7 @@
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
 use std::io::{IsTerminal as _, Write};
+use std::sync::{Mutex, PoisonError};
 
 /// A line on standard error, if anybody reads it: eprintln! panics when nobody does.
 macro_rules! tell {
@@ -81,9 +82,22 @@ pub fn progress(text: &str) {
     hint!("\r\x1b[K{}", text.chars().take(columns.saturating_sub(1)).collect::<String>());
 }
 
+/// Why standard output has not taken everything.
+static LOST: Mutex<Option<std::io::Error>> = Mutex::new(None);
+
 /// Prints without failing when the reader has gone (`weft show | head`).
 pub fn line(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            LOST.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        _ => {}
+    }
+}
+
+/// Why something that was printed is lost, if it is: the disk is full.
+pub fn lost() -> Option<std::io::Error> {
+    LOST.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// JSON on one line.

@@ -35,13 +35,19 @@ impl Grid {
         let mut grid = Grid::default();
         for axis in axes {
             let wrong = |what| GridError { axis: axis.clone(), what };
-            let (key, values) = axis.split_once('=').ok_or_else(|| wrong("is no key with values"))?;
+            let (key, values) = halves(axis).ok_or_else(|| wrong("is no key with values"))?;
             let values = split(values);
             if key.is_empty() || values.iter().any(String::is_empty) {
                 return Err(wrong("has no key, or an empty value"));
             }
             if grid.axes.iter().any(|(known, _)| known == key) {
                 return Err(wrong("is there already"));
+            }
+            if key == "seed" {
+                return Err(wrong("sets the seed, for which there is --seeds A..B"));
+            }
+            if (1..values.len()).any(|at| values[..at].contains(&values[at])) {
+                return Err(wrong("has a value twice"));
             }
             grid.axes.push((key.to_owned(), values));
             if grid.axes.iter().try_fold(1usize, |all, (_, values)| all.checked_mul(values.len())).is_none_or(|all| all > POINTS_MAX) {
@@ -72,11 +78,33 @@ impl Grid {
     }
 }
 
+/// What stands before the first `=` that is in no quotes, and what behind it.
+fn halves(axis: &str) -> Option<(&str, &str)> {
+    let mut quote = None;
+    let at = axis.char_indices().find_map(|(at, letter)| match (letter, quote) {
+        ('=', None) => Some(at),
+        ('"' | '\'', None) => {
+            quote = Some(letter);
+            None
+        }
+        (letter, Some(open)) => {
+            quote = quote.filter(|_| letter != open);
+            None
+        }
+        _ => None,
+    })?;
+    Some((axis.get(..at)?, axis.get(at + 1..)?))
+}
+
 /// Parts between commas that stand in no quotes and no brackets.
 fn split(values: &str) -> Vec<String> {
-    let (mut parts, mut depth, mut quote) = (vec![String::new()], 0u32, None);
+    let (mut parts, mut depth, mut quote, mut is_escaped) = (vec![String::new()], 0u32, None, false);
     for letter in values.chars() {
+        // In a text between double quotes a quote behind a backslash is part of it.
+        let escaped = std::mem::take(&mut is_escaped);
         match (letter, quote) {
+            (_, Some(_)) if escaped => {}
+            ('\\', Some('"')) => is_escaped = true,
             (',', None) if depth == 0 => {
                 parts.push(String::new());
                 continue;
@@ -111,17 +139,22 @@ mod tests {
         assert_eq!((points[0].join(" "), points[1].join(" "), points[5].join(" ")), ("1 x".into(), "1 [1,2]".into(), "2 \"p,q\"".into()));
         assert_eq!(grid.assignments(&points[5]), ["a.b=2", "c=\"p,q\""]);
         assert_eq!(Grid::default().points(), [Vec::<String>::new()]);
+        let quoted = read(&[r#"e."a=b"="x\",y",'\',z"#]).unwrap();
+        assert_eq!((quoted.keys(), quoted.points().len()), (vec![r#"e."a=b""#.to_owned()], 3));
+        assert_eq!(quoted.points()[0], [r#""x\",y""#]);
     }
 
     #[test]
     fn what_is_no_axis_is_told() {
-        let many = format!("c={}", vec!["1"; 300].join(","));
+        let many = format!("c={}", (0..300).map(|value| value.to_string()).collect::<Vec<_>>().join(","));
         for (axes, what) in [
             (&["x"][..], "no key with values"),
             (&["=1"], "no key"),
             (&["a=1,,2"], "empty value"),
             (&["a="], "empty value"),
             (&["a=1", "a=2"], "already"),
+            (&["a=1,2,1"], "twice"),
+            (&["seed=1,2"], "--seeds"),
             (&[&many, &many.replace('c', "d")], "65,536"),
         ] {
             let why = read(axes).unwrap_err();

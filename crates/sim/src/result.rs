@@ -56,7 +56,7 @@ impl FrameSink for Sink {
     }
 }
 
-/// Captures of a run, which are written to the end by [`Captures::finish`].
+/// Captures of a run, which are written to the end by [`Captures::flush`].
 #[derive(Default)]
 pub struct Captures(Vec<CaptureFile>);
 
@@ -94,7 +94,7 @@ impl Captures {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn finish(self) -> io::Result<()> {
+    pub fn flush(&self) -> io::Result<()> {
         self.0.iter().try_for_each(CaptureFile::flush)
     }
 }

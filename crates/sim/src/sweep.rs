@@ -6,7 +6,7 @@ use crate::world::{Reason, World};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// A run that is wanted.
@@ -32,11 +32,55 @@ pub struct RunResult {
     pub verdicts: Vec<Judged>,
     /// The figures of all programs: `program.figure`.
     pub figures: BTreeMap<String, u64>,
+    /// Where something was not as expected: the last lines that each program wrote, to standard output and error.
+    #[serde(default, skip_serializing)]
+    pub said: Vec<Said>,
     /// How long it took, of real time. No result.
     pub wall: Duration,
 }
 
+/// The last lines of a program.
+#[derive(Clone, Default, Debug, Deserialize)]
+pub struct Said {
+    /// Its name.
+    pub program: String,
+    /// Of its standard output.
+    pub output: String,
+    /// Of its standard error.
+    pub error: String,
+}
+
+/// So many bytes of each, at most.
+const SAID_BYTES: usize = 4096;
+
+impl Said {
+    /// Of every program that has written something.
+    pub fn of(world: &World) -> Vec<Said> {
+        let programs = world.plan().programs.iter().enumerate();
+        let of_program = |(number, program): (usize, &crate::plan::ProgramPlan)| {
+            let state = world.program(number)?;
+            let said = Said { program: program.name.clone(), output: last_lines(&state.output), error: last_lines(&state.error) };
+            (!said.output.is_empty() || !said.error.is_empty()).then_some(said)
+        };
+        programs.filter_map(of_program).collect()
+    }
+}
+
+/// The last whole lines; of a very long one its end.
+fn last_lines(bytes: &[u8]) -> String {
+    let tail = bytes.get(bytes.len().saturating_sub(SAID_BYTES)..).unwrap_or_default();
+    let is_cut = tail.len() < bytes.len();
+    let from = tail.iter().position(|byte| *byte == b'\n').filter(|_| is_cut).map_or(0, |at| at + 1);
+    String::from_utf8_lossy(tail.get(from..).filter(|lines| !lines.is_empty()).unwrap_or(tail)).into_owned()
+}
+
 impl RunResult {
+    /// Of a world that cannot be made.
+    fn unmade(seed: u64, why: &WorldError) -> RunResult {
+        let verdicts = vec![Judged { name: "the world can be made".to_owned(), failure: Some(why.to_string()) }];
+        RunResult { seed, hash: 0, end_ns: 0, verdicts, figures: BTreeMap::new(), said: Vec::new(), wall: Duration::ZERO }
+    }
+
     /// Was everything as expected?
     pub fn passed(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.failure.is_none())
@@ -62,6 +106,10 @@ pub struct Options<'a> {
     pub threads: usize,
     /// No new world is begun once one has failed.
     pub until_fail: bool,
+    /// A run that takes more real time than this is ended, and was not as expected.
+    pub limit: Option<Duration>,
+    /// A world that cannot be made is a run that failed, and not an error of all.
+    pub whole: bool,
     /// Called after each run with its number among the cases; false: stop.
     pub watch: &'a (dyn Fn(usize, &RunResult) -> bool + Sync),
 }
@@ -94,7 +142,11 @@ pub fn in_parallel<T: Send>(count: usize, threads: usize, job: &(dyn Fn(usize) -
 /// The scenario's parts do not fit together.
 pub fn run(cases: &[Case<'_>], options: &Options<'_>) -> Result<BTreeMap<usize, RunResult>, WorldError> {
     let results = in_parallel(cases.len(), options.threads, &|number| {
-        let result = one(cases.get(number)?).transpose()?;
+        let case = cases.get(number)?;
+        let result = match one(case, options.limit) {
+            Err(why) if options.whole => Ok(RunResult::unmade(case.seed, &why)),
+            result => result.transpose()?,
+        };
         let failed = result.as_ref().map_or(true, |result| !result.passed());
         let goes_on = result.as_ref().map_or(true, |result| (options.watch)(number, result)) && !(failed && options.until_fail);
         Some((result, goes_on))
@@ -118,17 +170,32 @@ pub fn is_cut(results: &BTreeMap<usize, RunResult>, cases: usize, until_fail: bo
 }
 
 /// None: interrupted, and nobody can say how it would have ended.
-fn one(case: &Case<'_>) -> Result<Option<RunResult>, WorldError> {
+fn one(case: &Case<'_>, limit: Option<Duration>) -> Result<Option<RunResult>, WorldError> {
     let begun = std::time::Instant::now();
     let mut plan = case.scenario.plan.clone();
     plan.seed = case.seed;
-    let interrupt = plan.interrupt.clone();
+    let interrupt = plan.interrupt.clone().unwrap_or_default();
+    let own = Arc::new(AtomicBool::new(false));
+    plan.interrupt = Some(Arc::clone(&own));
     let mut world = World::new(plan, 1)?;
-    let end = world.run(&mut |_| !interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
-    if matches!(end.reason, Reason::Interrupted) {
+    let end = std::thread::scope(|scope| {
+        let (ended, ends) = mpsc::channel::<()>();
+        let (all, own) = (&interrupt, &own);
+        scope.spawn(move || keep_time(&ends, all, own, limit.map(|limit| begun + limit)));
+        let end = world.run(&mut |_| !own.load(Ordering::Relaxed));
+        drop(ended);
+        end
+    });
+    let cut = matches!(end.reason, Reason::Interrupted);
+    if cut && interrupt.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    let verdicts = judge(&world, &end, &case.scenario.expectations);
+    let mut verdicts = judge(&world, &end, &case.scenario.expectations);
+    if let Some(limit) = limit.filter(|_| cut) {
+        let failure = format!("it took longer, and was ended at {} of virtual time", end.at);
+        verdicts.insert(0, Judged { name: format!("ends within {} s of real time", limit.as_secs_f64()), failure: Some(failure) });
+    }
+    let said = if verdicts.iter().any(|verdict| verdict.failure.is_some()) { Said::of(&world) } else { Vec::new() };
     let mut figures = BTreeMap::new();
     for (number, program) in world.plan().programs.iter().enumerate() {
         for (name, value) in world.program(number).into_iter().flat_map(|state| &state.figures) {
@@ -136,7 +203,19 @@ fn one(case: &Case<'_>) -> Result<Option<RunResult>, WorldError> {
         }
     }
     let (hash, end_ns) = (world.hash(), end.at.as_nanos());
-    Ok(Some(RunResult { seed: case.seed, hash, end_ns, verdicts, figures, wall: begun.elapsed() }))
+    Ok(Some(RunResult { seed: case.seed, hash, end_ns, verdicts, figures, said, wall: begun.elapsed() }))
+}
+
+/// How often somebody looks whether all runs are to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Until the run has ended (nobody holds the other end of `ends`): ends it when all are to end, and when its time is over.
+fn keep_time(ends: &mpsc::Receiver<()>, all: &AtomicBool, own: &AtomicBool, until: Option<std::time::Instant>) {
+    while let Err(mpsc::RecvTimeoutError::Timeout) = ends.recv_timeout(LOOK) {
+        if all.load(Ordering::Relaxed) || until.is_some_and(|until| std::time::Instant::now() >= until) {
+            own.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A figure over several runs.
@@ -183,7 +262,15 @@ mod tests {
 
     fn result(seed: u64, value: u64, failure: Option<String>) -> RunResult {
         let verdicts = vec![Judged { name: String::new(), failure }];
-        RunResult { seed, hash: 0, end_ns: 0, verdicts, figures: BTreeMap::from([("p.x".to_owned(), value)]), wall: Duration::ZERO }
+        RunResult {
+            seed,
+            hash: 0,
+            end_ns: 0,
+            verdicts,
+            figures: BTreeMap::from([("p.x".to_owned(), value)]),
+            said: Vec::new(),
+            wall: Duration::ZERO,
+        }
     }
 
     #[test]

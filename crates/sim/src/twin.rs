@@ -92,7 +92,7 @@ pub fn run(scenario: &Scenario, out: Option<&Path>) -> Result<VariantResult, Twi
     let end = world.run(&mut |_| !interrupt.as_ref().is_some_and(|flag| flag.load(std::sync::atomic::Ordering::Relaxed)));
     let verdicts = judge(&world, &end, &scenario.expectations);
     if let Some(dir) = out {
-        captures.finish()?;
+        captures.flush()?;
         result::write(dir, &world, &result::summary(&scenario.file, &world, &end, &verdicts))?;
     }
     let failures = verdicts.iter().filter_map(|verdict| Some(format!("{}: {}", verdict.name, verdict.failure.as_ref()?))).collect();

@@ -2,6 +2,7 @@
 
 use super::read_text;
 use crate::complete;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weft_node::StackError;
 use weft_sim::Scenario;
@@ -17,6 +18,11 @@ pub struct Over {
     #[arg(long)]
     pub seed: Option<u64>,
 }
+
+/// What stands around names of files.
+const BESIDE_NAMES: &str = "\0=;:&|<>()[]{}'\"`,";
+/// Larger files are as they were.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The file, read.
 #[derive(Clone)]
@@ -42,10 +48,20 @@ impl Source {
         Source { sets: [&self.sets[..], sets].concat(), ..self.clone() }
     }
 
-    /// What it says and what is set over it, as a number: another number is another scenario.
+    /// What it says, what is set over it, and what is in the files that either names, as a number: another number is another scenario.
     pub fn digest(&self) -> String {
         let all = self.sets.iter().fold(self.text.clone(), |all, set| format!("{all}\0{set}"));
-        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(all.as_bytes()))
+        let mut digest = xxhash_rust::xxh3::Xxh3::new();
+        digest.update(all.as_bytes());
+        let words: BTreeSet<&str> = all.split(|letter: char| letter.is_whitespace() || BESIDE_NAMES.contains(letter)).collect();
+        for word in words.into_iter().filter(|word| !word.is_empty()) {
+            let path = self.folder.join(word);
+            if path.metadata().is_ok_and(|found| found.is_file() && found.len() <= FILE_BYTES_MAX) {
+                digest.update(word.as_bytes());
+                digest.update(&std::fs::read(path).unwrap_or_default());
+            }
+        }
+        format!("{:032x}", digest.digest128())
     }
 
     /// The scenario; of it a variant of `weft twin`, if one is asked for.

@@ -7,7 +7,7 @@ mod debugger;
 mod done;
 pub(super) mod folder;
 pub(super) mod interrupt;
-mod limit;
+pub(super) mod limit;
 mod pace;
 pub(super) mod sweep;
 mod visitors;
@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_sim::plan::{Expect, NodeKind, Run};
 use weft_sim::scenario::{Judged, judge};
+use weft_sim::sweep::Said;
 use weft_sim::visit::Visits;
 use weft_sim::{Plan, Reason, Scenario, World, result};
 
@@ -100,6 +101,36 @@ pub struct Args {
     quiet: bool,
 }
 
+impl Args {
+    /// One run whose results go into a folder, and that prints nothing.
+    pub(super) fn quietly(file: PathBuf, out: PathBuf, over: Over) -> Args {
+        Args {
+            file,
+            out: Some(out),
+            record: None,
+            calls: false,
+            keep_disks: false,
+            pace: None,
+            control: None,
+            break_at: None,
+            gdb: None,
+            gdb_script: None,
+            over,
+            which: Which { seeds: None, grid: Vec::new() },
+            until_fail: false,
+            resume: false,
+            threads: Some(1),
+            junit: None,
+            wall_limit: None,
+            json: false,
+            wide: Wide::default(),
+            check: false,
+            topology: None,
+            quiet: true,
+        }
+    }
+}
+
 /// `--record`
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Record {
@@ -127,7 +158,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let limit = args.wall_limit.as_deref().map(|text| Limit::begin(text, Arc::clone(&interrupt.flag))).transpose()?;
     anyhow::ensure!(args.which.is_sweep() || !(args.until_fail || args.resume), "--until-fail and --resume are for --seeds and --grid");
     let status = match args.which.is_sweep() {
-        true => Sweep::read(&args, &source, &scenario)?.run(&interrupt, limit.as_ref())?,
+        true => Sweep::read(&args, &source, &scenario, &interrupt)?.run(&interrupt, limit.as_ref())?,
         false => one(&args, scenario, &interrupt, limit.as_ref())?,
     };
     let cut = limit.filter(Limit::has_ended).map(|limit| limit.status()).or(interrupt.status());
@@ -148,12 +179,12 @@ fn check(args: &Args, scenario: &Scenario) -> anyhow::Result<ExitCode> {
     match args.json {
         true => output::json(&json!({"file": scenario.file, "nodes": nodes, "wires": wires, "programs": programs, "missing": missing})),
         false if is_sound => output::line(&format!("{}: {nodes} nodes, {wires} wires, {programs} programs: sound", scenario.file)),
-        false => tell!("weft: {}: what is missing is not there when it runs", scenario.file),
+        false => tell!("weft: {}: it would not run as it is", scenario.file),
     }
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
+pub(super) fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Limit>) -> anyhow::Result<ExitCode> {
     let mut plan = Plan { calls: args.calls, log: args.out.is_some(), ..scenario.plan.clone() };
     if args.pace.is_some() && !args.json {
         plan.listener = Some(pace::listener(&scenario.plan));
@@ -200,8 +231,14 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
     let begun = Instant::now();
     let end_of_time = scenario.plan.whole.then_some(scenario.plan.end);
     let mut progress = Progress { begun, shown: begun, visible: output::is_lively(), end_of_time };
+    let mut flushed = begun;
     let end = world.run(&mut |now| {
         progress.show(now);
+        // Somebody reads captures while the world runs. Whether all was written is asked at its end.
+        if wall.is_some() && flushed.elapsed() >= PROGRESS_INTERVAL {
+            flushed = Instant::now();
+            let _ = captures.flush();
+        }
         !interrupt.is_set()
     });
     progress.clear();
@@ -209,9 +246,10 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
         interrupt.cut();
     }
     let took = begun.elapsed();
+    let mut taken = Ok(0);
     if let Some(dir) = &args.out {
-        let left_out = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()))?;
-        if left_out > 0 {
+        taken = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()));
+        if let Ok(left_out @ 1..) = taken {
             tell!(
                 "weft: {left_out} files or folders of nodes are not in {}: a node leaves 4 GiB, 100000 files and folders 64 deep at most",
                 dir.join(weft_sim::FILES_FOLDER).display()
@@ -229,7 +267,7 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
         limit.note(&mut summary);
     }
     if let Some(dir) = &args.out {
-        captures.finish().context("a capture could not be written to its end")?;
+        captures.flush().context("a capture could not be written to its end")?;
         if args.record.is_some() {
             world.finish_record(dir).context("the record could not be written to its end")?;
         }
@@ -238,8 +276,12 @@ fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit: Option<&Li
         let figures = json!({"wall_ns": took.as_nanos() as u64, "threads": world.threads(), "events": world.events(), "events_per_second": world.events() as f64 / took.as_secs_f64(), "late_max_ns": late()});
         std::fs::write(dir.join("wall.json"), format!("{figures}\n"))?;
     }
+    taken?;
     if let Some(file) = &args.junit {
-        let suite = result::Suite { name: scenario.file.clone(), wall: took, verdicts: &verdicts, broken: None };
+        let failed = verdicts.iter().any(|verdict| verdict.failure.is_some());
+        let said = if failed { Said::of(&world) } else { Vec::new() };
+        let repeat = sweep::repeat(&args.file, scenario.plan.seed, &args.over.set);
+        let suite = result::Suite { name: scenario.file.clone(), wall: took, verdicts: &verdicts, broken: None, said: &said, repeat };
         std::fs::write(file, result::junit([suite])?).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.quiet {

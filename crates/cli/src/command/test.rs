@@ -2,7 +2,8 @@
 
 use super::scenario::{Over, Source};
 use super::sim::interrupt::Interrupt;
-use super::sim::sweep::seeds;
+use super::sim::sweep::{repeat, seeds};
+use super::sim::{self, limit};
 use crate::{complete, output};
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -31,6 +32,12 @@ pub struct Args {
     /// Write what was expected, and whether it was so, as JUnit's XML: a suite a run
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Write everything of the first ten runs that fail into folders of this one
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// End each run that takes more real time than this: it has failed, and the next one goes on
+    #[arg(long, value_name = "TIME")]
+    wall_limit: Option<String>,
     /// Print JSON instead of a line a run
     #[arg(long)]
     json: bool,
@@ -38,11 +45,13 @@ pub struct Args {
 
 /// A file, and what it says, or why it says nothing.
 struct Found {
+    path: PathBuf,
     shown: String,
     scenario: anyhow::Result<Scenario>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let limit = args.wall_limit.as_deref().map(limit::span).transpose()?;
     let interrupt = Interrupt::catch(false)?;
     let found = read(&args, &interrupt)?;
     let mut cases = Vec::new();
@@ -57,15 +66,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let watch = |number: usize, result: &RunResult| {
         if let Some(found) = of_case.get(number).and_then(|of| found.get(*of)).filter(|_| !args.json) {
-            tell(found, result);
+            tell(found, result, &args.over.set);
         }
         !interrupt.is_set()
     };
-    let results = sweep::run(&cases, &sweep::Options { threads, until_fail: false, watch: &watch })?;
+    let results = sweep::run(&cases, &sweep::Options { threads, until_fail: false, limit, watch: &watch, whole: true })?;
     if results.len() < cases.len() {
         interrupt.cut();
     }
-    let report = Report { found: &found, of_case: &of_case, results: &results };
+    let report = Report { found: &found, cases: &cases, of_case: &of_case, results: &results, sets: &args.over.set };
     if let Some(file) = &args.junit {
         let text = result::junit(report.suites())?;
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -73,13 +82,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         output::json(&report.told());
     }
+    if let Some(dir) = &args.out {
+        report.keep_failed(dir, &args, &interrupt)?;
+    }
     let (passed, all) = (results.values().filter(|result| result.passed()).count(), cases.len() + report.broken().count());
     tell!("weft: {passed} of {all} runs as expected");
     Ok(interrupt.status().unwrap_or(ExitCode::from(u8::from(passed < all))))
 }
 
 /// A line as soon as a run has ended, and one for each thing that was not as expected.
-fn tell(found: &Found, result: &RunResult) {
+fn tell(found: &Found, result: &RunResult, sets: &[String]) {
     let word = if result.passed() { "passed" } else { "failed" };
     let mut text = format!("{word}  {:6.1} s  {} seed {}", result.wall.as_secs_f64(), found.shown, result.seed);
     for verdict in &result.verdicts {
@@ -87,15 +99,30 @@ fn tell(found: &Found, result: &RunResult) {
             text += &format!("\n        {}: {why}", verdict.name);
         }
     }
+    if !result.passed() {
+        for said in &result.said {
+            let lines: Vec<&str> = said.error.lines().collect();
+            let last = lines.iter().skip(lines.len().saturating_sub(LINES_TOLD));
+            text.extend(last.map(|line| format!("\n        {}! {line}", said.program)));
+        }
+        text += &format!("\n        to repeat it: {}", repeat(&found.path, result.seed, sets));
+    }
     output::line(&text);
 }
+
+/// So many of the last lines of a program's standard error are shown where a run has failed.
+const LINES_TOLD: usize = 5;
+/// Most runs that failed whose results are written.
+const KEPT_MAX: usize = 10;
 
 /// What came of all.
 struct Report<'a> {
     found: &'a [Found],
+    cases: &'a [Case<'a>],
     /// Which file each case is of.
     of_case: &'a [usize],
     results: &'a BTreeMap<usize, RunResult>,
+    sets: &'a [String],
 }
 
 impl<'a> Report<'a> {
@@ -114,14 +141,62 @@ impl<'a> Report<'a> {
             wall: Default::default(),
             verdicts: &[],
             broken: Some(format!("{why:#}")),
+            said: &[],
+            repeat: String::new(),
         });
         let of_run = |(found, result): (&Found, &'a RunResult)| Suite {
             name: format!("{} seed {}", found.shown, result.seed),
             wall: result.wall,
             verdicts: &result.verdicts,
             broken: None,
+            said: &result.said,
+            repeat: repeat(&found.path, result.seed, self.sets),
         };
-        broken.chain(self.runs().map(of_run)).collect()
+        let of_none = |(found, case): (&Found, &Case<'_>)| Suite {
+            name: format!("{} seed {}", found.shown, case.seed),
+            wall: Default::default(),
+            verdicts: &[],
+            broken: Some("it has not run to its end: weft test was interrupted".to_owned()),
+            said: &[],
+            repeat: repeat(&found.path, case.seed, self.sets),
+        };
+        broken.chain(self.runs().map(of_run)).chain(self.not_ended().map(of_none)).collect()
+    }
+
+    /// Runs that somebody interrupted, or that have not begun.
+    fn not_ended(&self) -> impl Iterator<Item = (&'a Found, &'a Case<'a>)> {
+        let (found, of_case, results) = (self.found, self.of_case, self.results);
+        let cases = self.cases.iter().enumerate().filter(|(number, _)| !results.contains_key(number));
+        cases.filter_map(move |(number, case)| Some((found.get(*of_case.get(number)?)?, case)))
+    }
+
+    /// The first runs that failed run once more, alone, and leave their results.
+    fn keep_failed(&self, dir: &Path, args: &Args, interrupt: &Interrupt) -> anyhow::Result<()> {
+        let failed: Vec<_> = self.results.iter().filter(|(_, result)| !result.passed()).collect();
+        for (number, result) in failed.iter().take(KEPT_MAX) {
+            let (Some(case), Some(found)) = (self.cases.get(**number), self.of_case.get(**number).and_then(|of| self.found.get(*of)))
+            else {
+                continue;
+            };
+            if interrupt.is_set() {
+                interrupt.cut();
+                break;
+            }
+            let name = found.path.with_extension("").display().to_string().trim_start_matches(['.', '/']).replace('/', "-");
+            let folder = dir.join(format!("{name}-seed-{}", result.seed));
+            let mut scenario = case.scenario.clone();
+            scenario.plan.seed = case.seed;
+            // The time that is over is this run's only.
+            let own = Interrupt::catch(false)?;
+            let limit = args.wall_limit.as_deref().map(|text| limit::Limit::begin(text, Arc::clone(&own.flag))).transpose()?;
+            scenario.plan.interrupt = Some(Arc::clone(&own.flag));
+            sim::one(&sim::Args::quietly(found.path.clone(), folder.clone(), args.over.clone()), scenario, &own, limit.as_ref())?;
+            tell!("weft: results of {} seed {}: {}", found.shown, result.seed, folder.display());
+        }
+        if failed.len() > KEPT_MAX {
+            tell!("weft: {} more failed, without results here: run the scenario with --seed N --out DIR", failed.len() - KEPT_MAX);
+        }
+        Ok(())
     }
 
     fn told(&self) -> Value {
@@ -142,21 +217,32 @@ impl<'a> Report<'a> {
 
 /// Every scenario that is named, or lies in a folder that is.
 fn read(args: &Args, interrupt: &Interrupt) -> anyhow::Result<Vec<Found>> {
-    let mut files = Vec::new();
+    let (mut files, mut others, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for path in &args.paths {
-        let before = files.len();
+        let before = files.len() + unread.len();
         match path.is_dir() {
-            true => below(path, &mut files).with_context(|| format!("cannot read the folder {}", path.display()))?,
+            true => below(path, &mut files, &mut others, &mut unread),
             false => files.push(path.clone()),
         }
         anyhow::ensure!(
-            files.len() > before,
+            files.len() + unread.len() > before,
             "there is no scenario in {}\nhelp: scenarios are files *.toml with [nodes.NAME]",
             path.display()
         );
     }
+    if !others.is_empty() {
+        let names: Vec<String> = others.iter().take(OTHERS_TOLD).map(|path| path.display().to_string()).collect();
+        let more = if others.len() > OTHERS_TOLD { format!(" and {} more", others.len() - OTHERS_TOLD) } else { String::new() };
+        tell!("weft: left out, since there is no [nodes.NAME] in them: {}{more}", names.join(", "));
+    }
     let kernels = Arc::new(weft_kernel::Kernels::new());
     let mut all = Vec::new();
+    for (path, why) in unread {
+        let shown = path.display().to_string();
+        let why = anyhow::Error::from(why).context(format!("cannot read {shown}"));
+        tell_broken(args, &shown, &why);
+        all.push(Found { path, shown, scenario: Err(why) });
+    }
     for file in files {
         let shown = file.display().to_string();
         let parsed = Source::read(&file, &args.over).and_then(|source| Ok(source.parse(None)?));
@@ -167,28 +253,55 @@ fn read(args: &Args, interrupt: &Interrupt) -> anyhow::Result<Vec<Found>> {
         });
         match &scenario {
             Ok(scenario) => scenario.remarks.iter().for_each(|remark| tell!("weft: {remark}")),
-            Err(why) => tell!("weft: {why:#}"),
+            Err(why) => tell_broken(args, &shown, why),
         }
-        all.push(Found { shown, scenario });
+        all.push(Found { path: file, shown, scenario });
     }
     Ok(all)
 }
 
-/// Scenarios below a folder, in the order of their names. Other files of weft's are not meant.
-fn below(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    let mut entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+/// Names of other files that are told.
+const OTHERS_TOLD: usize = 10;
+
+/// As [`tell`] does of a run.
+fn tell_broken(args: &Args, shown: &str, why: &anyhow::Error) {
+    tell!("weft: {why:#}");
+    if !args.json {
+        output::line(&format!("failed     0.0 s  {shown}\n        it cannot be read"));
+    }
+}
+
+/// Scenarios below a folder, in the order of their names; other files that end in .toml; and what cannot be read, with why. Hidden files are not meant.
+fn below(folder: &Path, files: &mut Vec<PathBuf>, others: &mut Vec<PathBuf>, unread: &mut Vec<(PathBuf, std::io::Error)>) {
+    let mut entries = match std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+        Ok(entries) => entries,
+        Err(why) => return unread.push((folder.to_owned(), why)),
+    };
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
-        if entry.file_type()?.is_dir() {
-            below(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "toml") {
-            let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
-            // What is no TOML at all may have been meant to be one.
-            if weft_node::kind_of(&text).map_or(text.contains("[nodes."), |(kind, _)| kind == "scenario") {
-                files.push(path);
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            below(&path, files, others, unread);
+        } else if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+            // Who opened a FIFO would wait for ever.
+            let read = match path.metadata() {
+                Ok(found) if found.is_file() => std::fs::read(&path),
+                Ok(_) => Err(std::io::Error::other("it is no file")),
+                Err(why) => Err(why),
+            };
+            match read {
+                Err(why) => unread.push((path, why)),
+                // What is no TOML at all may have been meant to be one.
+                Ok(bytes) if is_scenario(&String::from_utf8_lossy(&bytes)) => files.push(path),
+                Ok(_) => others.push(path),
             }
         }
     }
-    Ok(())
+}
+
+fn is_scenario(text: &str) -> bool {
+    weft_node::kind_of(text).map_or(text.contains("[nodes.") || text.contains("[ nodes"), |(kind, _)| kind == "scenario")
 }

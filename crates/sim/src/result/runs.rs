@@ -64,6 +64,7 @@ mod tests {
             end_ns: 2_000_000_000,
             verdicts: Vec::new(),
             figures: BTreeMap::from([(figure.to_owned(), 5)]),
+            said: Vec::new(),
             wall: Duration::ZERO,
         };
         let (one, two) = (result(1, "a.x"), result(2, "a.y"));

@@ -37,15 +37,16 @@ impl Done {
     /// Begins the file, or, to `resume`, goes on behind what is in it: those runs are known.
     pub fn begin(dir: &Path, scenario: &str, digest: &str, resume: bool) -> anyhow::Result<(Done, BTreeMap<Key, RunResult>)> {
         let path = dir.join(FILE);
-        let head = Head { scenario: scenario.to_owned(), weft: env!("CARGO_PKG_VERSION").to_owned(), digest: digest.to_owned() };
+        let head = Head { scenario: scenario.to_owned(), weft: this_weft(), digest: digest.to_owned() };
         let known = if resume && path.exists() { read(&path, &head)? } else { BTreeMap::new() };
-        // Written anew: a line that was cut short by a kill is not there any more.
-        let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        writeln!(file, "{}", serde_json::to_string(&head)?)?;
+        // Written anew, beside it and then in its place: a line that was cut short by a kill is not there any more.
+        let failed = || format!("cannot write {}", path.display());
+        let mut file = tempfile::NamedTempFile::new_in(dir).with_context(failed)?;
+        writeln!(file, "{}", serde_json::to_string(&head)?).with_context(failed)?;
         for ((set, _), result) in &known {
-            writeln!(file, "{}", serde_json::to_string(&Line { set: set.clone(), result: result.clone() })?)?;
+            writeln!(file, "{}", serde_json::to_string(&Line { set: set.clone(), result: result.clone() })?).with_context(failed)?;
         }
-        Ok((Done(Mutex::new(file)), known))
+        Ok((Done(Mutex::new(file.persist(&path).with_context(failed)?)), known))
     }
 
     /// A run has ended.
@@ -55,13 +56,22 @@ impl Done {
     }
 }
 
+/// Version and contents of this program.
+fn this_weft() -> String {
+    let contents = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    format!("{} {:032x}", env!("CARGO_PKG_VERSION"), xxhash_rust::xxh3::xxh3_128(&contents))
+}
+
 fn read(path: &Path, wanted: &Head) -> anyhow::Result<BTreeMap<Key, RunResult>> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut lines = BufReader::new(file).lines().map_while(Result::ok);
+    // A line that is no text is one run less.
+    let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    let mut lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
     let head: Option<Head> = lines.next().and_then(|line| serde_json::from_str(&line).ok());
     anyhow::ensure!(
         head.as_ref() == Some(wanted),
-        "--resume: the runs in {} are of another scenario, or of another weft\nhelp: without --resume they go, and all run again",
+        "--resume: the runs in {} are of another scenario, of other files that it names, or of another weft\nhelp: without --resume (Python: \
+         resume=False) they go, and all run again",
         path.display()
     );
     let runs = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
@@ -74,7 +84,7 @@ mod tests {
     use std::time::Duration;
 
     fn result(seed: u64) -> RunResult {
-        RunResult { seed, hash: 3, end_ns: 0, verdicts: Vec::new(), figures: BTreeMap::new(), wall: Duration::ZERO }
+        RunResult { seed, hash: 3, end_ns: 0, verdicts: Vec::new(), figures: BTreeMap::new(), said: Vec::new(), wall: Duration::ZERO }
     }
 
     #[test]

@@ -23,6 +23,12 @@ const OF_PROGRAMS: [&str; 4] = ["stdout", "stderr", "status.json", "calls"];
 /// Makes the folder, or takes away what an earlier run left in it. Until the run has ended its summary says that it has not.
 pub(in crate::command) fn begin(dir: &Path, scenario: &str) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+    if let Some(name) = FILES.iter().find(|name| !is_ours(dir) && dir.join(name).exists()) {
+        anyhow::bail!(
+            "there is a {name} in {} that no run of weft has left\nhelp: name another folder with --out, or take it away",
+            dir.display()
+        );
+    }
     clear_all(dir)?;
     not_yet(dir, scenario)
 }

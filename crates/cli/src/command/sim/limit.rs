@@ -11,8 +11,14 @@ use weft_core::parameter::parse_duration;
 /// Of a run that was ended so.
 const STATUS: u8 = 3;
 
+/// How long a run may take.
+pub(in crate::command) fn span(text: &str) -> anyhow::Result<Duration> {
+    let span = parse_duration(text).ok().filter(|span| *span > Duration::ZERO);
+    span.with_context(|| format!("--wall-limit: '{text}' is no time\nhelp: write --wall-limit 60s"))
+}
+
 /// A limit that runs.
-pub(super) struct Limit {
+pub(in crate::command) struct Limit {
     text: String,
     over: Arc<AtomicBool>,
     /// It has ended something that had not ended by itself.
@@ -22,8 +28,7 @@ pub(super) struct Limit {
 impl Limit {
     /// From now on; `interrupted` is set when it is over.
     pub fn begin(text: &str, interrupted: Arc<AtomicBool>) -> anyhow::Result<Limit> {
-        let span = parse_duration(text).ok().filter(|span| *span > Duration::ZERO);
-        let span = span.with_context(|| format!("--wall-limit: '{text}' is no time\nhelp: write --wall-limit 60s"))?;
+        let span = span(text)?;
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
         std::thread::spawn(move || {

@@ -49,6 +49,29 @@ pub(in crate::command) fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
     }
 }
 
+/// The command that repeats a run of this scenario.
+pub(in crate::command) fn repeat<'a>(file: &Path, seed: u64, sets: impl IntoIterator<Item = &'a String>) -> String {
+    let sets: String = sets.into_iter().map(|set| format!(" --set {}", quoted(set))).collect();
+    format!("weft sim {} --seed {seed}{sets}", quoted(&file.display().to_string()))
+}
+
+/// As a shell reads it as one word.
+fn quoted(word: &str) -> String {
+    let is_plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "_-./=:,+%@".contains(c));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+/// Numbers in their order, those that follow each other as a range.
+fn ranges(mut numbers: Vec<u64>) -> String {
+    numbers.sort_unstable();
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let words = runs.filter_map(|run| match (run.first()?, run.last()?) {
+        (first, last) if first == last => Some(first.to_string()),
+        (first, last) => Some(format!("{first}..{last}")),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
 /// A scenario as a point of the grid sets it.
 struct Point {
     settings: Vec<String>,
@@ -74,17 +97,24 @@ pub(super) struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     /// Reads the scenario as each point of the grid sets it: what is wrong with one is known before any runs.
-    pub fn read(args: &'a Args, source: &'a Source, scenario: &Scenario) -> anyhow::Result<Sweep<'a>> {
+    pub fn read(args: &'a Args, source: &'a Source, scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Sweep<'a>> {
         let grid = Grid::read(&args.which.grid)?;
+        let seeds = args.which.seeds(scenario.plan.seed)?;
         let mut points = Vec::new();
-        for settings in grid.points() {
+        let all = grid.points();
+        let runs = all.len().saturating_mul(seeds.len());
+        anyhow::ensure!(runs <= RUNS_MAX, "that would be {runs} runs\nhelp: {RUNS_MAX} are the most: give --seeds or --grid less");
+        for settings in all {
+            if interrupt.is_set() {
+                interrupt.cut();
+                anyhow::bail!("interrupted before the first run");
+            }
             let sets = grid.assignments(&settings);
             let mut own = source.with(&sets).parse(None)?;
             own.plan.boot.clone_from(&scenario.plan.boot);
             own.plan.interrupt.clone_from(&scenario.plan.interrupt);
             points.push(Point { settings, sets, scenario: own });
         }
-        let seeds = args.which.seeds(scenario.plan.seed)?;
         Ok(Sweep { args, source, grid, points, seeds })
     }
 
@@ -103,12 +133,24 @@ impl<'a> Sweep<'a> {
             cut.len(),
             if self.grid.keys().is_empty() { "seeds" } else { "runs" }
         );
+        let left = self.points.len() * self.seeds.len() - wanted.len();
+        if left > 0 && !self.args.until_fail {
+            let help = if self.args.out.is_some() { ": the same command with --resume goes on" } else { "" };
+            tell!("weft: {left} more have not run to their ends{help}");
+        }
         let Some(first) = failed.first() else { return Ok(ExitCode::SUCCESS) };
+        if self.grid.keys().is_empty() && failed.len() > 1 {
+            tell!("weft: seeds that failed: {}", ranges(failed.iter().map(|ended| ended.result.seed).collect()));
+        }
         self.keep_failed(&failed, interrupt, limit)?;
         let status = verdict(&first.result.verdicts);
-        let sets: String = self.args.over.set.iter().chain(&first.point.sets).map(|set| format!(" --set '{set}'")).collect();
-        tell!("weft: to repeat it: weft sim {} --seed {}{sets}", self.args.file.display(), first.result.seed);
+        tell!("weft: to repeat it: {}", self.repeat(first));
         Ok(status)
+    }
+
+    /// The command that repeats a run.
+    fn repeat(&self, ended: &Ended<'_>) -> String {
+        repeat(&self.args.file, ended.result.seed, self.args.over.set.iter().chain(&ended.point.sets))
     }
 
     /// Every run that is wanted, point by point.
@@ -151,7 +193,7 @@ impl<'a> Sweep<'a> {
                 && !interrupt.is_set()
         };
         let threads = self.args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        let options = sweep::Options { threads, until_fail: self.args.until_fail, watch: &watch };
+        let options = sweep::Options { threads, until_fail: self.args.until_fail, limit: None, watch: &watch, whole: false };
         let results = sweep::run(&cases, &options)?;
         if let Some(error) = lost.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
             return Err(error).context("cannot write the runs that have ended");
@@ -180,6 +222,8 @@ impl<'a> Sweep<'a> {
                 wall: ended.result.wall,
                 verdicts: &ended.result.verdicts,
                 broken: None,
+                said: &ended.result.said,
+                repeat: self.repeat(ended),
             });
             write(file, result::junit(suites)?)?;
         }
@@ -264,6 +308,9 @@ impl<'a> Sweep<'a> {
         }
         if !self.grid.keys().is_empty() {
             failed.iter().take(FAILED_TOLD).for_each(|ended| tell!("weft: not as expected: {}", self.name(ended)));
+            if failed.len() > FAILED_TOLD {
+                tell!("weft: and {} more (--json and DIR/runs.csv of --out name all of them)", failed.len() - FAILED_TOLD);
+            }
         }
     }
 
@@ -284,7 +331,7 @@ impl<'a> Sweep<'a> {
             tell!("weft: results of {}: {}", self.name(ended), folder.display());
         }
         if failed.len() > KEPT_MAX {
-            tell!("weft: of {} more that failed there are none (--seed N --out DIR makes them)", failed.len() - KEPT_MAX);
+            tell!("weft: {} more failed, without results here: run the scenario with --seed N --out DIR", failed.len() - KEPT_MAX);
         }
         Ok(())
     }
@@ -297,6 +344,8 @@ impl<'a> Sweep<'a> {
     }
 }
 
+/// Most runs of a sweep.
+const RUNS_MAX: usize = 1_000_000;
 /// Most runs that failed whose results are written.
 const KEPT_MAX: usize = 10;
 /// Most of them that are named.
