@@ -83,8 +83,47 @@ def install(folder: Path) -> str:
     expect("pkg-config", flags, ["-I/opt/weft/include", "-L/opt/weft/lib", "-lweft"])
     many = len(files(prefix))
     run(["make", "--silent", "-C", str(paths.ROOT), "uninstall"], env={**os.environ, **variables, "WEFT_PREPARED": "1"})
-    expect("what is left", files(folder), set())
+    expect("what is left", (files(folder), prefix.exists()), (set(), False))
     return f"{many} files"
 
 
-ROWS = {"wheel/fresh environment": wheel, "make install": install}
+def scripts(folder: Path) -> str:
+    """install.sh and uninstall.sh, with a small tree: what was there before stays, empty folders too; all that they made goes. They explain themselves."""
+    tree, before = folder / "unpacked", {"there", "there/bin", "there/share", "there/share/man", "there/man"}
+    stage.scripts(tree)
+    stage.python(tree, "share/weft/python")
+    for name in ("bin/weft", "lib/libweft.so.0", "share/man/man1/weft.1.gz"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(name)
+        (tree / name).chmod(0o755)
+    (tree / "include").mkdir()
+    (tree / "lib/pkgconfig").mkdir()
+    shutil.copy2(place.FILES / "weft.pc", tree / "lib/pkgconfig")
+    many = len(files(tree)) - 1
+    for shell in (["dash"], ["bash", "--posix"], ["busybox", "sh"]):
+        one = folder / shell[0]
+        for name in ("there/bin", "there/share/man"):
+            (one / name).mkdir(parents=True)
+        (one / "there/man").symlink_to("share/man")
+        for name in ("there", "it's  an Übungs & $HOME|ordner", "there"):
+            target, uninstall = one / name, [*shell, str(one / name / "share/weft/uninstall.sh")]
+            said = run([*shell, str(tree / "install.sh"), str(target)])
+            # Once more: it takes the place of the first.
+            expect("twice", run([*shell, str(tree / "install.sh"), str(target)]), said)
+            expect("its line for PATH", run(["sh", "-c", f"{said.splitlines()[-1]}; command -v weft"], env={"PATH": "/usr/bin"}), f"{target}/bin/weft\n")
+            asks = {**os.environ, "PKG_CONFIG_PATH": str(target / "lib/pkgconfig")}
+            expect("pkg-config", run(["sh", "-c", "pkg-config --cflags weft | xargs -n1 echo"], env=asks), f"-I{target}/include\n")
+            run([paths.PYTHON, "-m", "compileall", "-q", str(target / "share/weft/python")])
+            run([*uninstall, "--keep"], 2)
+            if "Removes what weft's install.sh" not in run([*uninstall, "--help"]) or not (target / "bin/weft").exists():
+                raise Failure("uninstall.sh --help")
+            expect("uninstall.sh", run(uninstall), f"removed {many} files of weft from {target}\n")
+            expect("what is left", {str(path.relative_to(one)) for path in one.rglob("*")}, before)
+        run([*shell, str(tree / "install.sh"), "--prefix=/opt"], 2)
+        run([*shell, str(tree / "install.sh"), "/opt", "weft"], 2)
+        if "./install.sh [PREFIX]" not in run([*shell, str(tree / "install.sh"), "--help"]):
+            raise Failure("install.sh --help")
+    return f"{many} files, by three shells"
+
+
+ROWS = {"wheel/fresh environment": wheel, "make install": install, "install.sh": scripts}

@@ -147,6 +147,10 @@ class Root:
         found = {str(path.relative_to(self.image)) for path in self.image.rglob("*") if path.is_symlink() or not path.is_dir()}
         return {name for name in found if not name.startswith(NOTES) and not name.endswith(".pyc")}
 
+    def folders(self) -> set[str]:
+        """What was there before has to stay, empty or not; programs look into some of these by links."""
+        return {f"{name}/" for name in (str(path.relative_to(self.image)) for path in self.image.rglob("*") if path.is_dir()) if not f"{name}/".startswith(NOTES)}
+
 
 # One hash, wherever it was come to.
 HASHES: dict[str, tuple[str, str]] = {}
@@ -204,13 +208,13 @@ def named_schemas(share: Path) -> None:
 
 def installed(artefact: Artefact, folder: Path) -> str:
     root = Root(artefact, folder)
-    before = root.files()
+    before, folders = root.files(), root.folders()
     root.install()
     said = works(root)
     root.remove()
     left = root.files() - before
     expect("what is left", sorted(left)[:10], [])
-    expect("what has gone", sorted(before - root.files())[:10], [])
+    expect("what has gone", sorted((before - root.files()) | (folders - root.folders()))[:10], [])
     return said
 
 

@@ -38,11 +38,7 @@ def tar(tree: Path, to: Path, below: str = "", compress: bool = True) -> None:
 
 def tarball(built: Built) -> Path:
     tree = fresh("tarball")
-    stage.command(built.command, tree)
-    stage.library(built, tree, "lib", "/usr/local")
-    stage.python(tree, "share/weft/python")
-    shutil.copyfile(place.FILES / "install.sh", tree / "install.sh")
-    (tree / "install.sh").chmod(0o755)
+    stage.with_installer(built, tree)
     stage.settle(tree)
     name = f"{place.NAME}-{place.version()}-x86_64-linux"
     to = place.DIST / f"{name}.tar.gz"

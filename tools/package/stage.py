@@ -102,6 +102,20 @@ def python(prefix: Path, folder: str) -> None:
         _put(place.ROOT / path, prefix / folder / path.relative_to("python/src"))
 
 
+def scripts(tree: Path) -> None:
+    """What puts a tree below a PREFIX, and takes it away again."""
+    _put(place.FILES / "install.sh", tree / "install.sh", 0o755)
+    _put(place.FILES / "uninstall.sh", tree / "share/weft/uninstall.sh", 0o755)
+
+
+def with_installer(built: Built, tree: Path) -> None:
+    """All that the tarball has, and `make install` installs."""
+    command(built.command, tree)
+    library(built, tree, "lib", "/usr/local")
+    python(tree, "share/weft/python")
+    scripts(tree)
+
+
 def settle(tree: Path) -> None:
     """Every file and folder bears the same time, and has the same rights whatever the umask was."""
     epoch = place.epoch()
