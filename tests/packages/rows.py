@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -189,6 +190,8 @@ def works(root: Root) -> str:
     asks = "COMP_WORDS=(weft sn) COMP_CWORD=1 COMP_LINE='weft sn' COMP_POINT=7; _weft weft sn weft; echo ${COMPREPLY[*]}"
     completed = root.run("bash", "-c", f"PATH={artefact.prefix}/bin:$PATH; . {artefact.prefix}/share/bash-completion/completions/weft; {asks}")
     expect("completion", completed.strip(), "snapshot")
+    root.shell(f"cp -r {artefact.prefix}/share/weft /tmp/examples; cd /tmp/examples; "
+               f"{root.weft} sim docs/examples/dumbbell.toml --set duration=6s --out dumbbell; rm -r /tmp/examples")
     named_schemas(root.image / artefact.prefix.lstrip("/") / "share/weft")
     if not (root.image / artefact.prefix.lstrip("/") / artefact.zsh).is_file():
         raise Failure(f"no {artefact.zsh}")
@@ -197,13 +200,18 @@ def works(root: Root) -> str:
 
 def named_schemas(share: Path) -> None:
     """The first line of each example leads to the schema that lies beside the examples."""
-    examples = sorted((share / "examples").rglob("*.toml"))
+    examples = sorted(path for folder in ("examples", "docs/examples") for path in (share / folder).rglob("*.toml"))
     for path in examples:
         words = path.read_text().split("\n", 1)[0].split()
         if words[:1] != ["#:schema"] or (path.parent / words[1]).resolve().parent != (share / "schema").resolve() or not (path.parent / words[1]).is_file():
             raise Failure(f"{path} names no schema: {words}")
-    if not examples:
-        raise Failure("there are no examples")
+    if missing := gallery() - {str(path.relative_to(share)) for path in examples}:
+        raise Failure(f"the gallery runs what is not in share/weft: {sorted(missing)}")
+
+
+def gallery() -> set[str]:
+    """The files that commands of the gallery name."""
+    return set(re.findall(r"^\$ weft \w+ (\S+\.toml)", (paths.ROOT / "docs/gallery.md").read_text(), re.MULTILINE))
 
 
 def installed(artefact: Artefact, folder: Path) -> str:

@@ -21,6 +21,9 @@ COMPLETIONS = {
     "weft.fish": "share/fish/vendor_completions.d/weft.fish",
 }
 
+# What commands of the pages name, which are run in weft's folder: below share/weft it has the same places.
+EXAMPLES = ("examples", "docs/examples", "crates/plugin/include")
+
 # JSON schemas, which editors find by the first line of a scenario or stack file.
 SCHEMAS = ("scenario.schema.json", "stack.schema.json")
 SCHEMA_FOLDER = "share/weft/schema"
@@ -68,10 +71,8 @@ def command(built: Path, prefix: Path) -> None:
         _put(place.ROOT / "docs/completions" / name, prefix / to)
     for name in SCHEMAS:
         _put(place.ROOT / "docs" / name, prefix / SCHEMA_FOLDER / name)
-    for path in tracked("examples"):
+    for path in tracked(*EXAMPLES):
         _example(path, prefix / "share/weft" / path, prefix / SCHEMA_FOLDER)
-    for path in tracked("docs/examples"):
-        _example(path, prefix / "share/weft" / path.relative_to("docs"), prefix / SCHEMA_FOLDER)
     _put(place.FILES / "apparmor", prefix / "share/weft/apparmor/weft")
     documents = prefix / "share/doc" / place.NAME
     for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"):
