@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from harness import paths, weft
 from harness.processes import Failure
-from package import place, stage, wheels
+from package import metadata, place, stage, wheels
 from virtual.shared import SECONDS_MAX, expect
 
 # A world of objects, run by the command of the environment.
@@ -65,9 +66,22 @@ def wheel(folder: Path) -> str:
                                                                "share/weft/examples/twin/download.toml", "share/weft/docs/examples/web.toml", "share/doc/weft-net/copyright"}
     if missing := {name for name in wanted if name not in there}:
         raise Failure(f"not installed: {sorted(missing)}")
+    same_metadata(site(environment) / metadata.folder())
     run([*pip, "uninstall", "--quiet", "--yes", "weft-net"])
     expect("what is left", files(environment) - before, set())
     return f"hash {told}, {made.stat().st_size / 1e6:.1f} MB"
+
+
+def same_metadata(of_the_wheel: Path) -> None:
+    """Other packages say the same of the Python package as the wheel, which hatchling has made."""
+    ours = metadata.files("somebody")
+    expect("entry_points.txt", ours["entry_points.txt"].strip(), (of_the_wheel / "entry_points.txt").read_text().strip())
+    one, other = (email.message_from_string(text) for text in (ours["METADATA"], (of_the_wheel / "METADATA").read_text()))
+    # Its version is the newest that whoever wrote it knows.
+    for message in (one, other):
+        del message["Metadata-Version"]
+    expect("METADATA", one.items(), other.items())
+    expect("its text", one.get_payload(), other.get_payload())
 
 
 def site(environment: Path) -> Path:
@@ -92,7 +106,7 @@ def scripts(folder: Path) -> str:
     """install.sh and uninstall.sh, with a small tree: what was there before stays, empty folders too; all that they made goes. They explain themselves."""
     tree, before = folder / "unpacked", {"there", "there/bin", "there/share", "there/share/man", "there/man"}
     stage.scripts(tree)
-    stage.python(tree, "share/weft/python")
+    stage.python(tree, "share/weft/python", "install.sh")
     for name in ("bin/weft", "lib/libweft.so.0", "share/man/man1/weft.1.gz"):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(name)

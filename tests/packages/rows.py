@@ -50,6 +50,11 @@ my $l = IO::Socket::INET->new(Listen => 1, LocalAddr => '10.77.0.2', LocalPort =
 if (!fork) { my $c = IO::Socket::INET->new(PeerAddr => '10.77.0.2', PeerPort => 7777) or die "connect: $!"; print $c "through weft\\n"; exit 0 }
 my $c = $l->accept; print scalar <$c>; wait;
 """
+# What pytest asks for, and the package as it is imported.
+PLUG_IN = """import importlib.metadata as of, weft
+print(*(point.value for point in of.entry_points(group="pytest11") if point.name == "weft"))
+print(of.version("weft-net"), of.distribution("weft-net").read_text("INSTALLER"))
+"""
 # What systems note about what was installed, wherever it came from, and what programs write into a home.
 NOTES = ("var/lib/dpkg/", "var/log/", "var/cache/", "var/lib/apt/", "etc/ld.so.cache", "mnt/", "tmp/", "run/", "root/", "home/", "proc/", "dev/")
 
@@ -66,6 +71,10 @@ class Artefact:
     prefix: str = "/usr"
     kernels: bool = True
     zsh: str = "share/zsh/site-functions/_weft"
+    # The interpreter that has the package, what it has to be told for that, and who has put it there.
+    python: str = "/usr/bin/python3"
+    python_path: str = ""
+    installer: str = "apt"
 
 
 DEB = ("apt-get install -qq -y --no-install-recommends {dist}/weft-net_*.deb {dist}/weft-net-dev_*.deb {dist}/weft-kernel_*.deb",
@@ -75,11 +84,14 @@ RPM = ("cd / && for rpm in {dist}/*.rpm; do rpm2cpio $rpm | cpio --quiet -idm; d
 ARTEFACTS = (
     Artefact("deb", OLD, *DEB, zsh="share/zsh/vendor-completions/_weft"),
     Artefact("deb", NEW, *DEB, zsh="share/zsh/vendor-completions/_weft"),
-    Artefact("rpm", OLD, *RPM),
+    Artefact("rpm", OLD, *RPM, python_path="/usr/share/weft/python", installer="rpm"),
     Artefact("tarball", OLD, "cd /root && tar -xzf {dist}/weft-net-*-x86_64-linux.tar.gz && ./weft-net-*/install.sh && rm -rf weft-net-*",
-             "sh /usr/local/share/weft/uninstall.sh", "/usr/local", kernels=False),
-    Artefact("wheel", OLD, "python3 -m venv /opt/weft && /opt/weft/bin/pip install -q --no-index {dist}/*.whl", "rm -rf /opt/weft", "/opt/weft"),
-    Artefact("wheel", NEW, "python3 -m venv /opt/weft && /opt/weft/bin/pip install -q --no-index {dist}/*.whl", "rm -rf /opt/weft", "/opt/weft"),
+             "sh /usr/local/share/weft/uninstall.sh", "/usr/local", kernels=False,
+             python_path="/usr/local/share/weft/python", installer="install.sh"),
+    Artefact("wheel", OLD, "python3 -m venv /opt/weft && /opt/weft/bin/pip install -q --no-index {dist}/*.whl", "rm -rf /opt/weft", "/opt/weft",
+             python="/opt/weft/bin/python3", installer="pip"),
+    Artefact("wheel", NEW, "python3 -m venv /opt/weft && /opt/weft/bin/pip install -q --no-index {dist}/*.whl", "rm -rf /opt/weft", "/opt/weft",
+             python="/opt/weft/bin/python3", installer="pip"),
 )
 
 
@@ -191,7 +203,9 @@ def works(root: Root) -> str:
     completed = root.run("bash", "-c", f"PATH={artefact.prefix}/bin:$PATH; . {artefact.prefix}/share/bash-completion/completions/weft; {asks}")
     expect("completion", completed.strip(), "snapshot")
     root.shell(f"cp -r {artefact.prefix}/share/weft /tmp/examples; cd /tmp/examples; "
-               f"{root.weft} sim docs/examples/dumbbell.toml --set duration=6s --out dumbbell; rm -r /tmp/examples")
+               f"{root.weft} sim docs/examples/dumbbell.toml --out dumbbell; rm -r /tmp/examples")
+    found = root.run("env", f"PYTHONPATH={artefact.python_path}", artefact.python, "-c", PLUG_IN)
+    expect("the plug-in of pytest, and who has installed it", found.split(), ["weft.pytest_plugin", place.version(), artefact.installer])
     named_schemas(root.image / artefact.prefix.lstrip("/") / "share/weft")
     if not (root.image / artefact.prefix.lstrip("/") / artefact.zsh).is_file():
         raise Failure(f"no {artefact.zsh}")

@@ -64,7 +64,7 @@ def image(built: Built) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
     place.run([built.command, "root", "make", IMAGE_PLAN, "--out", root])
     stage.command(built.command, root / "usr")
-    stage.python(root / "usr", "lib/python3/dist-packages")
+    stage.python(root / "usr", "lib/python3/dist-packages", "weft")
     (root / "work").mkdir()
     layer = place.WORK / "layer.tar"
     tar(root, layer, compress=False)

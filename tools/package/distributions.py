@@ -76,13 +76,13 @@ def fresh(name: str) -> Path:
 def command(built: Built, format: str) -> Package:
     tree = fresh(f"{format}-command")
     stage.command(built.command, tree / "usr")
-    stage.python(tree / "usr", PYTHON[format])
+    stage.python(tree / "usr", PYTHON[format], {"deb": "apt", "rpm": "rpm"}[format])
     if format == "deb":
         # zsh of Debian looks there for what packages bring.
         (tree / "usr/share/zsh/vendor-completions").mkdir()
         (tree / "usr/share/zsh/site-functions/_weft").rename(tree / "usr/share/zsh/vendor-completions/_weft")
         (tree / "usr/share/zsh/site-functions").rmdir()
-    recommends = ["python3", "python3-tomli-w", "iproute2"] if format == "deb" else ["python3", "python3-tomli-w", "iproute"]
+    recommends = {"deb": ["python3 (>= 3.11) | python3-tomli", "python3-tomli-w", "iproute2"], "rpm": ["python3", "python3-tomli-w", "iproute"]}[format]
     suggests = ["python3-pandas", "python3-matplotlib", place.KERNEL]
     scripts = {"postinstall": place.FILES / "postinstall.sh", "preremove": place.FILES / "preremove.sh"}
     return Package(place.NAME, place.DESCRIPTION, tree, [GLIBC[format]], recommends, suggests, scripts)

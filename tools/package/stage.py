@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import licences, place
+from . import licences, metadata, place
 from .binary import Built
 
 # Shell completions: what `weft generate` makes, and where shells look for it.
@@ -97,10 +97,12 @@ def library(built: Built, prefix: Path, libraries: str = "lib", told_prefix: str
     _write(text, lib / "pkgconfig/weft.pc")
 
 
-def python(prefix: Path, folder: str) -> None:
-    """The Python package, into a folder that an interpreter looks into."""
+def python(prefix: Path, folder: str, installer: str) -> None:
+    """The Python package, into a folder that an interpreter looks into, with what it says of itself."""
     for path in tracked("python/src/weft"):
         _put(place.ROOT / path, prefix / folder / path.relative_to("python/src"))
+    for name, text in metadata.files(installer).items():
+        _write(text, prefix / folder / metadata.folder() / name)
 
 
 def scripts(tree: Path) -> None:
@@ -113,7 +115,7 @@ def with_installer(built: Built, tree: Path) -> None:
     """All that the tarball has, and `make install` installs."""
     command(built.command, tree)
     library(built, tree, "lib", "/usr/local")
-    python(tree, "share/weft/python")
+    python(tree, "share/weft/python", "install.sh")
     scripts(tree)
 
 

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-import tomli_w
+from .errors import MissingLibrary, ScenarioError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+READER, WRITER = "tomllib" if sys.version_info >= (3, 11) else "tomli", "tomli_w"
 
-from .errors import ScenarioError
+
+def _library(name: str) -> Any:
+    """Taken when it is needed: pytest loads the plug-in wherever this package is installed, and must not fail by it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.replace("_", "-")
+        raise MissingLibrary(f"scenarios need {name}: pip install {package}, or python3-{package} of Debian, Ubuntu and Fedora") from None
 
 
 def read(text: str, name: str = "the scenario") -> dict[str, Any]:
     """The tables of a text."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables: dict[str, Any] = _library(READER).loads(text)
+        return tables
+    except ValueError as error:
         raise ScenarioError(f"{name}: {error}") from None
 
 
 def write(data: Mapping[str, Any]) -> str:
     """The text of tables."""
-    return tomli_w.dumps(data)
+    return str(_library(WRITER).dumps(data))
 
 
 def value(given: Any) -> str:
@@ -43,14 +49,14 @@ def _inline(given: Any) -> str:
         return "[" + ", ".join(map(_inline, given)) + "]"
     if hasattr(given, "item"):  # a number of numpy
         given = given.item()
-    return tomli_w.dumps({"x": given})[len("x = "):].rstrip("\n")
+    return write({"x": given})[len("x = "):].rstrip("\n")
 
 
 def _is_plain(text: str) -> bool:
     if not text or text != text.strip() or any(letter in text for letter in ",[]{}\"'\n#"):
         return False
     try:
-        tomllib.loads(f"x = {text}")
-    except tomllib.TOMLDecodeError:
+        _library(READER).loads(f"x = {text}")
+    except ValueError:
         return True
     return False
