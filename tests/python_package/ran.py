@@ -116,7 +116,21 @@ def beside(folder: Path) -> str:
     expect("its own file", World.from_file(world.save(folder / "own.toml")).run().programs["p"].stdout, "['own.toml', 's.py']\n")
     other = World.from_toml(world.to_toml(), folder / "none")
     refused(other.run, weft.ScenarioError, "the scenario cannot be written there: No such file")
+    left_over(folder)
     return got.hash
+
+
+def left_over(folder: Path) -> None:
+    """What stays of a world that failed goes when another process runs a world of the folder, changed or not; nothing else does."""
+    world = lossy(expect=[Expect("sink", goodput_min="20mbit")], folder=folder)
+    for world.seed in (7, 8):
+        refused(world.run, weft.ExpectationError, "/.weft-")
+    left = sorted(path.name for path in folder.glob(".weft-*"))
+    expect("for both commands", len(left), 2)
+    (folder / ".weft-0123456789abcdef.toml").write_text("# somebody's own\n")
+    script = "import sys, weft\nweft.World.from_file(sys.argv[1]).run()"
+    subprocess.run([paths.output_dir() / "venv/bin/python3", "-c", script, folder / "own.toml"], check=True)
+    expect("after another process", [path.name for path in folder.glob(".weft-*")], [".weft-0123456789abcdef.toml"])
 
 
 def _hash_of(world: World) -> str:

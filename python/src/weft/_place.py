@@ -1,7 +1,8 @@
 """Where the scenario of a world stands while it runs: in its folder, since programs and files are found beside it.
 
 The file's name comes from its content, `.weft-DIGEST.toml`: programs that list their folder see the same each time, and so does `--resume`.
-Whoever runs it holds a shared lock on it. The last one takes it away.
+Whoever runs it holds a shared lock on it. The last one takes it away. That of a run that failed stays, for the command that repeats it, and goes when
+another process runs a world of this folder.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import ScenarioError
+
+_BEGUN = time.time()
+_NAME = re.compile(r"\.weft-[0-9a-f]{16}\.toml")
 
 
 def name_of(text: str) -> str:
@@ -37,10 +43,20 @@ def in_folder(folder: Path, text: str) -> Iterator[Path]:
 
 
 def leave(folder: Path, text: str) -> Path:
-    """The file, which stays until a world with this text has run again."""
+    """The file, which stays: until a world with this text has run again, or another process tidies up."""
     path = folder / name_of(text)
     _make(path, text)
+    with contextlib.suppress(OSError):
+        os.utime(path)
     return path
+
+
+def tidy(folder: Path) -> None:
+    """Takes away what earlier processes have left, and nobody runs now. Where that is not allowed, it stays."""
+    for path in folder.glob(".weft-*.toml"):
+        with contextlib.suppress(OSError, ValueError):
+            if _NAME.fullmatch(path.name) and path.stat().st_mtime < _BEGUN and name_of(path.read_text(encoding="utf-8")) == path.name:
+                _let_go(os.open(path, os.O_RDONLY), path)
 
 
 def _open(path: Path, text: str) -> int:

@@ -101,6 +101,8 @@ class World(Section):
     @contextlib.contextmanager
     def placed(self) -> Iterator[Path]:
         """The scenario as a file with its files beside: the one that it was read from, if nothing has changed, or one that ends with the block."""
+        if self.folder is not None:
+            _place.tidy(Path(self.folder))
         if self.path is not None and self._is_as_saved(self.path):
             yield self.path
         elif self.folder is not None:
