@@ -182,12 +182,19 @@ class Result:
 
     @cached_property
     def files(self) -> dict[str, dict[str, bytes]]:
-        """What `collect` took: contents by node, and by path in the node."""
+        """What `collect` took: bytes by node, and by path in the node. `text` has them as a text."""
         path = self.folder / "files.json"
         listed = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         return {node: {row["path"]: (self.folder / "files" / node / row["path"].lstrip("/")).read_bytes()
                        for row in of["files"] if "link" not in row and (self.folder / "files" / node / row["path"].lstrip("/")).is_file()}
                 for node, of in listed.items()}
+
+    def text(self, node: str, path: str) -> str:
+        """A file of a node that `collect` took, as a text."""
+        there = self.files.get(node, {})
+        if path not in there:
+            raise WeftError(f"of node '{node}' there is no file {path}; there are: {', '.join(there) or 'none'}")
+        return there[path].decode(errors="replace")
 
     @property
     def captures(self) -> list[Path]:
