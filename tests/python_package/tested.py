@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -44,6 +45,57 @@ def test_wrong(weft_world):
 '''
 
 
+MARKS = '''
+import pytest, unittest
+
+@pytest.mark.weft(scenario="good.toml", sed=5)
+def test_unknown(weft_result): pass
+
+@pytest.mark.weft(scenario="good.toml", seeds="one to five")
+def test_no_range(weft_result): pass
+
+@pytest.mark.weft("good.toml", "1..5")
+def test_too_many(weft_result): pass
+
+@pytest.mark.weft("good.toml", seed=True)
+def test_no_seed(weft_result): pass
+
+@pytest.mark.weft("good.toml", seed=4)
+def test_one(weft_result): assert weft_result.seed == 4
+
+@pytest.mark.weft("good.toml", seeds=2)
+def test_first(weft_result): assert weft_result.seed in (1, 2)
+
+@pytest.mark.weft("good.toml", seeds="2")
+def test_text(weft_result): assert weft_result.seed in (1, 2)
+'''
+
+# What fails by itself, and who asks for a result in other ways.
+OWN = '''
+import pytest, unittest
+
+@pytest.mark.weft("good.toml", seed=3)
+def test_body(weft_result, weft_world, weft_run):
+    weft_world.duration = "1s"
+    weft_run(weft_world)
+    weft_world.duration = "2s"
+    assert weft_result.seed == 5
+
+@pytest.mark.weft("bad.toml")
+def test_late(request):
+    request.getfixturevalue("weft_result")
+
+@pytest.mark.weft("bad.toml")
+@pytest.mark.usefixtures("weft_result")
+class Case(unittest.TestCase):
+    def test_of_unittest(self): assert False, "not reached"
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.weft("bad.toml")
+def test_expected(weft_result): assert False, "not reached"
+'''
+
+
 def project(folder: Path) -> None:
     """A folder of tests and scenarios."""
     good = lossy()
@@ -70,9 +122,9 @@ def failures(folder: Path) -> str:
     """Who fails says the expectation, the seed and a command that repeats it; nobody sees lines of the package."""
     project(folder)
     said = pytest_said(folder, status=1)
-    for text in ("test_good[seed-1] PASSED", "test_good[seed-3] PASSED", "test_bad[seed-5] ERROR", "test_changed[own-seed] FAILED", "test_own[own-seed] PASSED", "test_wrong[own-seed] ERROR",
+    for text in ("test_good[seed-1] PASSED", "test_good[seed-3] PASSED", "test_bad[seed-5] FAILED", "test_changed[own-seed] FAILED", "test_own[own-seed] PASSED", "test_wrong[own-seed] ERROR",
                  "whole.weft.toml::run PASSED", "part.weft.toml::run FAILED", "1 of 3 expectations failed, seed 5:", "sink: goodput_bits_per_second is at least 20000000",
-                 "nodes.a: there is no key 'adresses'; did you mean 'addresses'?", "test_it.py:16: weft_run(weft_world)", "2 failed, 5 passed, 2 errors"):
+                 "nodes.a: there is no key 'adresses'; did you mean 'addresses'?", "test_it.py:16: weft_run(weft_world)", "3 failed, 5 passed, 1 error"):
         if text not in said:
             raise Failure(f"{text!r} is not in\n{said}")
     if "src/weft" in said or "weft/world.py" in said or "not reached" in said:
@@ -97,7 +149,7 @@ def seeds(folder: Path) -> str:
     said = pytest_said(folder, "--weft-seeds", "many", status=4)
     if "--weft-seeds: 'many' is no range of seeds" not in said:
         raise Failure(said)
-    expect("markers", "@pytest.mark.weft(scenario, seeds)" in pytest_said(folder, "--markers", status=0), True)
+    expect("markers", "@pytest.mark.weft(scenario, *, seeds, seed)" in pytest_said(folder, "--markers", status=0), True)
     expect("files", sorted(path.name for path in folder.glob(".weft-*")), [])
     return "number and range"
 
@@ -111,4 +163,39 @@ def world_of_seed(folder: Path) -> str:
     return "3 and 4"
 
 
-ROWS = {"pytest/failures": failures, "pytest/seeds": seeds, "pytest/world of a seed": world_of_seed}
+def marks(folder: Path) -> str:
+    """A mark that is wrong is an error of its test alone, in one line; one seed, and a number of seeds."""
+    project(folder)
+    (folder / "test_it.py").write_text(MARKS)
+    said = pytest_said(folder, "-k", "test_it", status=1)
+    for text in ("test_it.py:4: @pytest.mark.weft: there is no argument 'sed'; did you mean 'seed'?", "test_it.py:7: @pytest.mark.weft: 'one to five' is no range of seeds: write it as 1..30",
+                 "test_it.py:10: @pytest.mark.weft: it takes one scenario; seeds have their name: seeds=\"1..20\"", "test_it.py:13: @pytest.mark.weft: True is no seed: write a number",
+                 "test_one[seed-4] PASSED", "test_first[seed-2] PASSED", "test_text[seed-2] PASSED", "5 passed, 2 deselected, 4 errors"):
+        if text not in said:
+            raise Failure(f"{text!r} is not in\n{said}")
+    if "Traceback" in said or "pytest_plugin" in said:
+        raise Failure(said)
+    return "four are wrong"
+
+
+def own(folder: Path) -> str:
+    """A test that fails by itself has the commands and folders of its runs; whose result is not as expected has failed, however it asks for it."""
+    project(folder)
+    (folder / "test_it.py").write_text(OWN)
+    said = pytest_said(folder, "-k", "test_it", "--basetemp", str(folder / "kept"), status=1)
+    for text in ("test_late FAILED", "test_of_unittest FAILED", "test_expected[own-seed] XFAIL", "--- weft ---", "3 failed, 2 deselected, 1 xfailed"):
+        if text not in said:
+            raise Failure(f"{text!r} is not in\n{said}")
+    if "not reached" in said.replace('assert False, "not reached"', ""):
+        raise Failure(said)
+    part = said.partition("test_body")[2].partition("--- weft ---")[2].partition("____")[0]
+    runs = re.findall(r"<Result: as expected, seed 3, hash (\w+)>\n  to repeat it: weft (.*)\n  results: (.*)", part)
+    expect("runs", len(runs), 2)
+    for digest, command, results in runs:
+        done = subprocess.run([os.environ["WEFT_BIN"], *shlex.split(command), "--json"], capture_output=True, text=True, cwd="/")
+        expect(command, json.loads(done.stdout)["hash"], digest)
+        expect("results", json.loads(Path(results, "summary.json").read_text())["hash"], digest)
+    return "two commands"
+
+
+ROWS = {"pytest/marks": marks, "pytest/own failures": own, "pytest/failures": failures, "pytest/seeds": seeds, "pytest/world of a seed": world_of_seed}

@@ -4,13 +4,16 @@
     def test_download(weft_result):
         assert weft_result.programs["fetch"].figures["received_bytes"] == 3_000_000
 
-`--weft-seeds 50` runs each of these with the seeds 1 to 50, `--weft-seeds 7..9` with 7, 8 and 9. An expectation of a scenario that fails is a
-failure of its test, which says the expectation, the seed, and the command that repeats it.
+The mark takes a scenario, and `seed=7` or `seeds`: "1..20", a list, or a number N for 1 to N. `--weft-seeds 50` runs each of these with the seeds 1 to
+50, `--weft-seeds 7..9` with 7, 8 and 9. An expectation of a scenario that fails is a failure of its test, which says the expectation, the seed, and the
+command that repeats it. Where a test fails otherwise, its report has such a command for each run of `weft_run` and `weft_result`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import difflib
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -22,6 +25,11 @@ from .sweeps import _numbers
 from .world import World
 
 SUFFIX = ".weft.toml"
+ARGUMENTS = ("scenario", "seeds", "seed")
+# Of a test: what its runs came to, the expectation that failed before its body, and that its body has begun.
+_RUNS: pytest.StashKey[list[Result]] = pytest.StashKey()
+_FAILED: pytest.StashKey[Optional[ExpectationError]] = pytest.StashKey()
+_BEGUN: pytest.StashKey[bool] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,7 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The marker, and a wrong --weft-seeds."""
-    config.addinivalue_line("markers", "weft(scenario, seeds): the scenario of weft_world, beside the test, and the seeds of its runs")
+    config.addinivalue_line("markers", "weft(scenario, *, seeds, seed): the scenario of weft_world, beside the test, and the seeds of its runs: "
+                                       "\"A..B\", a list, N for 1 to N, or one seed")
     try:
         _chosen(config)
     except ValueError as error:
@@ -42,20 +51,69 @@ def pytest_configure(config: pytest.Config) -> None:
 def _chosen(config: pytest.Config) -> Optional[list[Optional[int]]]:
     """The seeds of the command line."""
     text: Optional[str] = config.getoption("--weft-seeds", default=None)
-    if text is None:
-        return None
-    return _numbers(f"1..{text}" if text.isdigit() else text)
+    return None if text is None else _several(text)
+
+
+def _several(seeds: Any) -> list[Optional[int]]:
+    """Seeds as numbers; a number alone is how many."""
+    if _is_seed(seeds):
+        seeds = str(seeds)
+    if isinstance(seeds, str):
+        return _numbers(f"1..{seeds}" if seeds.isdigit() else seeds)
+    numbers: list[int] = list(seeds) if isinstance(seeds, Iterable) else []
+    if not (isinstance(seeds, Iterable) and all(map(_is_seed, numbers))):
+        raise ValueError(f"{seeds!r} are no seeds: write \"1..20\", a list of numbers, or 20 for the first twenty")
+    return _numbers(numbers)
+
+
+def _is_seed(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _marked(node: pytest.Item) -> tuple[Optional[str], list[Optional[int]]]:
+    """Scenario and seeds of a test's mark; ValueError says what is wrong with it."""
+    mark = node.get_closest_marker("weft")
+    if mark is None:
+        return None, [None]
+    for name in mark.kwargs:
+        if name not in ARGUMENTS:
+            near = difflib.get_close_matches(name, ARGUMENTS, 1)
+            raise ValueError(f"there is no argument '{name}'; " + (f"did you mean '{near[0]}'?" if near else f"there are {', '.join(ARGUMENTS)}"))
+    given = dict(mark.kwargs)
+    if len(mark.args) > 1 or mark.args and "scenario" in given:
+        raise ValueError("it takes one scenario; seeds have their name: seeds=\"1..20\"")
+    scenario = mark.args[0] if mark.args else given.get("scenario")
+    if not isinstance(scenario, (str, os.PathLike, type(None))):
+        raise ValueError(f"{scenario!r} is no scenario: write the name of a file beside the test")
+    seed, seeds = given.get("seed"), given.get("seeds")
+    if seed is not None and seeds is not None:
+        raise ValueError("it takes seed or seeds, not both")
+    if seed is not None and not _is_seed(seed):
+        raise ValueError(f"{seed!r} is no seed: write a number such as seed=7")
+    return (None if scenario is None else os.fspath(scenario)), ([seed] if seeds is None else _several(seeds))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test for each seed."""
     if "weft_seed" not in metafunc.fixturenames:
         return
-    mark = metafunc.definition.get_closest_marker("weft")
-    seeds = _chosen(metafunc.config)
-    if seeds is None:
-        seeds = _numbers(mark.kwargs.get("seeds") if mark else None)
+    try:
+        seeds = _chosen(metafunc.config) or _marked(metafunc.definition)[1]
+    except ValueError:
+        # The test says it when it runs: others do not wait for it.
+        seeds = [None]
     metafunc.parametrize("weft_seed", seeds, ids=lambda seed: "own-seed" if seed is None else f"seed-{seed}", scope="function")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A mark that is wrong is an error of its test, which may have run before (plug-ins repeat tests that fail)."""
+    item.stash[_FAILED], item.stash[_BEGUN] = None, False
+    try:
+        _marked(item)
+    except ValueError as error:
+        file, line, _ = item.location
+        pytest.fail(f"{file}:{(line or 0) + 1}: @pytest.mark.weft: {error}", pytrace=False)
 
 
 @pytest.fixture
@@ -67,8 +125,7 @@ def weft_seed() -> Optional[int]:
 @pytest.fixture
 def weft_world(request: pytest.FixtureRequest, weft_seed: Optional[int]) -> World:
     """The world of the marker's scenario, with this run's seed; without a scenario an empty one, beside the test."""
-    mark = request.node.get_closest_marker("weft")
-    name = mark.kwargs.get("scenario") if mark else None
+    name, _ = _marked(request.node)
     folder = Path(request.path).parent
     world = World(folder=folder) if name is None else World.from_file(folder / name)
     if weft_seed is not None:
@@ -77,35 +134,73 @@ def weft_world(request: pytest.FixtureRequest, weft_seed: Optional[int]) -> Worl
 
 
 @pytest.fixture
-def weft_run(tmp_path: Path) -> Callable[..., Result]:
+def weft_run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Result]]:
     """Runs a world, as `World.run` does, with its results below tmp_path."""
+    runs = request.node.stash.setdefault(_RUNS, [])
     count = iter(range(1, 1 << 30))
 
     def run(world: World, **options: Any) -> Result:
-        return world.run(**{"out": tmp_path / f"weft-{next(count)}", "progress": False, **options})
+        try:
+            result = world.run(**{"out": tmp_path / f"weft-{next(count)}", "progress": False, **options})
+        except ExpectationError as error:
+            runs.append(error.result)
+            raise
+        runs.append(result)
+        return result
 
-    return run
+    yield run
+    # Results that nobody named a folder for go with the test.
+    runs.clear()
 
 
 @pytest.fixture
-def weft_result(weft_world: World, weft_run: Callable[..., Result], weft_seed: Optional[int]) -> Result:
-    """What came of a run of weft_world, all of whose expectations held."""
+def weft_result(request: pytest.FixtureRequest, weft_world: World, weft_run: Callable[..., Result], weft_seed: Optional[int]) -> Result:
+    """What came of a run of weft_world. A test whose body runs has one all of whose expectations held."""
+    try:
+        return _result(weft_world, weft_run, weft_seed)
+    except ExpectationError as error:
+        if request.node.stash.get(_BEGUN, False):
+            raise
+        # In the place of the test's body it is a failure; here it would be an error of its preparation.
+        request.node.stash[_FAILED] = error
+        return error.result
+
+
+def _result(world: World, run: Callable[..., Result], seed: Optional[int]) -> Result:
     # The scenario's own file where only the seed is another: the command that repeats it is shorter.
-    saved = World.from_file(weft_world.path) if weft_world.path is not None else None
-    if saved is not None and weft_seed is not None:
-        saved.seed = weft_seed
-        if saved == weft_world:
-            return weft_run(World.from_file(weft_world.path or ""), seed=weft_seed)
-    return weft_run(weft_world)
+    saved = World.from_file(world.path) if world.path is not None else None
+    if saved is not None and seed is not None:
+        saved.seed = seed
+        if saved == world:
+            return run(World.from_file(world.path or ""), seed=seed)
+    return run(world)
 
 
-@pytest.hookimpl(hookwrapper=True)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Before the body of a test: whose weft_result is not as expected has failed."""
+    item.stash[_BEGUN] = True
+    failed = item.stash.get(_FAILED, None)
+    if failed is not None:
+        raise failed
+
+
+# Around all others: what is expected to fail has not failed.
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """What failed, without the lines of this package."""
+    """What failed, without the lines of this package, and how to repeat what ran."""
     outcome: Any = yield
+    report = outcome.get_result()
     if call.excinfo is not None and isinstance(call.excinfo.value, WeftError):
-        report = outcome.get_result()
         report.longrepr = f"{_place(call.excinfo)}{_told(call.excinfo.value)}"
+    runs = item.stash.get(_RUNS, [])
+    if report.failed and runs:
+        report.sections.append(("weft", "\n".join(map(_run_told, runs))))
+
+
+def _run_told(result: Result) -> str:
+    """A run, for the report of a test that failed."""
+    return f"{result!r}\n  to repeat it: {result._command()}\n  results: {result.keep()}"
 
 
 def _place(excinfo: pytest.ExceptionInfo[BaseException]) -> str:

@@ -6,6 +6,7 @@ import csv
 import importlib
 import importlib.util
 import json
+import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
 
-from . import _html
+from . import _html, _place
 from .errors import MissingLibrary, WeftError
 
 # In the order in which they are taken where nobody says which.
@@ -98,6 +99,20 @@ class ProgramResult:
         return None if self.end_ns is None else self.end_ns / 1e9
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a result is of, for the command that repeats the run."""
+
+    file: Optional[Path]
+    """The scenario's own file; None: it has none."""
+    beside: Optional[Path]
+    """The folder that it has to stand in."""
+    text: str
+    """The scenario, where no file has it."""
+    options: str
+    """Of the command."""
+
+
 class Result:
     """A folder of results, of `World.run` or of `weft sim --out`."""
 
@@ -107,6 +122,7 @@ class Result:
         self.messages = messages
         """What weft told on standard error."""
         self._held = held
+        self._origin: Optional[Origin] = None
         path = self.folder / "summary.json"
         try:
             self.summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -122,6 +138,18 @@ class Result:
             self._held._finalizer.detach()  # type: ignore[attr-defined]
             self._held = None
         return self.folder
+
+    def _command(self) -> str:
+        """The command that repeats the run. A scenario that no file has stays from then on: beside its files, if it has some."""
+        origin = self._origin
+        assert origin is not None, "a world that ran has left it"
+        kept = origin.file
+        if kept is None and origin.beside is not None:
+            kept = _place.leave(origin.beside, origin.text)
+        elif kept is None:
+            kept = self.keep() / "scenario.toml"
+            kept.write_text(origin.text, encoding="utf-8")
+        return f"weft sim {shlex.quote(str(kept))} --seed {self.seed}{origin.options}"
 
     @property
     def passed(self) -> bool:

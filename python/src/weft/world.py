@@ -15,7 +15,7 @@ from typing import Any, Optional, Union
 from . import _command, _html, _place, _toml
 from ._section import Section
 from .errors import ExpectationError, ScenarioError, WeftError
-from .result import Result
+from .result import Origin, Result
 from .scenario import Event, Expect, Node, Program, Template, Twin, Wire
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -138,8 +138,12 @@ class World(Section):
             done = _command.run(["sim", str(file), "--out", str(folder), *words], progress)
             _command.checked(done, (0, 1, _command.WALL_LIMIT))
         result = Result(folder, held=held, messages=done.stderr)
+        sets = [f" --set {shlex.quote(f'{key}={_toml.value(item)}')}" for key, item in (set or {}).items()]
+        own = file == self.path
+        beside = None if self.folder is None else Path(self.folder).absolute()
+        result._origin = Origin(file if own else None, beside, "" if own else self.to_toml(), "".join(sets))
         if check and not result.passed:
-            raise self._failed(result, file, set)
+            raise _failed(result)
         return result
 
     def check(self, set: Optional[Mapping[str, Any]] = None) -> None:
@@ -157,22 +161,6 @@ class World(Section):
                 _command.checked(done, (0,))
             return picture.read_text(encoding="utf-8")
 
-    def _failed(self, result: Result, file: Path, set: Optional[Mapping[str, Any]]) -> ExpectationError:
-        failed = [f"  {row.expected}: {row.failure}" for row in result.expectations if not row.passed]
-        kept = file if file == self.path else self._kept(result)
-        sets = [f" --set {shlex.quote(f'{key}={_toml.value(item)}')}" for key, item in (set or {}).items()]
-        command = f"weft sim {shlex.quote(str(kept))} --seed {result.seed}{''.join(sets)}"
-        text = f"{len(failed)} of {len(result.expectations)} expectations failed, seed {result.seed}:"
-        return ExpectationError("\n".join([text, *failed, f"to repeat it: {command}"]), result)
-
-    def _kept(self, result: Result) -> Path:
-        """The scenario of a run that failed, which stays: beside its files, if it has some."""
-        if self.folder is not None:
-            return _place.leave(Path(self.folder).absolute(), self.to_toml())
-        path = result.keep() / "scenario.toml"
-        path.write_text(self.to_toml(), encoding="utf-8")
-        return path
-
     def __repr__(self) -> str:
         parts = [(len(self.nodes), "nodes"), (len(self.templates), "templates"), (len(self.wires), "wires"), (len(self.programs), "programs")]
         return f"<World: {', '.join(f'{count} {what}' for count, what in parts if count or what != 'templates')}>"
@@ -184,6 +172,12 @@ class World(Section):
         except WeftError as error:
             drawn = _html.told(str(error))
         return drawn + _html.world(self.to_data())
+
+
+def _failed(result: Result) -> ExpectationError:
+    failed = [f"  {row.expected}: {row.failure}" for row in result.expectations if not row.passed]
+    text = f"{len(failed)} of {len(result.expectations)} expectations failed, seed {result.seed}:"
+    return ExpectationError("\n".join([text, *failed, f"to repeat it: {result._command()}"]), result)
 
 
 def _words(seed: Optional[int], threads: Optional[int], set: Optional[Mapping[str, Any]], flags: list[tuple[str, bool]]) -> list[str]:
