@@ -124,7 +124,10 @@ def settle(tree: Path) -> None:
     epoch = place.epoch()
     for folder, _, files in os.walk(tree):
         for name in files:
-            os.utime(Path(folder) / name, (epoch, epoch), follow_symlinks=False)
+            path = Path(folder) / name
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+            os.utime(path, (epoch, epoch), follow_symlinks=False)
         Path(folder).chmod(0o755)
         os.utime(folder, (epoch, epoch))
 
