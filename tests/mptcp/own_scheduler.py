@@ -87,13 +87,13 @@ def changed(words: Changes) -> str:
     return events(*({"at": at, "node": name, "control": control} for at, name, control in named))
 
 
-def run(folder: Path, changes: Changes, but: tuple[str, ...] = (), compared: bool = False):
+def run(folder: Path, changes: Changes, but: tuple[str, ...] = (), compared: bool = False, fails: bool = False):
     """10 MB over two paths; what came of it. `but`: counters that may move. `compared`: it is what another run is to be, and the short form runs it once."""
     # sim lists these rows, too.
     from . import sim
 
     case = Case("long", WEFT_WEFT)
-    result = sim.run(folder, sim.paths_scenario(case, sim.NOTHING, "default") + changed(changes), case.hosts, once=compared and not FULL)
+    result = sim.run(folder, ("blocks_may_fail = true\n" if fails else "") + sim.paths_scenario(case, sim.NOTHING, "default") + changed(changes), case.hosts, once=compared and not FULL)
     judge.expect_ends(case.kind, *result.reports(case.kind))
     for name in sim.NODES:
         counters.expect_sound(name, result.counters[name], but=but)
@@ -125,7 +125,7 @@ def same_as_built_in(name: str, folder: Path) -> str:
 
 def odd(what: str, folder: Path) -> str:
     file = to_wasm(folder, OWN / "odd.c")
-    result = run(folder, chosen(file, "odd", f"what={what} after={AFTER}"))
+    result = run(folder, chosen(file, "odd", f"what={what} after={AFTER}"), fails=True)
     # The end that sends but little asks less often.
     expect("failures of the one that sends", failures(result)[0], 1)
     return f"{ends.LONG_BYTES} bytes all the same"
@@ -135,7 +135,7 @@ def odd_python(what: str, folder: Path) -> str:
     body = f"        question.memory[0] += 1\n        if question.memory[0] > {AFTER}:\n            {ODD_PYTHON[what]}\n    "
     script = (OWN / "lowest.py").read_text().replace("schedule(self, question):\n    ", f"schedule(self, question):\n{body}")
     (folder / "odd.py").write_text(script)
-    result = run(folder, chosen("odd.py", "lowest"))
+    result = run(folder, chosen("odd.py", "lowest"), fails=True)
     expect("failures of the one that sends", failures(result)[0], 1)
     return f"{ends.LONG_BYTES} bytes all the same"
 

@@ -34,7 +34,9 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     let text = text.trim().to_ascii_lowercase();
     let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(|| format!("'{text}' needs a unit: bit, kbit, mbit or gbit"))?;
     let number: f64 = text[..split].trim().parse().map_err(|_| format!("'{text}' is no rate such as \"100mbit\""))?;
-    let each = match &text[split..] {
+    // "100mbit/s" is the same.
+    let unit = text[split..].strip_suffix("/s").filter(|unit| unit.ends_with("bit")).unwrap_or(&text[split..]);
+    let each = match unit {
         "bit" | "bps" => 1.0,
         "kbit" => 1e3,
         "mbit" => 1e6,

@@ -72,7 +72,7 @@ texts! {
     /// What [`weft_core::parameter::parse_rate`] reads.
     Rate: json_schema!({
         "type": "string",
-        "pattern": format!(r"^\s*{NUMBER}\s*([KkMmGgTt]?[Bb][Ii][Tt]|[Bb][Pp][Ss])\s*$"),
+        "pattern": format!(r"^\s*{NUMBER}\s*([KkMmGgTt]?[Bb][Ii][Tt](/[Ss])?|[Bb][Pp][Ss])\s*$"),
         "examples": ["100mbit", "1gbit"]
     });
     /// Bytes with a unit.

@@ -36,6 +36,8 @@ pub struct Plan {
     pub end: Instant,
     /// The run goes on until `end` even when every program that is expected to end has ended.
     pub whole: bool,
+    /// A loaded block that fails is no reason for the run to fail.
+    pub blocks_may_fail: bool,
     /// Machines.
     pub nodes: Vec<NodePlan>,
     /// What joins them.
@@ -129,6 +131,7 @@ impl Default for Plan {
             start: Duration::from_secs(START_DEFAULT_SECONDS),
             end: Instant::from_millis(10_000),
             whole: false,
+            blocks_may_fail: false,
             nodes: Vec::new(),
             wires: Vec::new(),
             programs: Vec::new(),

@@ -166,6 +166,7 @@ fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scen
     let mut plan = Plan { nodes, wires: wires.into_iter().map(|wire| wire.plan).collect(), hosts, hosts_also, ..Plan::default() };
     plan.seed = raw.seed.unwrap_or(1);
     plan.whole = raw.duration.is_some();
+    plan.blocks_may_fail = raw.blocks_may_fail == Some(true);
     plan.end = Instant::ZERO + raw.duration.as_ref().map_or(Ok(DURATION_DEFAULT), |text| source.duration(text))?;
     plan.sample = raw.sample.as_ref().map(|text| sampled(source, text)).transpose()?;
     if let Some(start) = &raw.start {
@@ -217,7 +218,7 @@ mod tests {
         for number in ["1", "1.5", ".5", "1.", "+2", "", "-1", "1e3", "x", "1 000", " 7"] {
             for unit in [
                 "ns", "us", "µs", "ms", "s", "m", "min", "h", " s ", "", "d", "S", "bit", "kbit", "MBit", "gbit", "tbit", "bps", "byte",
-                "KiB", "MiB", "GiB",
+                "KiB", "MiB", "GiB", "Mbit/s", " kbit/S", "bps/s", "/s", "bit/",
             ] {
                 let text = format!("{number}{unit}");
                 assert_eq!(span.is_match(&text), weft_core::parameter::parse_duration(&text).is_ok(), "a time span: '{text}'");

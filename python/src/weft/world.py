@@ -40,6 +40,8 @@ class World(Section):
     """Write what passes interfaces to captures: all, or those of these names."""
     ipv6: Optional[bool] = None
     """Give IPv6 addresses, too."""
+    blocks_may_fail: Optional[bool] = None
+    """A loaded block that fails does not make the run one that failed."""
     network: Optional[str] = None
     """Where addresses are taken from, such as "10.0.0.0/8"."""
     nodes: dict[str, Node] = field(default_factory=dict)

@@ -119,8 +119,14 @@ fn told(facts: &Facts, found: &[Found<'_>]) -> Value {
 fn show(facts: &Facts, found: &[Found<'_>]) {
     output::line(&facts.line());
     for found in found {
-        output::line(&format!("{}  {}", if found.works { "works" } else { "fails" }, found.ability.name));
-        if let Some(said) = &found.said {
+        // Most people never want what does not matter.
+        let word = match (found.works, found.ability.matters) {
+            (true, _) => "works",
+            (false, true) => "fails",
+            (false, false) => "lacks",
+        };
+        output::line(&format!("{word}  {}", found.ability.name));
+        if let Some(said) = found.said.as_ref().filter(|_| found.ability.matters) {
             said.lines().for_each(|line| output::line(&format!("         {line}")));
         }
         for obstacle in &found.obstacles {

@@ -71,11 +71,16 @@ impl Table {
         use parquet::schema::types::Type;
         use std::sync::Arc;
 
+        // Seeds may be so large. Where no number is, readers are given what they are used to.
+        let unsigned = |values: &[Option<u64>]| {
+            let large = values.iter().flatten().any(|value| i64::try_from(*value).is_err());
+            large.then_some(LogicalType::integer(64, false))
+        };
         let field = |(name, column): &(Name, Column)| {
             let (name, physical, logical, repetition) = match column {
                 Column::Time(_) => ("time_ns", Physical::INT64, None, Repetition::REQUIRED),
                 Column::Text(_) => (&**name, Physical::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED),
-                Column::Number(_) => (&**name, Physical::INT64, None, Repetition::OPTIONAL),
+                Column::Number(values) => (&**name, Physical::INT64, unsigned(values), Repetition::OPTIONAL),
                 Column::Real(_) => (&**name, Physical::DOUBLE, None, Repetition::REQUIRED),
                 Column::Flag(_) => (&**name, Physical::BOOLEAN, None, Repetition::REQUIRED),
             };

@@ -36,6 +36,8 @@ pub(crate) struct Raw {
     pub capture: Option<Chosen>,
     /// Give IPv6 addresses, too: fd77:0:0:1::1 and so on. Default: false.
     pub ipv6: Option<bool>,
+    /// A loaded block that fails (it traps, loops, answers nonsense) does not make the run one that failed. Default: false.
+    pub blocks_may_fail: Option<bool>,
     /// The IPv4 network that addresses are taken from, with 24 bits at most. Default: "10.0.0.0/8".
     pub network: Option<Text>,
     /// The nodes by their names. Interfaces eth0, eth1 … and addresses come with the wires.

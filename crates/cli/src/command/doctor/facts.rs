@@ -150,7 +150,12 @@ impl Facts {
             add(Need::NetworkRights, true, "this user may not change the network of the host (CAP_NET_ADMIN)", repair);
         }
         if self.kernels.is_empty() {
-            add(Need::NodeKernel, true, "no Linux kernel has been built as a node", "weft kernel build");
+            add(
+                Need::NodeKernel,
+                true,
+                "there is no Linux kernel for nodes here",
+                "install the package weft-kernel, or: weft kernel build",
+            );
         }
         if let Some(most) = self.descriptors_max.filter(|most| *most < DESCRIPTORS_WANTED) {
             let what = format!("a process may have {most} descriptors, enough for about {} nodes with programs", most / 8);
