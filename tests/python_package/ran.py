@@ -6,7 +6,10 @@ import json
 import multiprocessing
 import os
 import shlex
+import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import weft
@@ -167,27 +170,66 @@ print("fine")
 
 def interrupted(folder: Path) -> str:
     """Somebody who presses ctrl-C ends weft, too, and finds no file in the folder."""
-    script = "import sys, weft\nworld = weft.World.from_file(sys.argv[1])\nworld.seed = 2\nprint('begun', flush=True)\nworld.run()"
+    script = "import sys, weft\nworld = weft.World.from_file(sys.argv[1])\nworld.seed = 2\nworld.run()"
     world = lossy(duration="10000000s")
     world.programs["send"].duration, world.programs["send"].bytes = "9999999s", None
     world.save(folder / "s.toml")
-    process = subprocess.Popen([paths.output_dir() / "venv/bin/python3", "-c", script, folder / "s.toml"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    process.stdout.readline()
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    found: list[int] = []
-    for _ in range(3000):
-        found = [int(word) for word in children.read_text().split() if "sim" in Path(f"/proc/{word}/cmdline").read_text().split("\0")]
-        if found:
-            break
-        os.sched_yield()
-        subprocess.run(["sleep", "0.01"], check=True)
-    subprocess.run(["sleep", "0.3"], check=True)
-    process.send_signal(2)
-    _, error = process.communicate(timeout=60)
-    expect("how it ended", "KeyboardInterrupt" in error, True)
-    expect("weft", [Path(f"/proc/{pid}").exists() for pid in found], [False])
+    process, pid = _started(script, folder / "s.toml")
+    time.sleep(0.3)
+    _ended_by(process, pid, signal.SIGINT)
     expect("what is left", [path.name for path in folder.iterdir()], ["s.toml"])
     return "weft has ended"
+
+
+def sweep_interrupted(folder: Path) -> str:
+    """Ctrl-C ends a sweep that has more to say than a pipe holds; and weft does not outlive a Python that was killed."""
+    script = "import sys, weft\nweft.sweep(weft.World.from_file(sys.argv[1]), seeds='1..100000', out=sys.argv[2], progress=False)"
+    lossy().save(folder / "s.toml")
+    for number, how in enumerate((signal.SIGINT, signal.SIGKILL, signal.SIGTERM)):
+        process, pid = _started(script, folder / "s.toml", folder / f"out{number}")
+        log = folder / f"out{number}" / "runs.jsonl"
+        # As JSON more than a pipe's 64 KiB.
+        _until(lambda log=log: log.exists() and log.stat().st_size > 200_000, "no runs")
+        _ended_by(process, pid, how)
+    return "weft has ended three times"
+
+
+def _started(script: str, *words: object) -> tuple[subprocess.Popen[str], int]:
+    """Python with a script, and the weft that it runs."""
+    process = subprocess.Popen([paths.output_dir() / "venv/bin/python3", "-c", script, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    found: list[int] = []
+
+    def is_there() -> bool:
+        found[:] = [int(word) for word in children.read_text().split() if "sim" in Path(f"/proc/{word}/cmdline").read_text().split("\0")]
+        return bool(found)
+
+    _until(is_there, "no weft")
+    return process, found[0]
+
+
+def _ended_by(process: subprocess.Popen[str], pid: int, how: signal.Signals) -> None:
+    """A signal ends Python, and weft with it."""
+    process.send_signal(how)
+    _, error = process.communicate(timeout=60 * PATIENCE)
+    expect("how it ended", "KeyboardInterrupt" in error, how == signal.SIGINT)
+    _until(lambda: not _lives(pid), f"weft is there after {how.name}")
+
+
+def _lives(pid: int) -> bool:
+    """Nobody waits for a child of somebody who was killed, perhaps."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _until(holds: Callable[[], bool], otherwise: str) -> None:
+    until = time.monotonic() + 60 * PATIENCE
+    while not holds():
+        if time.monotonic() > until:
+            raise Failure(otherwise)
+        time.sleep(0.02)
 
 
 def real_time(folder: Path) -> str:
@@ -200,4 +242,4 @@ def real_time(folder: Path) -> str:
 
 
 ROWS = {"run/result": result, "run/expectations": expectations, "run/files": files, "run/series": series, "run/beside": beside, "run/bare": bare,
-        "run/interrupted": interrupted, "run/real time": real_time}
+        "run/interrupted": interrupted, "run/sweep interrupted": sweep_interrupted, "run/real time": real_time}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO, Optional
@@ -22,6 +23,10 @@ from .errors import BinaryNotFound, ScenarioError, WeftError
 OLDEST = (0, 1, 0)
 HOW_TO_GET = "install a wheel that brings it, or build it with `make build` in weft's repository and put target/release into PATH, or name it in WEFT_BIN"
 SCENARIO_WRONG, WALL_LIMIT = 2, 3
+# How long weft may take to end once it has been told to, in seconds.
+END_SECONDS_MAX = 30
+# The script that ends weft where Python has died: its standard input ends then without a line.
+GUARD = 'trap "" HUP INT TERM; read line || kill -INT "$0"'
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -69,12 +74,13 @@ def watched() -> bool:
 
 
 def run(words: Sequence[str], progress: Optional[bool] = None, folder: Optional[str] = None) -> Done:
-    """Runs `weft` (in a folder) to its end, and tells how it gets on where somebody looks (`progress`). ctrl-C ends it, too."""
+    """Runs `weft` (in a folder) to its end, and tells how it gets on where somebody looks (`progress`). ctrl-C ends it, too, and so
+    does the end of Python."""
     told = watched() if progress is None else progress
     # weft has its line of progress for terminals only.
     ours, its = pty.openpty() if told else os.pipe()
     try:
-        process = subprocess.Popen([binary(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its, text=True, cwd=folder)
+        process = subprocess.Popen([binary(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=its, cwd=folder)
     except BaseException:
         os.close(ours)
         raise
@@ -84,13 +90,38 @@ def run(words: Sequence[str], progress: Optional[bool] = None, folder: Optional[
     listener = threading.Thread(target=_listen, args=(ours, said, sys.stderr if told else None), daemon=True)
     listener.start()
     try:
-        stdout, _ = process.communicate()
+        with _guarded(process):
+            stdout, _ = process.communicate()
     except BaseException:
-        process.send_signal(signal.SIGINT)
-        process.wait()
+        _end(process)
         raise
     listener.join()
-    return Done(process.returncode, stdout, _last_of_lines("".join(said)))
+    return Done(process.returncode, stdout.decode(errors="replace"), _last_of_lines("".join(said)))
+
+
+@contextlib.contextmanager
+def _guarded(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Nobody is left behind: a shell waits for the end of this Python, or of the block."""
+    guard = subprocess.Popen(["sh", "-c", GUARD, str(process.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        guard.communicate(b"\n")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends weft, by force where it does not end or somebody presses ctrl-C again."""
+    process.send_signal(signal.SIGINT)
+    # What it still says is taken: in front of a full pipe it would sleep for ever.
+    if process.stdout is not None and not process.stdout.closed:
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+    try:
+        process.wait(END_SECONDS_MAX)
+    except BaseException as error:
+        process.kill()
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
 
 
 def _listen(descriptor: int, said: list[str], to: Optional[IO[str]]) -> None:
