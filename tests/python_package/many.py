@@ -52,6 +52,22 @@ def single(folder: Path) -> str:
     return "24 runs"
 
 
+def resumed(folder: Path) -> str:
+    """What ran with another scenario, or with other files that it names, is not taken for this one's; resume=False runs all again, without what was there."""
+    (folder / "s.py").write_text("print(1)\n")
+    world = World(nodes={"a": weft.Node()}, programs={"p": Program("a", command=["python3", "-B", "s.py"])}, folder=folder)
+    first, log = weft.sweep(world, "1..2", out=folder / "out"), folder / "out/runs.jsonl"
+    expect("again", weft.sweep(world, "1..2", out=folder / "out").equals(first), True)
+    for change in (lambda: (folder / "s.py").write_text("print(2)\n"), lambda: world.programs.update(q=Program("a", command=["true"]))):
+        change()
+        refused(lambda: weft.sweep(world, "1..2", out=folder / "out"), weft.ScenarioError, "resume=False")
+        again = weft.sweep(world, "1..2", out=folder / "out", resume=False)
+        expect("another", again["hash"].tolist() == first["hash"].tolist(), False)
+        expect("runs there", len(log.read_text().splitlines()), 3)
+        first = again
+    return "two changes"
+
+
 def texts(folder: Path) -> str:
     """Values that are texts with commas, lists and tables come as they are."""
     world = lossy()
@@ -150,4 +166,4 @@ def _refusals(client: Client, folder: Path) -> None:
     refused(lambda: weft.sweep(world, client=client), weft.ScenarioError, "holds more than 64 MiB")
 
 
-ROWS = {"sweep/single runs": single, "sweep/texts": texts, "sweep/statistics": statistics, "dask/a worker killed": killed}
+ROWS = {"sweep/single runs": single, "sweep/resumed": resumed, "sweep/texts": texts, "sweep/statistics": statistics, "dask/a worker killed": killed}

@@ -27,7 +27,7 @@ CONFIDENCE = 0.95
 
 
 def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = None, client: Any = None, out: Optional[PathLike] = None,
-          threads: Optional[int] = None, progress: Optional[bool] = None) -> Any:
+          threads: Optional[int] = None, progress: Optional[bool] = None, *, resume: bool = True) -> Any:
     """Runs a world with each seed and each value of a grid, and returns a table with a row a run.
 
     `seeds` are numbers or "1..30" (both included); without them it is the scenario's own seed. `grid` has values by their paths:
@@ -36,7 +36,8 @@ def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = No
     list of dicts where pandas is not installed.
 
     Without `client` it is one `weft sim`, on as many `threads` as there are cores. `out` is the folder of its tables; a sweep that was
-    stopped goes on there. With a `client` of Dask each run is a task, and the scenario and the files beside it go along.
+    stopped goes on there, if scenario, files that it names and weft are the same: else it is a ScenarioError, and with `resume=False` what
+    is there goes, and all run again. Files that it does not name, such as modules of a script, are not looked at. With a `client` of Dask each run is a task, and the scenario and the files beside it go along.
     """
     points = _points(grid or {})
     if client is not None:
@@ -46,7 +47,7 @@ def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = No
 
         found = _dask.runs(world, _numbers(seeds), [words for words, _ in points], client)
     else:
-        found = _local(world, _numbers(seeds), grid or {}, out, threads, progress)
+        found = _local(world, _numbers(seeds), grid or {}, out, threads, progress, resume)
     return _frame(_rows(points, found, list(grid or {})))
 
 
@@ -155,7 +156,7 @@ def _ranges(seeds: Sequence[Optional[int]]) -> list[Optional[str]]:
 
 
 def _local(world: World, seeds: list[Optional[int]], grid: Grid, out: Optional[PathLike], threads: Optional[int],
-           progress: Optional[bool]) -> list[Row]:
+           progress: Optional[bool], resume: bool) -> list[Row]:
     words = [] if threads is None else ["--threads", str(threads)]
     for key, values in grid.items():
         words += ["--grid", f"{key}={','.join(map(_toml.value, values))}"]
@@ -163,7 +164,7 @@ def _local(world: World, seeds: list[Optional[int]], grid: Grid, out: Optional[P
     found: list[Row] = []
     with world.placed() as file:
         for of in ranges:
-            results = [] if out is None else ["--out", str(Path(out).absolute() / (of if len(ranges) > 1 and of else "")), "--resume"]
+            results = [] if out is None else ["--out", str(Path(out).absolute() / (of if len(ranges) > 1 and of else "")), *(["--resume"] if resume else [])]
             found += runs(str(file), of, [*words, *results], progress)
     return found
 
