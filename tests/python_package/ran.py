@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import json
 import multiprocessing
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import weft
@@ -232,6 +236,44 @@ def _until(holds: Callable[[], bool], otherwise: str) -> None:
         time.sleep(0.02)
 
 
+def processes(folder: Path) -> str:
+    """Results of worker processes have their folders, and a child takes away none of its parent's."""
+    world = lossy()
+    world.programs["told"] = Program("a", command=["echo", "out"])
+    with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+        found = list(pool.map(_run_of, [world] * 3))
+        failed = lossy(expect=[Expect("sink", goodput_min="1gbit")])
+        refused(lambda: list(pool.map(_run_of, [failed])), weft.ExpectationError, "1 of 3 expectations failed, seed 1")
+    expect("output", [one.programs["told"].stdout for one in found], ["out\n"] * 3)
+    got = world.run()
+    if (child := os.fork()) == 0:
+        del got
+        gc.collect()
+        os._exit(0)
+    os.waitpid(child, 0)
+    expect("after children", got.programs["told"].stdout, "out\n")
+    twin = copy.deepcopy(got)
+    place = got.folder
+    del got
+    gc.collect()
+    expect("a copy holds it", twin.programs["told"].stdout, "out\n")
+    del twin
+    gc.collect()
+    expect("nobody holds it", place.exists(), False)
+    script = "import os, sys, weft\nresult = weft.World.from_file(sys.argv[1]).run()\nif os.fork() == 0: sys.exit()\nos.wait()\nprint(result.programs['told'].stdout)"
+    world.save(folder / "s.toml")
+    done = subprocess.run([paths.output_dir() / "venv/bin/python3", "-c", script, folder / "s.toml"], capture_output=True, text=True)
+    expect("after a child that exits", (done.stdout, done.stderr), ("out\n\n", ""))
+    for one in found:
+        shutil.rmtree(one.folder)
+    refused(lambda: found[0].programs["told"].stdout, weft.WeftError, "stdout cannot be read: No such file")
+    return "three results of two workers"
+
+
+def _run_of(world: World) -> weft.Result:
+    return world.run()
+
+
 def real_time(folder: Path) -> str:
     """weft.Stack, in a namespace that ends with it."""
     rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
@@ -242,4 +284,4 @@ def real_time(folder: Path) -> str:
 
 
 ROWS = {"run/result": result, "run/expectations": expectations, "run/files": files, "run/series": series, "run/beside": beside, "run/bare": bare,
-        "run/interrupted": interrupted, "run/sweep interrupted": sweep_interrupted, "run/real time": real_time}
+        "run/interrupted": interrupted, "run/processes": processes, "run/sweep interrupted": sweep_interrupted, "run/real time": real_time}

@@ -32,5 +32,9 @@ class ExpectationError(WeftError):
     """A run did not come to what its scenario expects. `result` is all that the run left."""
 
     def __init__(self, message: str, result: Result) -> None:
-        super().__init__(message)
+        # Both are arguments: whoever unpickles it gives them.
+        super().__init__(message, result)
         self.result = result
+
+    def __str__(self) -> str:
+        return str(self.args[0])

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import json
 import shlex
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from . import _html, _place
+from ._held import Held
 from .errors import MissingLibrary, WeftError
 
 # In the order in which they are taken where nobody says which.
@@ -81,12 +81,18 @@ class ProgramResult:
     @property
     def stderr(self) -> str:
         """What it wrote to standard error."""
-        return (self.folder / "stderr").read_bytes().decode(errors="replace")
+        return self._read("stderr").decode(errors="replace")
 
     @property
     def stdout_bytes(self) -> bytes:
         """Standard output as it is."""
-        return (self.folder / "stdout").read_bytes()
+        return self._read("stdout")
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            raise WeftError(f"{self.folder / name} cannot be read: {error.strerror}") from None
 
     @property
     def start_s(self) -> Optional[float]:
@@ -116,9 +122,10 @@ class Origin:
 class Result:
     """A folder of results, of `World.run` or of `weft sim --out`."""
 
-    def __init__(self, folder: Path, held: Optional[tempfile.TemporaryDirectory[str]] = None, messages: str = "") -> None:
+    def __init__(self, folder: Path, held: Optional[Held] = None, messages: str = "") -> None:
         self.folder = Path(folder)
-        """Where the files are. Without `out` they go when nobody holds the result any more."""
+        """Where the files are. Without `out` they go when nobody holds the result any more, in the process that ran it; where it
+        was pickled, so that another process may have it, they stay."""
         self.messages = messages
         """What weft told on standard error."""
         self._held = held
@@ -135,7 +142,7 @@ class Result:
     def keep(self) -> Path:
         """The folder, which stays from now on."""
         if self._held is not None:
-            self._held._finalizer.detach()  # type: ignore[attr-defined]
+            self._held.keep()
             self._held = None
         return self.folder
 

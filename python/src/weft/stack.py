@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from types import TracebackType
 from typing import IO, Any, Optional
 
 from . import _command, _toml
+from ._held import Held
 from .errors import WeftError
 from .world import PathLike
 
@@ -37,7 +37,7 @@ class Stack:
         words += [word for port in publish for word in ("--publish", port)]
         self._words = [*words, *_set_words(settings or {}), *options]
         self._process: Optional[subprocess.Popen[str]] = None
-        self._folder: Optional[tempfile.TemporaryDirectory[str]] = None
+        self._folder: Optional[Held] = None
         self._said: list[str] = []
 
     @property
@@ -45,11 +45,11 @@ class Stack:
         """The control socket, for `weft … --control`."""
         if self._folder is None:
             raise WeftError("the stack is not up: use it in `with Stack() as stack`")
-        return Path(self._folder.name, "control")
+        return self._folder.folder / "control"
 
     def __enter__(self) -> Stack:
         binary = _command.binary()
-        self._folder = tempfile.TemporaryDirectory(prefix="weft-stack-")
+        self._folder = Held("weft-stack-")
         self._said = []
         words = [binary, "up", *self._words, "--control", str(self.control)]
         self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -116,7 +116,7 @@ class Stack:
         if self._process is not None and self._process.stdout is not None:
             self._process.stdout.close()
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.remove()
         self._process = self._folder = None
 
 

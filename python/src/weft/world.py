@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from . import _command, _html, _place, _toml
+from ._held import Held
 from ._section import Section
 from .errors import ExpectationError, ScenarioError, WeftError
 from .result import Origin, Result
@@ -132,8 +133,8 @@ class World(Section):
         of `weft sim`. A wrong scenario is a `ScenarioError`. With `check`, expectations that fail are an `ExpectationError`.
         """
         # Its folder goes when nobody holds the result any more.
-        held = None if out is not None else tempfile.TemporaryDirectory(prefix=RESULTS)
-        folder = Path(held.name if held else out or "").absolute()
+        held = None if out is not None else Held(RESULTS)
+        folder = Path(held.folder if held else out or "").absolute()
         words = _words(seed, threads, set, [("--record=full", record), ("--calls", calls), ("--keep-disks", keep_disks)])
         words += [] if wall_limit is None else ["--wall-limit", wall_limit]
         with self.placed() as file:
