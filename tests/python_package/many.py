@@ -46,7 +46,7 @@ def single(folder: Path) -> str:
     expect("range and text", weft.sweep(world, range(1, 4)).equals(weft.sweep(world, "1..3")), True)
     expect("its own seed", weft.sweep(world)["seed"].tolist(), [1])
     for call, kind, says in ((lambda: weft.sweep(world, grid={"wires.no.loss": [1]}), weft.ScenarioError, "nothing called 'no'"), (lambda: weft.sweep(world, "1-3"), ValueError, "write it as 1..30"),
-                             (lambda: weft.sweep(world, []), ValueError, "no seed"), (lambda: weft.sweep(world, grid={"seed": "12"}), ValueError, "no list"),
+                             (lambda: weft.sweep(world, "1..99999999999"), ValueError, "more than 1000000 seeds"), (lambda: weft.sweep(world, []), ValueError, "no seed"), (lambda: weft.sweep(world, grid={"seed": "12"}), ValueError, "no list"),
                              (lambda: weft.sweep(world, grid={"seed": [1, 1]}), ValueError, "a value twice")):
         refused(call, kind, says)
     return "24 runs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -92,9 +93,32 @@ def wrong(folder: Path) -> str:
     refused(world.run, weft.ScenarioError, "'fast' is no rate such as")
     refused(lambda: weft.World.from_file(folder / "none.toml"), weft.ScenarioError, "none.toml: No such file")
     world.wires["ab"] = weft.Wire(["a", "b"])
+    (folder / "latin.toml").write_bytes("[nodes.a]\n# Größe".encode("latin-1"))
+    refused(lambda: weft.World.from_file(folder / "latin.toml"), weft.ScenarioError, "line 2 is no UTF-8: save the file as UTF-8")
+    (folder / "bom.toml").write_bytes(b"\xef\xbb\xbf[nodes.a]\n")
+    marked = weft.World.from_file(folder / "bom.toml")
+    with marked.placed() as file:
+        expect("its own file", file, folder / "bom.toml")
+    marked.check()
     world.programs["p"] = weft.Program("a", command=["python3", "nowhere.py"])
     refused(world.check, weft.ScenarioError, "there is no 'nowhere.py'")
     return "as they should be"
+
+
+def results(folder: Path) -> str:
+    """What is no folder of results, or none of one run that has ended, is an error that says what it is."""
+    sound = {"hash": "1", "passed": True, "seed": 1, "end_ns": 0, "end": "", "expectations": [], "programs": []}
+    cases = (("", "is damaged: Expecting value"), ("\xff", "is damaged: 'utf-8' codec"), ("[]", "it is no summary"), ("{}", "no sound hash and no sound passed"),
+             (json.dumps({**sound, "programs": [{"name": "x"}]}), "there is no sound programs"), (json.dumps({**sound, "expectations": 5}), "there is no sound expectations"),
+             (json.dumps({"scenario": "s.toml", "end": "not yet"}), "has not ended: not yet"), (json.dumps({"runs": [1, 2], "end": "every run has ended"}), "holds a sweep, of 2 runs"))
+    for text, says in cases:
+        (folder / "summary.json").write_bytes(text.encode("latin-1"))
+        refused(lambda: weft.Result(folder), weft.WeftError, says)
+    (folder / "summary.json").write_text(json.dumps(sound))
+    expect("a sound one", weft.Result(folder).hash, "1")
+    refused(lambda: weft.Result(folder / "summary.json"), weft.WeftError, "cannot be read: Not a directory")
+    refused(lambda: weft.Result(folder / "none"), weft.WeftError, "there is no summary.json")
+    return f"{len(cases) + 2} that are none"
 
 
 def refused(call, kind: type[Exception], says: str) -> None:
@@ -123,4 +147,4 @@ def binary(folder: Path) -> str:
     return "four"
 
 
-ROWS = {"objects/all keys": all_keys, "objects/there and back": there_and_back, "objects/one hash": one_hash, "errors/scenarios": wrong, "errors/binary": binary}
+ROWS = {"objects/all keys": all_keys, "objects/there and back": there_and_back, "objects/one hash": one_hash, "errors/results": results, "errors/scenarios": wrong, "errors/binary": binary}

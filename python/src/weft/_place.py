@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Union
 
 from .errors import ScenarioError
 
@@ -23,9 +24,9 @@ _BEGUN = time.time()
 _NAME = re.compile(r"\.weft-[0-9a-f]{16}\.toml")
 
 
-def name_of(text: str) -> str:
+def name_of(text: Union[str, bytes]) -> str:
     """The name of the file with this text."""
-    return f".weft-{hashlib.sha256(text.encode()).hexdigest()[:16]}.toml"
+    return f".weft-{hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()[:16]}.toml"
 
 
 @contextlib.contextmanager
@@ -55,7 +56,7 @@ def tidy(folder: Path) -> None:
     """Takes away what earlier processes have left, and nobody runs now. Where that is not allowed, it stays."""
     for path in folder.glob(".weft-*.toml"):
         with contextlib.suppress(OSError, ValueError):
-            if _NAME.fullmatch(path.name) and path.stat().st_mtime < _BEGUN and name_of(path.read_text(encoding="utf-8")) == path.name:
+            if _NAME.fullmatch(path.name) and path.stat().st_mtime < _BEGUN and name_of(path.read_bytes()) == path.name:
                 _let_go(os.open(path, os.O_RDONLY), path)
 
 
@@ -79,7 +80,7 @@ def _make(path: Path, text: str) -> None:
     """All of the file at once, for whoever else reads it."""
     descriptor, begun = tempfile.mkstemp(dir=path.parent, prefix=".weft-", suffix=".part")
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
         os.chmod(begun, 0o644)
         with contextlib.suppress(FileExistsError):

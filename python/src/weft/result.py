@@ -21,6 +21,11 @@ from .errors import MissingLibrary, WeftError
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
+# What a summary has at least, and each of its rows.
+_SUMMARY: dict[str, type] = {"hash": str, "passed": bool, "seed": int, "end_ns": int, "expectations": list, "programs": list}
+_ROWS = {"expectations": {"expected", "failure"}, "programs": {"name", "node", "command", "status", "start_ns", "end_ns", "figures"}}
+
+
 def library(name: str, what: str) -> Any:
     """A module that is not needed otherwise."""
     try:
@@ -130,14 +135,8 @@ class Result:
         """What weft told on standard error."""
         self._held = held
         self._origin: Optional[Origin] = None
-        path = self.folder / "summary.json"
-        try:
-            self.summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise WeftError(f"{self.folder} holds no results of a run: there is no summary.json") from None
+        self.summary: dict[str, Any] = _summary(self.folder)
         """What summary.json says."""
-        if "hash" not in self.summary:
-            raise WeftError(f"the run of {self.folder} has not ended: {self.summary.get('end')}")
 
     def keep(self) -> Path:
         """The folder, which stays from now on."""
@@ -264,6 +263,36 @@ class Result:
                 + (_html.picture(drawn.read_text(encoding="utf-8")) if drawn else "")
                 + _html.table("Failed", ("expected", "instead"), failed)
                 + _html.table("Programs", ("name", "node", "start in s", "end in s", "status", "figures"), programs))
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    """The summary of a run that has ended; WeftError says what is there instead."""
+    path = folder / "summary.json"
+    try:
+        told = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise WeftError(f"{folder} holds no results of a run: there is no summary.json") from None
+    except OSError as error:
+        raise WeftError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise WeftError(f"{path} is damaged: {error}") from None
+    if not isinstance(told, dict):
+        raise WeftError(f"{path} is damaged: it is no summary of a run")
+    if "runs" in told:
+        raise WeftError(f"{folder} holds a sweep, of {_count(told['runs'])} runs: its table is runs.csv, and runs that failed are in folders of it")
+    if "hash" not in told and isinstance(told.get("end"), str):
+        raise WeftError(f"the run of {folder} has not ended: {told['end']}")
+    missing = [name for name, kind in _SUMMARY.items() if not isinstance(told.get(name), kind)]
+    for name, wanted in _ROWS.items():
+        if name not in missing and not all(isinstance(row, dict) and wanted <= row.keys() for row in told[name]):
+            missing.append(name)
+    if missing:
+        raise WeftError(f"{path} is damaged, or of another weft: there is no sound {' and no sound '.join(missing)}")
+    return told
+
+
+def _count(runs: object) -> object:
+    return len(runs) if isinstance(runs, list) else "?"
 
 
 def _table(file: Path, chosen: str) -> Any:

@@ -24,6 +24,8 @@ Row = dict[str, Any]
 # Columns of a run that are no figures.
 ABOUT = ("seed", "hash", "passed", "end_ns")
 CONFIDENCE = 0.95
+# As many as weft takes.
+RUNS_MAX = 1_000_000
 
 
 def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = None, client: Any = None, out: Optional[PathLike] = None,
@@ -135,6 +137,8 @@ def _numbers(seeds: Optional[Seeds]) -> list[Optional[int]]:
         first, points, last = seeds.partition("..")
         if not (points and first.isdigit() and last.isdigit() and int(first) <= int(last)):
             raise ValueError(f"'{seeds}' is no range of seeds: write it as 1..30")
+        if int(last) - int(first) >= RUNS_MAX:
+            raise ValueError(f"'{seeds}' are more than {RUNS_MAX} seeds")
         return list(range(int(first), int(last) + 1))
     numbers: list[Optional[int]] = list(dict.fromkeys(int(seed) for seed in seeds))
     if not numbers:

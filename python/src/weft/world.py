@@ -69,7 +69,7 @@ class World(Section):
         """Reads a scenario. Files beside it stay beside it."""
         file = Path(path).absolute()
         try:
-            text = file.read_text(encoding="utf-8")
+            text = _text(file)
         except OSError as error:
             raise ScenarioError(f"{path}: {error.strerror}") from None
         try:
@@ -119,7 +119,7 @@ class World(Section):
 
     def _is_as_saved(self, path: Path) -> bool:
         try:
-            return _toml.read(path.read_text(encoding="utf-8")) == self.to_data()
+            return _toml.read(_text(path)) == self.to_data()
         except (OSError, ScenarioError):
             return False
 
@@ -175,6 +175,16 @@ class World(Section):
         except WeftError as error:
             drawn = _html.told(str(error))
         return drawn + _html.world(self.to_data())
+
+
+def _text(path: Path) -> str:
+    """A scenario as weft reads it: UTF-8, with a mark of the byte order or without, and with the ends of lines that it has."""
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ScenarioError(f"{path}: line {line} is no UTF-8: save the file as UTF-8") from None
 
 
 def _failed(result: Result) -> ExpectationError:
