@@ -80,6 +80,38 @@ def one_hash(folder: Path) -> str:
     return "two examples"
 
 
+CRLF = """[nodes.a.files]
+"/one" = \"\"\"
+A
+"B\" \\\\
+C \\
+
+   D
+\"\"\"
+'/two' = '''E\\
+
+'F''' # \"\"\"
+"/three" = "# '''"
+[programs.p]
+node = "a"
+command = ["sh", "-c", "od -c /one /two /three"]
+"""
+
+
+def ends_of_lines(folder: Path) -> str:
+    """Texts of several lines keep the ends of their lines, as weft reads them."""
+    for name, ends in (("lf", "\n"), ("crlf", "\r\n")):
+        file = folder / f"{name}.toml"
+        file.write_bytes(CRLF.replace("\n", ends).encode())
+        world = weft.World.from_file(file)
+        expect("files", world.nodes["a"].files, {"/one": f'A{ends}"B" \\{ends}C D{ends}', "/two": f"E\\{ends}{ends}'F", "/three": "# '''"})
+        saved = world.run().programs["p"].stdout
+        world.duration = "1s"
+        expect("a changed one", world.run().programs["p"].stdout, saved)
+        expect("written and read", weft.World.from_file(world.save(folder / "again.toml")).to_data(), world.to_data())
+    return "two kinds"
+
+
 def wrong(folder: Path) -> str:
     """Errors name the key, its place and what it is; weft's own message comes as it is."""
     for text, says in (("[nodes.a]\nadresses = 1", "nodes.a: there is no key 'adresses'; did you mean 'addresses'?"), ("[node.a]", "the scenario: there is no key 'node'"),
@@ -147,4 +179,4 @@ def binary(folder: Path) -> str:
     return "four"
 
 
-ROWS = {"objects/all keys": all_keys, "objects/there and back": there_and_back, "objects/one hash": one_hash, "errors/results": results, "errors/scenarios": wrong, "errors/binary": binary}
+ROWS = {"objects/all keys": all_keys, "objects/there and back": there_and_back, "objects/ends of lines": ends_of_lines, "objects/one hash": one_hash, "errors/results": results, "errors/scenarios": wrong, "errors/binary": binary}

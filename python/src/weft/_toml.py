@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,12 @@ from typing import Any
 from .errors import MissingLibrary, ScenarioError
 
 READER, WRITER = "tomllib" if sys.version_info >= (3, 11) else "tomli", "tomli_w"
+# A CR within a text: a character that is nobody's, in front of an LF.
+_MARK = "\U0010fffd"
+# Comments and texts, of which those of several lines matter.
+_TEXTS = re.compile(r"""#[^\n]*|"{3}(?:\\.|[^\\])*?"{3,5}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'""", re.DOTALL)
+# In those with escapes: the end of a line that a backslash takes away with all that follow, an escape, and one that is part of the text.
+_ENDS = re.compile(r"\\[ \t]*\r\n\s*|\\.|\r\n", re.DOTALL)
 
 
 def _library(name: str) -> Any:
@@ -24,10 +31,32 @@ def _library(name: str) -> Any:
 def read(text: str, name: str = "the scenario") -> dict[str, Any]:
     """The tables of a text."""
     try:
+        if "\r\n" in text:
+            with_ends: dict[str, Any] = _back(_library(READER).loads(_TEXTS.sub(_kept, text)))
+            return with_ends
         tables: dict[str, Any] = _library(READER).loads(text)
         return tables
     except ValueError as error:
         raise ScenarioError(f"{name}: {error}") from None
+
+
+def _kept(match: re.Match[str]) -> str:
+    """Python's reader takes CR LF for LF within texts, too, and weft does not: the CR as something else, but where the end of a line is no part of the text."""
+    found = match.group()
+    if not found.startswith(('"""', "'''")):
+        return found
+    first = 5 if found.startswith("\r\n", 3) else 3
+    if found[0] == "'":
+        return found[:first] + found[first:].replace("\r\n", f"{_MARK}\n")
+    return found[:first] + _ENDS.sub(lambda end: f"{_MARK}\n" if end.group() == "\r\n" else end.group(), found[first:])
+
+
+def _back(given: Any) -> Any:
+    if isinstance(given, str):
+        return given.replace(f"{_MARK}\n", "\r\n")
+    if isinstance(given, dict):
+        return {_back(key): _back(item) for key, item in given.items()}
+    return [_back(item) for item in given] if isinstance(given, list) else given
 
 
 def write(data: Mapping[str, Any]) -> str:

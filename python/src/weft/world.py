@@ -97,7 +97,7 @@ class World(Section):
     def save(self, path: PathLike) -> Path:
         """Writes the scenario into a file, and knows it as its own from then on."""
         file = Path(path).absolute()
-        file.write_text(self.to_toml(), encoding="utf-8")
+        file.write_bytes(self.to_toml().encode())
         self.folder, self.path = file.parent, file
         return file
 
@@ -114,7 +114,7 @@ class World(Section):
         else:
             with tempfile.TemporaryDirectory(prefix="weft-world-") as folder:
                 path = Path(folder, "scenario.toml")
-                path.write_text(self.to_toml(), encoding="utf-8")
+                path.write_bytes(self.to_toml().encode())
                 yield path
 
     def _is_as_saved(self, path: Path) -> bool:
