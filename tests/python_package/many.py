@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy
 import pandas
 import weft
 from distributed import Client, LocalCluster
@@ -44,9 +45,17 @@ def single(folder: Path) -> str:
     # With the time that they took then.
     expect("what was there", set(before[:4]) <= set(log.read_text().splitlines(keepends=True)), True)
     expect("range and text", weft.sweep(world, range(1, 4)).equals(weft.sweep(world, "1..3")), True)
+    expect("the first three", [weft.sweep(world, seeds)["seed"].tolist() for seeds in ("3", 3, numpy.int64(3), numpy.array([1, 2, 3]))], [[1, 2, 3]] * 4)
     expect("its own seed", weft.sweep(world)["seed"].tolist(), [1])
     for call, kind, says in ((lambda: weft.sweep(world, grid={"wires.no.loss": [1]}), weft.ScenarioError, "nothing called 'no'"), (lambda: weft.sweep(world, "1-3"), ValueError, "write it as 1..30"),
-                             (lambda: weft.sweep(world, "1..99999999999"), ValueError, "more than 1000000 seeds"), (lambda: weft.sweep(world, []), ValueError, "no seed"), (lambda: weft.sweep(world, grid={"seed": "12"}), ValueError, "no list"),
+                             (lambda: weft.sweep(world, "1..99999999999"), ValueError, "more than 1000000 seeds"), (lambda: weft.sweep(world, [-1]), ValueError, "-1 is no seed: write"), (lambda: weft.sweep(world, [3, 4, 3]), ValueError, "the seed 3 stands there twice"),
+                             (lambda: weft.sweep(world, 0), ValueError, "0 are no seeds: write"), (lambda: weft.sweep(world, [True]), ValueError, "True is no seed"),
+                             (lambda: weft.sweep(world, threads=0), ValueError, "threads=0: a whole number from 1 on"), (lambda: weft.sweep(world, [1.5]), ValueError, "1.5 is no seed"),
+                             (lambda: weft.sweep(world, grid={"wires.ab.loss": [None, 0.1]}), ValueError, "wires.ab.loss has None"),
+                             (lambda: weft.sweep(world, grid={"wires.ab.loss": [[None]]}), ValueError, "None is no value"),
+                             (lambda: world.run(seed=-1), ValueError, "-1 is no seed"), (lambda: world.run(seed=1 << 64), ValueError, "is no seed"), (lambda: world.run(threads=-1), ValueError, "threads=-1"),
+                             (lambda: world.run(set={"seed": None}), ValueError, "set: seed is None"), (lambda: world.run(wall_limit="-1s"), weft.ScenarioError, "-1s"),
+                             (lambda: weft.sweep(world, []), ValueError, "no seed"), (lambda: weft.sweep(world, grid={"seed": "12"}), ValueError, "no list"),
                              (lambda: weft.sweep(world, grid={"seed": [1, 1]}), ValueError, "a value twice")):
         refused(call, kind, says)
     return "24 runs"

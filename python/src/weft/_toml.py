@@ -78,7 +78,10 @@ def _inline(given: Any) -> str:
         return "[" + ", ".join(map(_inline, given)) + "]"
     if hasattr(given, "item"):  # a number of numpy
         given = given.item()
-    return write({"x": given})[len("x = "):].rstrip("\n")
+    try:
+        return write({"x": given})[len("x = "):].rstrip("\n")
+    except TypeError:
+        raise ValueError(f"{given!r} is no value of a scenario: TOML has texts, numbers, true and false, dates, lists and tables") from None
 
 
 def _is_plain(text: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -22,7 +22,7 @@ import pytest
 from .errors import ExpectationError, WeftError
 from .result import Result
 from .sweeps import _numbers
-from .world import World
+from .world import SEED_MAX, World, is_whole
 
 SUFFIX = ".weft.toml"
 ARGUMENTS = ("scenario", "seeds", "seed")
@@ -51,23 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _chosen(config: pytest.Config) -> Optional[list[Optional[int]]]:
     """The seeds of the command line."""
     text: Optional[str] = config.getoption("--weft-seeds", default=None)
-    return None if text is None else _several(text)
-
-
-def _several(seeds: Any) -> list[Optional[int]]:
-    """Seeds as numbers; a number alone is how many."""
-    if _is_seed(seeds):
-        seeds = str(seeds)
-    if isinstance(seeds, str):
-        return _numbers(f"1..{seeds}" if seeds.isdigit() else seeds)
-    numbers: list[int] = list(seeds) if isinstance(seeds, Iterable) else []
-    if not (isinstance(seeds, Iterable) and all(map(_is_seed, numbers))):
-        raise ValueError(f"{seeds!r} are no seeds: write \"1..20\", a list of numbers, or 20 for the first twenty")
-    return _numbers(numbers)
-
-
-def _is_seed(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return None if text is None else _numbers(text)
 
 
 def _marked(node: pytest.Item) -> tuple[Optional[str], list[Optional[int]]]:
@@ -88,9 +72,9 @@ def _marked(node: pytest.Item) -> tuple[Optional[str], list[Optional[int]]]:
     seed, seeds = given.get("seed"), given.get("seeds")
     if seed is not None and seeds is not None:
         raise ValueError("it takes seed or seeds, not both")
-    if seed is not None and not _is_seed(seed):
+    if seed is not None and not is_whole(seed, 0, SEED_MAX):
         raise ValueError(f"{seed!r} is no seed: write a number such as seed=7")
-    return (None if scenario is None else os.fspath(scenario)), ([seed] if seeds is None else _several(seeds))
+    return (None if scenario is None else os.fspath(scenario)), ([seed] if seeds is None else _numbers(seeds))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 import math
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -15,9 +16,9 @@ from typing import Any, Optional, Union
 from . import _command, _toml
 from .errors import WeftError
 from .result import library
-from .world import PathLike, World
+from .world import SEED_MAX, PathLike, World, is_whole, thread_words
 
-Seeds = Union[str, Iterable[int]]
+Seeds = Union[str, int, Iterable[int]]
 Grid = Mapping[str, Sequence[Any]]
 Row = dict[str, Any]
 
@@ -26,13 +27,14 @@ ABOUT = ("seed", "hash", "passed", "end_ns")
 CONFIDENCE = 0.95
 # As many as weft takes.
 RUNS_MAX = 1_000_000
+HOW_SEEDS = "write \"1..20\", a list of whole numbers from 0 on, or 20 for the first twenty"
 
 
 def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = None, client: Any = None, out: Optional[PathLike] = None,
           threads: Optional[int] = None, progress: Optional[bool] = None, *, resume: bool = True) -> Any:
     """Runs a world with each seed and each value of a grid, and returns a table with a row a run.
 
-    `seeds` are numbers or "1..30" (both included); without them it is the scenario's own seed. `grid` has values by their paths:
+    `seeds` are numbers, "1..30" (both included), or 30 for the first thirty; without them it is the scenario's own seed. `grid` has values by their paths:
     {"wires.access.loss": [0.0, 0.01]}; each meets each of the others. Columns: the grid's keys, `seed`, `hash`, `passed`, `end_ns`
     (virtual time in nanoseconds), and `PROGRAM.FIGURE` for each figure, whose unit ends its name. It is a DataFrame of pandas, or a
     list of dicts where pandas is not installed.
@@ -123,6 +125,8 @@ def _points(grid: Grid) -> list[tuple[list[str], list[Any]]]:
     for key, values in grid.items():
         if isinstance(values, str) or not list(values):
             raise ValueError(f"grid: {key} has no list of values")
+        if any(value is None for value in values):
+            raise ValueError(f"grid: {key} has None, which TOML does not know: write the value that the key has where it is not given, or sweep a world without it")
         if len(set(map(_toml.value, values))) < len(values):
             raise ValueError(f"grid: {key} has a value twice")
     texts = [[(f"{key}={_toml.value(value)}", value) for value in values] for key, values in grid.items()]
@@ -133,6 +137,8 @@ def _numbers(seeds: Optional[Seeds]) -> list[Optional[int]]:
     """Seeds as numbers, in their order; None is the scenario's own."""
     if seeds is None:
         return [None]
+    if isinstance(seeds, str) and seeds.isdigit() or is_whole(seeds, 1):
+        seeds = f"1..{seeds}"
     if isinstance(seeds, str):
         first, points, last = seeds.partition("..")
         if not (points and first.isdigit() and last.isdigit() and int(first) <= int(last)):
@@ -140,9 +146,18 @@ def _numbers(seeds: Optional[Seeds]) -> list[Optional[int]]:
         if int(last) - int(first) >= RUNS_MAX:
             raise ValueError(f"'{seeds}' are more than {RUNS_MAX} seeds")
         return list(range(int(first), int(last) + 1))
-    numbers: list[Optional[int]] = list(dict.fromkeys(int(seed) for seed in seeds))
+    if not isinstance(seeds, Iterable):
+        raise ValueError(f"{seeds!r} are no seeds: {HOW_SEEDS}")
+    given = list(seeds)
+    wrong = [seed for seed in given if not is_whole(seed, 0, SEED_MAX)]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is no seed: {HOW_SEEDS}")
+    numbers: list[Optional[int]] = [operator.index(seed) for seed in given]
     if not numbers:
         raise ValueError("there is no seed")
+    if len(set(numbers)) < len(numbers):
+        twice = next(seed for number, seed in enumerate(numbers) if seed in numbers[:number])
+        raise ValueError(f"the seed {twice} stands there twice: it would be the same run")
     return numbers
 
 
@@ -161,7 +176,7 @@ def _ranges(seeds: Sequence[Optional[int]]) -> list[Optional[str]]:
 
 def _local(world: World, seeds: list[Optional[int]], grid: Grid, out: Optional[PathLike], threads: Optional[int],
            progress: Optional[bool], resume: bool) -> list[Row]:
-    words = [] if threads is None else ["--threads", str(threads)]
+    words = thread_words(threads)
     for key, values in grid.items():
         words += ["--grid", f"{key}={','.join(map(_toml.value, values))}"]
     ranges = _ranges(seeds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import shlex
 import tempfile
@@ -23,6 +24,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 # Of results that nobody named a folder for.
 RESULTS = "weft-python-results-"
+SEED_MAX = (1 << 64) - 1
 
 
 @dataclass(repr=False)
@@ -136,7 +138,7 @@ class World(Section):
         held = None if out is not None else Held(RESULTS)
         folder = Path(held.folder if held else out or "").absolute()
         words = _words(seed, threads, set, [("--record=full", record), ("--calls", calls), ("--keep-disks", keep_disks)])
-        words += [] if wall_limit is None else ["--wall-limit", wall_limit]
+        words += [] if wall_limit is None else [f"--wall-limit={wall_limit}"]
         with self.placed() as file:
             done = _command.run(["sim", str(file), "--out", str(folder), *words], progress)
             _command.checked(done, (0, 1, _command.WALL_LIMIT))
@@ -196,8 +198,31 @@ def _failed(result: Result) -> ExpectationError:
 def _words(seed: Optional[int], threads: Optional[int], set: Optional[Mapping[str, Any]], flags: list[tuple[str, bool]]) -> list[str]:
     """Options of `weft sim`."""
     words = [word for word, is_wanted in flags if is_wanted]
-    for option, number in (("--seed", seed), ("--threads", threads)):
-        words += [] if number is None else [option, str(number)]
+    if seed is not None:
+        if not is_whole(seed, 0, SEED_MAX):
+            raise ValueError(f"{seed!r} is no seed: write a whole number from 0 to {SEED_MAX}, such as seed=7")
+        words += ["--seed", str(seed)]
+    words += thread_words(threads)
     for key, item in (set or {}).items():
+        if item is None:
+            raise ValueError(f"set: {key} is None, which TOML does not know: leave it out of `set`, or change the world")
         words += ["--set", f"{key}={_toml.value(item)}"]
     return words
+
+
+def thread_words(threads: Optional[int]) -> list[str]:
+    """The option for threads."""
+    if threads is None:
+        return []
+    if not is_whole(threads, 1):
+        raise ValueError(f"threads={threads!r}: a whole number from 1 on, or None for what weft takes by itself")
+    return ["--threads", str(threads)]
+
+
+def is_whole(value: Any, least: int, most: Optional[int] = None) -> bool:
+    """Is it a whole number between these, of Python or of numpy?"""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, bool) and least <= number and (most is None or number <= most)
