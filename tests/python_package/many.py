@@ -81,7 +81,7 @@ def texts(folder: Path) -> str:
     """Values that are texts with commas, lists and tables come as they are."""
     world = lossy()
     world.programs["say"] = Program("a", command=["sh", "-c", "true"], environment={})
-    grid = {"programs.say.command": [["echo", "a,b"], ["echo", "c"]], "programs.say.stdin": ["x, \"y\"", "5", "true"], "wires.ab.gilbert": [{"to_bad": 0.1, "to_good": 0.5}]}
+    grid = {"programs.say.command": [["echo", "a,b"], ["echo", "c"]], "programs.say.stdin": ["x, \"y\"", "07:32", "true"], "wires.ab.gilbert": [{"to_bad": 0.1, "to_good": 0.5}]}
     world.wires["ab"].loss = None
     table = weft.sweep(world, "1..1", grid)
     expect("rows", len(table), 6)

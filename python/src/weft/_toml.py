@@ -11,6 +11,8 @@ from typing import Any
 from .errors import MissingLibrary, ScenarioError
 
 READER, WRITER = "tomllib" if sys.version_info >= (3, 11) else "tomli", "tomli_w"
+# What weft reads as a time, and a reader of TOML 1.0 as nothing: 07:32 has no seconds.
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt ])?\d\d:\d\d")
 # A CR within a text: a character that is nobody's, in front of an LF.
 _MARK = "\U0010fffd"
 # Comments and texts, of which those of several lines matter.
@@ -85,7 +87,7 @@ def _inline(given: Any) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    if not text or text != text.strip() or any(letter in text for letter in ",[]{}\"'\n#"):
+    if not text or text != text.strip() or _TIME.match(text) or any(letter in text for letter in ",[]{}\"'\n#"):
         return False
     try:
         _library(READER).loads(f"x = {text}")
