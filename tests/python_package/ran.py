@@ -74,7 +74,18 @@ def expectations(folder: Path) -> str:
         done = subprocess.run([os.environ["WEFT_BIN"], *words[1:]], capture_output=True, text=True, cwd="/")
         if done.returncode != 1 or text.splitlines()[1].strip() not in done.stderr:
             raise Failure(f"{repeats}: {done.stderr}")
+    _reasons()
     return repeats
+
+
+def _reasons() -> None:
+    """A program that is not there, one that says why, and a run that took too long."""
+    world = World(nodes={"a": Node()}, programs={"p": Program("a", command=["pyhton3", "x"]), "q": Program("a", command=["sh", "-c", "seq 20 >&2; exit 3"])})
+    refused(world.run, weft.ExpectationError, "p ends with exit status 0: exit status 127\n")
+    refused(world.run, weft.ExpectationError, "p (exit status 127):\n  weft: cannot execute pyhton3: No such file")
+    refused(world.run, weft.ExpectationError, "q (exit status 3):\n  11\n  12\n")
+    world.programs = {"p": Program("a", command=["sh", "-c", "while :; do :; done"]), "q": Program("a", command=["true"], start="500s")}
+    refused(lambda: world.run(wall_limit="1s"), weft.ExpectationError, "2 of 2 expectations failed, seed 1:\n  the wall limit of 1s was over: the run was ended after ")
 
 
 def files(folder: Path) -> str:

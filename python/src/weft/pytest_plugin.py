@@ -176,7 +176,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     outcome: Any = yield
     report = outcome.get_result()
     if call.excinfo is not None and isinstance(call.excinfo.value, WeftError):
-        report.longrepr = f"{_place(call.excinfo)}{_told(call.excinfo.value)}"
+        report.longrepr = f"{_place(call.excinfo)}{call.excinfo.value}"
     runs = item.stash.get(_RUNS, [])
     if report.failed and runs:
         report.sections.append(("weft", "\n".join(map(_run_told, runs))))
@@ -192,16 +192,6 @@ def _place(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
     ours = Path(__file__).parent
     lines = [entry for entry in excinfo.traceback if ours not in Path(entry.path).parents and "_pytest" not in str(entry.path) and "pluggy" not in str(entry.path)]
     return f"{lines[-1].path}:{lines[-1].lineno + 1}: {str(lines[-1].statement).strip()}\n" if lines else ""
-
-
-def _told(error: BaseException) -> str:
-    """The error, and the last lines of the programs that failed."""
-    text = str(error)
-    if isinstance(error, ExpectationError):
-        for program in error.result.programs.values():
-            if program.stderr.strip() and program.status not in (None, "0", "exit status 0"):
-                text += f"\n{program.name} ({program.status}):\n  " + "\n  ".join(program.stderr.strip().splitlines()[-10:])
-    return text
 
 
 class ScenarioFile(pytest.File):

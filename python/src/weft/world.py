@@ -17,7 +17,7 @@ from . import _command, _html, _place, _toml
 from ._held import Held
 from ._section import Section
 from .errors import ExpectationError, ScenarioError, WeftError
-from .result import Origin, Result
+from .result import Origin, ProgramResult, Result
 from .scenario import Event, Expect, Node, Program, Template, Twin, Wire
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -25,6 +25,8 @@ PathLike = Union[str, "os.PathLike[str]"]
 # Of results that nobody named a folder for.
 RESULTS = "weft-python-results-"
 SEED_MAX = (1 << 64) - 1
+# Most programs whose standard error an ExpectationError tells, and most lines of each.
+SAID_MAX, SAID_LINES_MAX = 5, 10
 
 
 @dataclass(repr=False)
@@ -148,7 +150,7 @@ class World(Section):
         beside = None if self.folder is None else Path(self.folder).absolute()
         result._origin = Origin(file if own else None, beside, "" if own else self.to_toml(), "".join(sets))
         if check and not result.passed:
-            raise _failed(result)
+            raise _failed(result, done.status == _command.WALL_LIMIT)
         return result
 
     def check(self, set: Optional[Mapping[str, Any]] = None) -> None:
@@ -189,10 +191,26 @@ def _text(path: Path) -> str:
         raise ScenarioError(f"{path}: line {line} is no UTF-8: save the file as UTF-8") from None
 
 
-def _failed(result: Result) -> ExpectationError:
-    failed = [f"  {row.expected}: {row.failure}" for row in result.expectations if not row.passed]
+def _failed(result: Result, is_cut: bool) -> ExpectationError:
+    """What was not so, why the run ended early, what programs that failed said last, and the command that repeats it."""
+    failed = [row for row in result.expectations if not row.passed]
     text = f"{len(failed)} of {len(result.expectations)} expectations failed, seed {result.seed}:"
-    return ExpectationError("\n".join([text, *failed, f"to repeat it: {result._command()}"]), result)
+    lines = [f"  {result.summary['end']}: the run was ended after {result.end_s} s of virtual time"] if is_cut and "end" in result.summary else []
+    lines += [f"  {row.expected}: {row.failure}" for row in failed]
+    named = {row.expected.split(" ")[0].rstrip(":") for row in failed}
+    said = [_said(one) for one in result.programs.values() if one.name in named or one.status not in (None, "0", "exit status 0")]
+    said = [text for text in said if text]
+    more = [f"{len(said) - SAID_MAX} more programs that failed have written to standard error"] if len(said) > SAID_MAX else []
+    return ExpectationError("\n".join([text, *lines, *said[:SAID_MAX], *more, f"to repeat it: {result._command()}"]), result)
+
+
+def _said(program: ProgramResult) -> str:
+    """The last lines of a program's standard error, or nothing."""
+    try:
+        lines = program.stderr.strip().splitlines()[-SAID_LINES_MAX:]
+    except WeftError:
+        return ""
+    return "\n  ".join([f"{program.name} ({program.status or 'runs on'}):", *lines]) if lines else ""
 
 
 def _words(seed: Optional[int], threads: Optional[int], set: Optional[Mapping[str, Any]], flags: list[tuple[str, bool]]) -> list[str]:
