@@ -14,7 +14,7 @@ import weft
 from harness import paths
 from harness.processes import Failure
 from virtual.shared import expect
-from weft import _command, scenario
+from weft import _command, _place, scenario
 from weft._section import keys
 
 RAW = paths.ROOT / "crates" / "sim" / "src" / "scenario" / "raw.rs"
@@ -122,7 +122,16 @@ def wrong(folder: Path) -> str:
     world = weft.World(nodes={"a": weft.Node(), "b": weft.Node()})
     refused(lambda: setattr(world.nodes["a"], "adresses", 1), weft.UnknownKey, "Node: there is no key 'adresses'")
     world.wires["ab"] = weft.Wire(["a", "b"], rate="fast")
-    refused(world.run, weft.ScenarioError, "'fast' is no rate such as")
+    refused(world.run, weft.ScenarioError, "weft: wires.ab.rate: 'fast' is no rate such as")
+    for call in (world.run, world.check, lambda: weft.sweep(world, 2), lambda: (setattr(world, "folder", folder), world.run())):
+        refused(call, weft.ScenarioError, "--> wires.ab.rate\n")
+        refused(call, weft.ScenarioError, '| rate = "fast"\n')
+    world.folder, world.wires["ab"].rate = None, None
+    world.events = [weft.Event(at, set=weft.Wire(["a", "b"], delay="1ms", rate=rate, loss=0.25, queue="fq-codel"), wire="ab") for at, rate in (("1s", "1mbit"), ("2s", "fast"))]
+    text = world.to_toml()
+    places = {_place.key_of(text, number): line for number, line in enumerate(text.split("\n"), 1) if line.strip(" ]")}
+    expect("the key of a line", (places["events.2.set.rate"], places["events.1.at"], places["wires.ab.between"].strip()), ('rate = "fast"', 'at = "1s"', '"b",'))
+    world.events = []
     refused(lambda: weft.World.from_file(folder / "none.toml"), weft.ScenarioError, "none.toml: No such file")
     world.wires["ab"] = weft.Wire(["a", "b"])
     (folder / "latin.toml").write_bytes("[nodes.a]\n# Größe".encode("latin-1"))

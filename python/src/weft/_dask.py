@@ -5,6 +5,7 @@ A worker that is lost takes nothing with it: Dask gives its tasks to others, and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -40,6 +41,8 @@ class Baggage:
 
     name: str
     """Of the file of the scenario."""
+    is_own: bool
+    """Did it stand in a file of its own?"""
     text: str
     """The scenario."""
     files: tuple[File, ...]
@@ -77,7 +80,9 @@ def _run(baggage: Baggage, point: list[str], seed: Optional[int]) -> dict[str, A
         _unpack(baggage, Path(folder))
         seeds = None if seed is None else f"{seed}..{seed}"
         words = [word for text in point for word in ("--grid", text)]
-        found = sweeps.runs(str(Path(folder, baggage.name)), seeds, [*words, "--threads", "1"], False)
+        file = Path(folder, baggage.name)
+        with contextlib.nullcontext() if baggage.is_own else _place.told_by_path(file, baggage.text):
+            found = sweeps.runs(str(file), seeds, [*words, "--threads", "1"], False)
     return found[0]
 
 
@@ -100,7 +105,7 @@ def _packed(world: World) -> Baggage:
     # As it is called there when it runs on this machine.
     is_own = world.path is not None and world._is_as_saved(world.path)
     name = world.path.name if world.path is not None and is_own else _place.name_of(text)
-    return Baggage(name, text, files, roots, _command.version(_command.binary()))
+    return Baggage(name, is_own, text, files, roots, _command.version(_command.binary()))
 
 
 def _pack(folder: Path, but: set[str]) -> tuple[File, ...]:

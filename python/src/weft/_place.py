@@ -30,6 +30,36 @@ def name_of(text: Union[str, bytes]) -> str:
 
 
 @contextlib.contextmanager
+def told_by_path(path: Path, text: str) -> Iterator[None]:
+    """Errors of the block about this file, which is gone when somebody reads them, name the keys of its lines instead: wires.ab.rate."""
+    try:
+        yield
+    except ScenarioError as error:
+        named = re.compile(rf"(?:{re.escape(str(path))}|(?<![\w/.-]){re.escape(path.name)}):(\d+)(?::\d+)?")
+        told = named.sub(lambda found: key_of(text, int(found.group(1))), str(error))
+        raise type(error)(told.replace(str(path), "the scenario")) from None
+
+
+def key_of(text: str, line: int) -> str:
+    """The path of what stands in a line of a scenario, as our writer of TOML writes it."""
+    table, key = "", ""
+    tables: dict[str, int] = {}
+    for row in text.split("\n")[:line]:
+        if found := re.fullmatch(r"\[\[(.+)\]\]", row):
+            name = found.group(1)
+            tables[name] = tables.get(name, 0) + 1
+            table, key = f"{name}.{tables[name]}", ""
+        elif found := re.fullmatch(r"\[(.+)\]", row):
+            table, key = found.group(1), ""
+            for name, number in tables.items():
+                if table.startswith(f"{name}."):
+                    table = f"{name}.{number}{table[len(name):]}"
+        elif found := re.match(r'("(?:\\.|[^"\\])*"|[\w-]+) = ', row):
+            key = found.group(1)
+    return ".".join(part for part in (table, key) if part) or "the scenario"
+
+
+@contextlib.contextmanager
 def in_folder(folder: Path, text: str) -> Iterator[Path]:
     """The file, which is there until the end of the block: of the last such block of all processes."""
     path = folder / name_of(text)

@@ -112,14 +112,17 @@ class World(Section):
             _place.tidy(Path(self.folder))
         if self.path is not None and self._is_as_saved(self.path):
             yield self.path
-        elif self.folder is not None:
-            with _place.in_folder(Path(self.folder).absolute(), self.to_toml()) as path:
+            return
+        text = self.to_toml()
+        if self.folder is not None:
+            with _place.in_folder(Path(self.folder).absolute(), text) as path, _place.told_by_path(path, text):
                 yield path
         else:
             with tempfile.TemporaryDirectory(prefix="weft-world-") as folder:
                 path = Path(folder, "scenario.toml")
-                path.write_bytes(self.to_toml().encode())
-                yield path
+                path.write_bytes(text.encode())
+                with _place.told_by_path(path, text):
+                    yield path
 
     def _is_as_saved(self, path: Path) -> bool:
         try:
