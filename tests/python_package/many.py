@@ -38,6 +38,10 @@ def single(folder: Path) -> str:
     with (folder / "out/3..4/runs.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     expect("columns", list(table.columns), [name for name in rows[0] if name != "scenario"])
+    with (folder / "out/runs.csv").open(newline="") as file:
+        of_all = list(csv.DictReader(file))
+    expect("one table of all", [(row["seed"], row["hash"]) for row in of_all], [(str(row["seed"]), row["hash"]) for row in table.to_dict("records")])
+    expect("its columns", list(of_all[0]), list(rows[0]))
     log = folder / "out/9..9/runs.jsonl"
     before = log.read_text().splitlines(keepends=True)
     log.write_text("".join(before[:4]))

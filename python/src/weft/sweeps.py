@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import itertools
 import json
@@ -34,14 +35,18 @@ def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = No
           threads: Optional[int] = None, progress: Optional[bool] = None, *, resume: bool = True) -> Any:
     """Runs a world with each seed and each value of a grid, and returns a table with a row a run.
 
-    `seeds` are numbers, "1..30" (both included), or 30 for the first thirty; without them it is the scenario's own seed. `grid` has values by their paths:
-    {"wires.access.loss": [0.0, 0.01]}; each meets each of the others. Columns: the grid's keys, `seed`, `hash`, `passed`, `end_ns`
-    (virtual time in nanoseconds), and `PROGRAM.FIGURE` for each figure, whose unit ends its name. It is a DataFrame of pandas, or a
-    list of dicts where pandas is not installed.
+    `seeds` are numbers, "1..30" (both included), or 30 for the first thirty; without them it is the scenario's own seed. `grid` has
+    values by their paths: {"wires.access.loss": [0.0, 0.01]}; each meets each of the others. Columns: the grid's keys, `seed`, `hash`,
+    `passed`, `end_ns` (virtual time in nanoseconds), and `PROGRAM.FIGURE` for each figure, whose unit ends its name. It is a DataFrame
+    of pandas, or a list of dicts where pandas is not installed.
 
-    Without `client` it is one `weft sim`, on as many `threads` as there are cores. `out` is the folder of its tables; a sweep that was
-    stopped goes on there, if scenario, files that it names and weft are the same: else it is a ScenarioError, and with `resume=False` what
-    is there goes, and all run again. Files that it does not name, such as modules of a script, are not looked at. With a `client` of Dask each run is a task, and the scenario and the files beside it go along.
+    Without `client` it is one `weft sim` for each range of seeds, on as many `threads` as there are cores. `out` is the folder of its
+    tables: of seeds that do not follow each other ([1, 2, 3, 5]) a folder for each range ("1..3", "5..5"), and one runs.csv of all. The
+    same sweep goes on there where it was stopped, if scenario, files that it names and weft have not changed: else it is a
+    ScenarioError, and with `resume=False` what is there goes, and all run again. Files that the scenario does not name, such as modules
+    of a script, are not looked at.
+
+    With a `client` of Dask each run is a task, and the scenario and the files beside it go along. Nothing is left then to go on from.
     """
     points = _points(grid or {})
     if client is not None:
@@ -185,7 +190,24 @@ def _local(world: World, seeds: list[Optional[int]], grid: Grid, out: Optional[P
         for of in ranges:
             results = [] if out is None else ["--out", str(Path(out).absolute() / (of if len(ranges) > 1 and of else "")), *(["--resume"] if resume else [])]
             found += runs(str(file), of, [*words, *results], progress)
+    if out is not None and len(ranges) > 1:
+        _write_all(Path(out), [str(of) for of in ranges], list(grid))
     return found
+
+
+def _write_all(out: Path, parts: Sequence[str], keys: list[str]) -> None:
+    """One runs.csv of those of all ranges: point by point, as weft writes it for one range."""
+    rows: list[dict[str, str]] = []
+    for part in parts:
+        with (out / part / "runs.csv").open(newline="", encoding="utf-8") as file:
+            rows += csv.DictReader(file)
+    places = {point: number for number, point in enumerate(dict.fromkeys(tuple(row[key] for key in keys) for row in rows))}
+    rows.sort(key=lambda row: places[tuple(row[key] for key in keys)])
+    head = ["scenario", *keys, *ABOUT]
+    with (out / "runs.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [*head, *sorted({name for row in rows for name in row} - set(head))], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def runs(file: str, seeds: Optional[str], words: list[str], progress: Optional[bool] = None) -> list[Row]:
