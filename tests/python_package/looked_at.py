@@ -40,6 +40,16 @@ def plots(folder: Path) -> str:
     many = weft.World.from_toml("duration = '100ms'\nsample = '10ms'\n[templates.s]\nkind = 'star'\ncount = 5\n[programs.p]\nnode = 's*'\nbuiltin = 'ping'\nto = 's1'")
     looks = [(line.get_color(), line.get_linestyle()) for line in many.run(check=False).plot("throughput").get_lines()]
     expect("looks of many lines", (len(looks) > 7, len(set(looks))), (True, len(looks)))
+    everything, one = got.plot("throughput"), got.plot("throughput", only="a>*")
+    names = [line.get_label() for line in everything.get_lines()]
+    expect("one direction", [line.get_label() for line in one.get_lines()], [name for name in names if name.startswith("a")])
+    expect("a wire", [line.get_label() for line in got.plot("throughput", only=["ab"]).get_lines()], names)
+    refused(lambda: got.plot("throughput", only="x*"), weft.WeftError, "no line of throughput is called 'x*'; there are: ab, ")
+    for what in ("cwnd", "srtt"):
+        expect(f"who sends, in {what}", {line.get_label().split()[0] for line in got.plot(what).get_lines()}, {"a"})
+    everything.figure.draw_without_rendering()
+    expect("the legend is beside", everything.get_legend().get_window_extent().x0 >= everything.get_window_extent().x1, True)
+    expect("and within the picture", everything.get_legend().get_window_extent().x1 <= everything.figure.bbox.x1, True)
     table = weft.sweep(lossy(), "1..4", {"wires.ab.loss": [0.0, 0.05], "nodes.*.parameters.tcp.congestion": ["cubic", "reno"]})
     axes = weft.plot_sweep(table, x="wires.ab.loss", y="sink.goodput_bits_per_second", hue="nodes.*.parameters.tcp.congestion")
     means = weft.summary(table, ["wires.ab.loss", "nodes.*.parameters.tcp.congestion"])

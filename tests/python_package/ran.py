@@ -118,6 +118,10 @@ def series(folder: Path) -> str:
         expect("pandas by name", list(got.series(name, "pandas").columns), list(rows[0]))
     expect("shortcuts", (len(got.wires("dicts")), len(got.connections("polars"))), (len(got.series("wires", "dicts")), len(rows)))
     refused(lambda: got.series("subflows"), weft.WeftError, "there is no series 'subflows'; there are: connections, wires")
+    silent = World(sample="100ms", duration="1s", nodes={"a": Node(), "b": Node()}, wires={"ab": Wire(["a", "b"])}).run()
+    for name in weft.result.LIBRARIES:
+        columns = getattr(table := silent.connections(name), "column_names", None) or table.columns
+        expect(f"columns without connections, {name}", list(columns), list(rows[0]))
     refused(lambda: lossy().run().wires(), weft.WeftError, "give the world sample")
     refused(lambda: got.wires("excel"), ValueError, "no 'excel'")
     return f"{len(rows)} rows of connections"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Optional
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
 
 from .errors import WeftError
 from .result import Result, library
@@ -14,6 +15,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 
 # Of lines beyond those.
 STYLES = ("-", (0, (6, 4)), (0, (2, 2.5)), (0, (12, 3)))
+
+# Most lines that have a name: as many as look different.
+NAMED_MAX = len(COLOURS) * len(STYLES)
 
 _RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -48,25 +52,55 @@ def _look(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number // len(COLOURS) % len(STYLES)], "linewidth": 1.2}
 
 
-def series(result: Result, what: str = "throughput", ax: Any = None) -> Any:
-    """Draws a series of a run over virtual time."""
+def series(result: Result, what: str = "throughput", ax: Any = None, only: Optional[Union[str, Iterable[str]]] = None) -> Any:
+    """Draws a series of a run over virtual time: its lines, or `only` those that are called so, or whose wire or node is."""
     if what not in _SERIES:
         raise WeftError(f"there is no plot '{what}': one of {', '.join(_SERIES)}")
     name, column, title, its_unit = _SERIES[what]
+    rows = result.series(name, as_="dicts")
+    quiet = _quiet(rows) if name == "connections" else set()
     lines: dict[str, tuple[list[float], list[float]]] = {}
-    for row in result.series(name, as_="dicts"):
-        if row[column] is not None:
-            label = row["direction"] if name == "wires" else f"{row['node']} {row['local']} > {row['remote']}"
+    groups: dict[str, str] = {}
+    for row in rows:
+        label = _label(row)
+        if row[column] is not None and label not in quiet:
+            groups[label] = row["wire"] if "wire" in row else row["node"]
             times, values = lines.setdefault(label, ([], []))
             times.append(row["time_ns"] / 1e9)
             values.append(float(row[column]))
     shown = {label: line for label, line in lines.items() if any(line[1])}
+    if only is not None:
+        is_wanted = _matcher([only] if isinstance(only, str) else list(only))
+        there = list(dict.fromkeys([*(groups[label] for label in shown), *shown]))
+        shown = {label: line for label, line in shown.items() if is_wanted(label) or is_wanted(groups[label])}
+        if not shown:
+            raise WeftError(f"no line of {what} is called {only!r}; there are: {', '.join(there) or 'none'}")
     factor, text = unit(column, max((max(line[1]) for line in shown.values()), default=0.0))
-    ax = _axes(ax)
+    ax = _axes(ax, list(shown))
     for number, (label, (times, values)) in enumerate(shown.items()):
         ax.plot(times, [value * factor for value in values], label=label, **_look(number))
     _dress(ax, "time in s", f"{title} in {its_unit or text}", len(shown))
     return ax
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    """The name of the line that a sample is of."""
+    return str(row["direction"]) if "direction" in row else f"{row['node']} {row['local']} > {row['remote']}"
+
+
+def _quiet(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Connections that only receive, which have the window that they began with: none where all are so."""
+    windows: dict[str, set[Any]] = {}
+    for row in rows:
+        windows.setdefault(_label(row), set()).add(row["cwnd_segments"])
+    quiet = {label for label, values in windows.items() if len(values - {None}) < 2}
+    return quiet if len(quiet) < len(windows) else set()
+
+
+def _matcher(names: Sequence[str]) -> Callable[[str], bool]:
+    """Is a text one of these names? * stands for any part of one, ? for a character; brackets are those of addresses."""
+    patterns = [re.compile(re.escape(name).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL) for name in names]
+    return lambda text: any(pattern.fullmatch(text) for pattern in patterns)
 
 
 def plot_sweep(table: Any, x: str, y: str, hue: Optional[str] = None, ax: Any = None) -> Any:
@@ -80,8 +114,8 @@ def plot_sweep(table: Any, x: str, y: str, hue: Optional[str] = None, ax: Any = 
     rows = [row for row in rows if row[y] is not None and row[y] == row[y]]
     factor, text = unit(y, max((float(row[y]) for row in rows), default=0.0))
     places, marks = _places([row[x] for row in rows])
-    ax = _axes(ax)
     groups = list(dict.fromkeys(row[hue] for row in rows)) if hue else [None]
+    ax = _axes(ax, list(map(str, groups)) if hue else [])
     for number, group in enumerate(groups):
         mine = [row for row in rows if hue is None or row[hue] == group]
         values = {place: [float(row[y]) * factor for row in mine if places(row[x]) == place] for place in sorted({places(row[x]) for row in mine})}
@@ -104,10 +138,13 @@ def _places(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[str]]:
     return (lambda value: float(names.index(str(value)))), names
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Any, labels: Sequence[str]) -> Any:
+    """The given axes, or some with room for these names beside them."""
     if ax is not None:
         return ax
-    return library("matplotlib.pyplot", "a plot").subplots(figsize=(7, 4), layout="constrained")[1]
+    width = 6 + 0.075 * max(map(len, labels), default=0)
+    height = max(4.0, 0.6 + 0.18 * min(len(labels), NAMED_MAX + 1))
+    return library("matplotlib.pyplot", "a plot").subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def _dress(ax: Any, x: str, y: str, lines: int) -> None:
@@ -119,4 +156,8 @@ def _dress(ax: Any, x: str, y: str, lines: int) -> None:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if lines:
-        ax.legend(frameon=False, fontsize="small")
+        handles, labels = ax.get_legend_handles_labels()
+        if len(labels) > NAMED_MAX:
+            handles, labels = handles[:NAMED_MAX + 1], [*labels[:NAMED_MAX], f"… {len(labels) - NAMED_MAX} more"]
+        # Beside the lines, where it hides none.
+        ax.legend(handles, labels, frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))

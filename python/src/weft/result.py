@@ -7,11 +7,11 @@ import importlib
 import importlib.util
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from . import _html, _place
 from ._held import Held
@@ -240,11 +240,15 @@ class Result:
         """Pictures (SVG) by name: topology, throughput …; PNG and PDF lie beside."""
         return {path.stem: path for path in sorted((self.folder / "pictures").glob("*.svg"))}
 
-    def plot(self, what: str = "throughput", ax: Any = None) -> Any:
-        """Draws "throughput", "queue", "cwnd" or "srtt" over time with matplotlib, and returns the axes."""
+    def plot(self, what: str = "throughput", ax: Any = None, *, only: Optional[Union[str, Iterable[str]]] = None) -> Any:
+        """Draws "throughput", "queue", "cwnd" or "srtt" over time with matplotlib, and returns the axes.
+
+        `only` chooses lines: names of wires or nodes, or lines as the legend has them, with * for any part: only="bottleneck", only=["a>*"].
+        Connections that only receive have no line in "cwnd" and "srtt".
+        """
         from . import plots
 
-        return plots.series(self, what, ax)
+        return plots.series(self, what, ax, only)
 
     def __repr__(self) -> str:
         return f"<Result: {self._verdict()}, seed {self.seed}, hash {self.hash}>"
@@ -303,7 +307,10 @@ def _table(file: Path, chosen: str) -> Any:
         return library("pyarrow.parquet", "this table").read_table(parquet)
     if chosen == "polars" or importlib.util.find_spec("pyarrow") is not None:
         return module.read_parquet(parquet)
-    return module.DataFrame(_dicts(file))
+    # With its columns where it has no rows.
+    with file.open(newline="", encoding="utf-8") as lines:
+        columns = [name for name, _ in map(_exact, dict.fromkeys(next(csv.reader(lines)), "0").items())]
+    return module.DataFrame(_dicts(file), columns=columns)
 
 
 def _dicts(file: Path) -> list[dict[str, Any]]:
