@@ -190,7 +190,8 @@ def _run_told(result: Result) -> str:
 def _place(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
     """The line of the test that ran it, if there is one."""
     ours = Path(__file__).parent
-    lines = [entry for entry in excinfo.traceback if ours not in Path(entry.path).parents and "_pytest" not in str(entry.path) and "pluggy" not in str(entry.path)]
+    lines = [entry for entry in excinfo.traceback
+             if ours not in Path(entry.path).parents and "_pytest" not in str(entry.path) and "pluggy" not in str(entry.path)]
     return f"{lines[-1].path}:{lines[-1].lineno + 1}: {str(lines[-1].statement).strip()}\n" if lines else ""
 
 

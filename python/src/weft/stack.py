@@ -99,7 +99,8 @@ class Stack:
 
     def command(self, *words: str) -> str:
         """A command for the stack, in the words of the command line ("add", "wan", "delay", "delay=20ms"), and what it says."""
-        done = subprocess.run([_command.binary(), words[0], *words[1:], "--control", str(self.control)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        given = [_command.binary(), words[0], *words[1:], "--control", str(self.control)]
+        done = subprocess.run(given, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise WeftError(done.stderr.strip() or f"weft {words[0]} ended with status {done.returncode}")
         return done.stdout

@@ -131,7 +131,7 @@ def _points(grid: Grid) -> list[tuple[list[str], list[Any]]]:
         if isinstance(values, str) or not list(values):
             raise ValueError(f"grid: {key} has no list of values")
         if any(value is None for value in values):
-            raise ValueError(f"grid: {key} has None, which TOML does not know: write the value that the key has where it is not given, or sweep a world without it")
+            raise ValueError(f"grid: {key} has None, which TOML does not know: write the value that holds where the key is not given")
         if len(set(map(_toml.value, values))) < len(values):
             raise ValueError(f"grid: {key} has a value twice")
     texts = [[(f"{key}={_toml.value(value)}", value) for value in values] for key, values in grid.items()]
