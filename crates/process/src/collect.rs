@@ -159,7 +159,7 @@ impl Walk<'_> {
         let to = self.into.join(path.strip_prefix("/").unwrap_or(&path));
         let made = std::fs::create_dir_all(to.parent().unwrap_or(self.into)).and_then(|()| File::create(&to));
         // Its path is longer here than in its node, or something else is there that was taken before.
-        if made.as_ref().is_err_and(|error| is_about_the_path(error)) {
+        if made.as_ref().is_err_and(is_about_the_path) {
             self.taken.left_out += 1;
             return Ok(());
         }
