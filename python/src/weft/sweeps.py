@@ -208,6 +208,9 @@ def _write_all(out: Path, parts: Sequence[str], keys: list[str]) -> None:
         writer = csv.DictWriter(file, [*head, *sorted({name for row in rows for name in row} - set(head))], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+    # By this weft knows later that the table is of a sweep, and may go.
+    summary = {"scenario": rows[0]["scenario"] if rows else "", "end": "every run has ended"}
+    (out / "summary.json").write_text(json.dumps(summary) + "\n", encoding="utf-8")
 
 
 def runs(file: str, seeds: Optional[str], words: list[str], progress: Optional[bool] = None) -> list[Row]:
