@@ -6,7 +6,7 @@ import tempfile
 from harness.environment import run_main
 from virtual.shared import run_rows
 
-from mptcp import bench, boxes, changes, coverage, examples, gateways, interop, loopback, own_addresses, programs, refused, sim
+from mptcp import bench, boxes, changes, coverage, examples, flaps, gateways, interop, loopback, own_addresses, programs, refused, sim
 
 # Most worlds wait for their own programs.
 BOXES_AT_ONCE = 2
@@ -19,7 +19,7 @@ def test() -> int:
     return max(run_rows(boxes.rows() | examples.real_rows(), at_once=BOXES_AT_ONCE), programs.main())
 
 
-TARGETS = {"bench": lambda: run_main(bench.main), "test": lambda: run_main(test), "sim": lambda: sim.main(changes.rows() | refused.rows() | loopback.rows() | gateways.rows() | examples.rows()),
+TARGETS = {"bench": lambda: run_main(bench.main), "test": lambda: run_main(test), "sim": lambda: sim.main(changes.rows() | refused.rows() | loopback.rows() | gateways.rows() | flaps.rows() | examples.rows()),
            "interop": lambda: run_main(lambda: interop.main(own_addresses.groups())), "coverage": coverage.main}
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ use support::common::pattern;
 use support::*;
 use weft_core::*;
 use weft_mptcp::counters::Counter;
+use weft_wire::tcp::Flags;
 use weft_wire::tcp::mptcp::{Join, Message as Option30};
 
 #[test]
@@ -227,6 +228,41 @@ fn an_address_that_goes_and_comes_back_carries_again() {
         let [client, server] = &mut pair.nodes;
         assert_eq!((counter(client, Counter::MPJoinSynTx), counter(server, Counter::MPJoinAckRx)), (2, 2), "{first}");
         assert_eq!(counter(client, Counter::LastSubflowGone), 0);
+    }
+}
+
+/// Of a node that nobody has named endpoints of: nothing leaves from an address while its interface is down, though the peer's other
+/// address is free; when it is back, its path carries.
+#[test]
+fn nothing_is_opened_from_an_address_whose_interface_is_down() {
+    for (first, manager) in [(true, "all"), (false, "all"), (true, "ndiffports")] {
+        let mut pair = two(12, [slow(2_000_000, 10), slow(2_000_000, 10)], &[], &[]);
+        let own = ["10.0.0.1", "10.0.1.1"];
+        addresses(&mut pair, &own);
+        pair.nodes[1].exec_below("addresses", ["10.0.0.2", "10.0.1.2"].to_vec());
+        for node in &mut pair.nodes {
+            node.tell("mptcp", "path_manager", manager.into()).unwrap();
+        }
+        let (left, gone) = if first { (own[1], own[0]) } else { (own[0], own[1]) };
+        connect(&mut pair);
+        pair.run_for(Duration::from_millis(500));
+        pair.nodes[0].write(1, pattern(2_000_000));
+        pair.run_for(Duration::from_millis(500));
+        addresses(&mut pair, &[left]);
+        // What comes to an address that is gone is reset; of what leaves from it by itself there is SYN, and data.
+        let from_gone = |pair: &mut support::common::pair::Pair, span| {
+            let before = pair.log.as_ref().unwrap().len();
+            pair.run_for(span);
+            let sent = &pair.log.as_ref().unwrap()[before..];
+            let from = sent.iter().filter(|(_, side, on_wire)| *side == 0 && on_wire.src.ip().to_string() == gone);
+            from.filter(|(_, _, on_wire)| on_wire.segment.flags.contains(Flags::SYN) || !on_wire.payload.is_empty()).count()
+        };
+        assert_eq!(from_gone(&mut pair, Duration::from_millis(1500)), 0, "{first} {manager}");
+        addresses(&mut pair, &own);
+        if manager == "all" {
+            let carried = from_gone(&mut pair, Duration::from_secs(2));
+            assert!(carried > 10, "{first}: {carried}");
+        }
     }
 }
 

@@ -281,8 +281,9 @@ impl Connection {
             if at > 0 && to_any && self.further() < out.settings.subflows && self.policy_lets(from.address, out) {
                 self.endpoints_used.insert(from.id);
             }
-            // The first subflow's own address is used again when that is gone, as long as the node has it.
-            let again = at == 0 && self.subflows_from(from.address) == 0 && locals.addresses.contains(&from.address);
+            // The first subflow's own address is used again when that is gone, as long as the node has it: by whoever opened the
+            // connection. At the other end's port of it nobody listens.
+            let again = at == 0 && self.opens && self.subflows_from(from.address) == 0 && locals.addresses.contains(&from.address);
             if (at > 0 || again) && !self.deny_join_id0 && self.subflows_from(from.address) < most {
                 self.open_subflow(from, first_remote, out);
             }
@@ -303,7 +304,7 @@ impl Connection {
     /// Between the addresses of the first subflow, as mptcp_ndiffports.c of the implementation outside of Linux's tree: by whoever opened the connection,
     /// "if (num_subflows > iter && num_subflows > mptcp_subflow_count(mpcb))", each once.
     fn open_from_other_ports(&mut self, from: &From, to: (u8, SocketAddr), out: &mut Out<'_, '_>) {
-        if !out.settings.same_addresses || !self.opens || self.deny_join_id0 || out.locals.lost.contains(&from.address) {
+        if !out.settings.same_addresses || !self.opens || self.deny_join_id0 || !out.locals.addresses.contains(&from.address) {
             return;
         }
         while (self.ports_tried as usize) + 1 < out.settings.ndiffports && self.subflows_from(from.address) < out.settings.ndiffports {
@@ -339,6 +340,9 @@ impl Connection {
 
     fn open_subflow(&mut self, from: &From, (remote_id, to): (u8, SocketAddr), out: &mut Out<'_, '_>) {
         let fits = from.address.is_ipv4() == to.is_ipv4() && (self.further() < out.settings.subflows || self.has_none());
+        // While its interface is down an address may have a way by another one, over which the answers would not come. An endpoint that
+        // somebody has named is taken as it is, as by Linux.
+        let fits = fits && (!out.locals.every || out.locals.addresses.contains(&from.address));
         if fits && !self.tried.contains(&(from.address, to)) && self.tried.len() < TRIED_MAX && self.may_leave(from, to, out) {
             self.begin_subflow(from, (remote_id, to), None, out);
         }

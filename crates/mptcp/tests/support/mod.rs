@@ -37,6 +37,8 @@ pub fn pair(seed: u64, wire: Wire, inserted: [bool; 2]) -> Pair {
 pub fn pair_of(nodes: [Node; 2], seed: u64, wire: Wire, inserted: [bool; 2]) -> Pair {
     let mut pair = Pair::of(nodes, seed, wire);
     for (node, _) in inserted.into_iter().enumerate().filter(|(_, inserted)| *inserted) {
+        let own: Vec<String> = (0..3).map(|wire| format!("10.0.{wire}.{}", node + 1)).collect();
+        pair.nodes[node].exec_below("addresses", own);
         pair.nodes[node].insert("mptcp");
         pair.nodes[node].tell("mptcp", "path_manager", "kernel".into()).unwrap();
     }
