@@ -107,6 +107,8 @@ pub enum ParameterType {
     Rate,
     /// Any text.
     Text,
+    /// The name of an interface; an empty one is none. Where a node has interfaces beside `lo` it has to be one of theirs when it is given.
+    Interface,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// One of these words, or [`SCHEDULER_BLOCK`] and the name of the block that owns [`Table::Schedulers`].
@@ -126,6 +128,7 @@ impl std::fmt::Display for ParameterType {
             ParameterType::Duration => f.write_str("time span such as \"20ms\""),
             ParameterType::Rate => f.write_str("rate such as \"100mbit\""),
             ParameterType::Text => f.write_str("text"),
+            ParameterType::Interface => f.write_str("interface"),
             ParameterType::Choice(words) => write!(f, "one of {}", words.join(", ")),
             ParameterType::Scheduler(words) => write!(f, "one of {}, or {SCHEDULER_BLOCK}NAME", words.join(", ")),
             ParameterType::List => f.write_str("list"),

@@ -107,7 +107,7 @@ pub fn normalise(block: &str, row: &Parameter, value: &Value) -> Result<Value, C
             Value::String(text) => parse_rate(text).map(Into::into).map_err(bad),
             other => Err(bad(format!("{other} is no rate such as \"100mbit\""))),
         },
-        ParameterType::Text => match value {
+        ParameterType::Text | ParameterType::Interface => match value {
             Value::String(_) => Ok(value.clone()),
             other => Err(bad(format!("{other} is no text"))),
         },

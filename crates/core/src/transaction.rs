@@ -6,15 +6,16 @@
 mod between;
 mod schedulers;
 
-use crate::block::{Block, BlockId, Carries, InPort, Kind, OutPort};
+use crate::block::{Block, BlockId, Carries, InPort, Kind, OutPort, Parameter, ParameterType};
 use crate::control::{ControlError, End, Op, Value};
-use crate::frame::Frame;
+use crate::frame::{Frame, InterfaceIndex};
 use crate::graph::{BLOCKS_MAX, BlockTable, Edge, Found, Slots};
+use crate::nearest::hint;
 use crate::parameter;
 use crate::rng::Rng;
 use crate::snapshot::{self, SnapshotError};
 use crate::state::State;
-use crate::table::Table;
+use crate::table::{Answer, Query, Table, Which};
 use crate::time::Instant;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -400,6 +401,7 @@ impl Planner<'_> {
         }
         let rng = self.rng.fork(name);
         let block = self.make(name, kind, given, rng)?;
+        self.check_interfaces(name, block.kind(), given)?;
         self.plan.note_schedulers(name, block.kind(), given);
         let id = BlockId(self.plan.shape.next);
         self.plan.shape.next += 1;
@@ -615,6 +617,7 @@ impl Planner<'_> {
     fn replace(&mut self, name: &str, kind: &str, given: &IndexMap<String, Value>, drop_state: bool) -> Result<(), ControlError> {
         let (id, old_kind) = self.find(name)?;
         let new_kind = self.row(kind)?.kind;
+        self.check_interfaces(name, new_kind, given)?;
         self.plan.note_schedulers(name, new_kind, given);
         let refused = |why: String| ControlError::StateRefused { block: name.to_owned(), why };
         let Some(old) = self.slots.block(id) else {
@@ -702,6 +705,30 @@ impl Planner<'_> {
         Ok(())
     }
 
+    fn check_interfaces(&self, block: &str, kind: &'static Kind, given: &IndexMap<String, Value>) -> Result<(), ControlError> {
+        let rows = given.iter().filter_map(|(name, value)| Some((kind.parameter(name)?, value)));
+        rows.into_iter().try_for_each(|(row, value)| self.check_interface(block, row, value))
+    }
+
+    /// What names an interface names one that there is. A node that has none yet gets them later: whoever makes its graph names them
+    /// before.
+    fn check_interface(&self, block: &str, row: &Parameter, value: &Value) -> Result<(), ControlError> {
+        let Some(name) = value.as_str().filter(|name| matches!(row.value, ParameterType::Interface) && !name.is_empty()) else {
+            return Ok(());
+        };
+        let owner = self.slots.owner(Table::Interfaces).and_then(|id| self.slots.block(id));
+        let Some(Answer::Interfaces(rows)) = owner.map(|owner| owner.query(&Query::Interfaces(Which::All), self.now)) else {
+            return Ok(());
+        };
+        let there = rows.iter().map(|row| &row.interface);
+        if there.clone().all(|of| of.index == InterfaceIndex::LOOPBACK) || there.clone().any(|of| of.name == name) {
+            return Ok(());
+        }
+        let known = there.map(|of| of.name.as_str()).collect::<Vec<_>>().join(", ");
+        let why = format!("there is no interface '{name}'; {}there are: {known}", hint(name, &known));
+        Err(ControlError::BadValue { block: block.to_owned(), parameter: row.name.to_owned(), why })
+    }
+
     fn set(&mut self, target: &crate::selector::Selector, parameter: &str, value: &Value) -> Result<(), ControlError> {
         let shape = &self.plan.shape;
         let matching: Vec<BlockId> = shape.names.iter().filter(|(name, _)| target.matches(name, None)).map(|(_, id)| *id).collect();
@@ -718,6 +745,7 @@ impl Planner<'_> {
                 return Err(ControlError::NotLive { block: name, parameter: parameter.to_owned() });
             }
             let value = parameter::normalise(&name, row, value)?;
+            self.check_interface(&name, row, &value)?;
             self.plan.scheduled.note(&name, parameter, row.scheduler(&value));
             let made = self.plan.made.get(&id).map(|block| &**block);
             if let Some(block) = made.or_else(|| self.slots.block(id)) {

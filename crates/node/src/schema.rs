@@ -102,7 +102,7 @@ pub(crate) fn of_parameter(row: &Parameter, generator: &mut SchemaGenerator) -> 
         }
         ParameterType::Duration => generator.subschema_for::<TimeSpan>(),
         ParameterType::Rate => generator.subschema_for::<Rate>(),
-        ParameterType::Text => json_schema!({ "type": "string" }),
+        ParameterType::Text | ParameterType::Interface => json_schema!({ "type": "string" }),
         ParameterType::Choice(words) => json_schema!({ "enum": words }),
         ParameterType::Scheduler(words) => {
             json_schema!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": format!("^{}.", SCHEDULER_BLOCK) }] })

@@ -9,6 +9,7 @@ mod fuzz_corpus;
 mod gigabyte;
 mod hand_over;
 mod hostile;
+mod interface_names;
 mod ipv6;
 mod leases;
 mod messages;

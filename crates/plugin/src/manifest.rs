@@ -329,7 +329,8 @@ fn parameter_type(row: &RawParameter) -> Result<(ParameterType, Meaning), String
         "float" => ParameterType::Float { min: real(&row.min, f64::MIN)?, max: real(&row.max, f64::MAX)? },
         "duration" => ParameterType::Duration,
         "rate" => ParameterType::Rate,
-        "text" | "interface" | "address" => ParameterType::Text,
+        "text" | "address" => ParameterType::Text,
+        "interface" => ParameterType::Interface,
         "choice" if row.words.is_empty() => return Err(bad("is a choice without words")),
         "choice" => ParameterType::Choice(leak_all(row.words.iter().cloned().map(leak).collect())),
         other => {
