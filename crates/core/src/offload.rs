@@ -8,6 +8,8 @@
 //!
 //! * A frame here begins with its Ethernet header or its IP header. Where the headers are is taken from [`Meta::network_at`] and
 //!   [`Meta::transport_at`](crate::Meta::transport_at) when they lie in the frame, and read from the bytes when not.
+//! * [`cut`] takes frames between IP and a transport, too: on the way up their IP header was pulled and is still in front of them, on
+//!   the way down there is none yet, and the metadata says what will be in it.
 //! * Payload is summed where it lies and shared by the cut frames: nothing is joined or copied, but what happens to be in the head.
 //! * Nothing panics on any bytes. A frame whose headers make no sense goes through unchanged: dropping is the protocol's decision.
 //!
@@ -18,9 +20,9 @@ mod coalesce;
 
 pub use coalesce::coalesce;
 
-use crate::frame::{Checksum, Frame, Gso, GsoKind, HEAD_BYTES, Meta, Tail};
+use crate::frame::{Checksum, Direction, Frame, Gso, GsoKind, HEAD_BYTES, Meta, Tail};
 use bytes::Bytes;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_wire::Protocol;
 use weft_wire::checksum::{self, Sum};
 use weft_wire::ethernet::{self, EtherType};
@@ -280,9 +282,18 @@ pub fn needs_cut(frame: &Frame, gso_bytes_max: usize) -> bool {
 /// that it is reported once, when everything has left.
 pub fn cut(frame: Frame, checksums: CutChecksums, out: &mut impl Extend<Frame>) {
     let mut frame = frame;
+    let before = frame.position();
+    let pulled = pulled_network(&frame).filter(|_| frame.meta().gso.is_some());
+    pulled.into_iter().for_each(|at| frame.rewind(at));
     match prepare(&mut frame) {
-        Some(plan) => cut_by(&frame, plan, checksums, out),
+        Some(plan) => {
+            let pulled = pulled.map_or(0, |at| usize::from(before - at));
+            cut_by(&frame, CutPlan { pulled, ..plan }, checksums, out);
+        }
         None => {
+            if pulled.is_some() {
+                frame.rewind(before);
+            }
             frame.meta_mut().gso = None;
             if checksums == CutChecksums::Complete {
                 complete_checksum(&mut frame);
@@ -301,18 +312,41 @@ struct CutPlan {
     header_bytes: usize,
     /// UDP over IPv4 without a checksum.
     unchecked: bool,
+    /// There is no IP header yet: the sum of what of the pseudo-header is the same for all pieces, which is everything but the length.
+    bare: Option<u16>,
+    /// So much of each piece was pulled before.
+    pulled: usize,
+}
+
+/// Is it on its way up, behind an IP header that was pulled? Where that is.
+fn pulled_network(frame: &Frame) -> Option<u16> {
+    let (meta, position) = (frame.meta(), frame.position());
+    (meta.network_at != 0 && meta.network_at < position && meta.transport_at == position).then_some(meta.network_at)
+}
+
+/// Is it on its way down, without an IP header? The transport header is what it begins with then.
+fn is_bare(meta: &Meta, position: u16, protocol: Protocol) -> bool {
+    meta.direction == Direction::Egress && meta.network_at == 0 && meta.transport_at == position && meta.protocol == protocol
 }
 
 /// Makes the headers contiguous and plans. `None`: there is nothing to cut, or it cannot be understood.
 fn prepare(frame: &mut Frame) -> Option<CutPlan> {
     let Gso { segment_bytes, kind } = frame.meta().gso?;
-    let found = {
-        let mut room = [0; HEADERS_BYTES_MAX];
-        layout(leading(frame, &mut room), frame.len(), frame.meta(), frame.position())?
-    };
     let (protocol, header_len_min) = match kind {
         GsoKind::Tcp => (Protocol::TCP, tcp::HEADER_LEN),
         GsoKind::Udp => (Protocol::UDP, udp::LEN),
+    };
+    let is_bare = is_bare(frame.meta(), frame.position(), protocol);
+    let found = if is_bare {
+        let addresses = match (frame.meta().src, frame.meta().dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Addresses::V4(src, dst),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Addresses::V6(src, dst),
+            _ => return None,
+        };
+        Layout { network: 0, transport: 0, end: frame.len(), protocol, addresses, fragment: false }
+    } else {
+        let mut room = [0; HEADERS_BYTES_MAX];
+        layout(leading(frame, &mut room), frame.len(), frame.meta(), frame.position())?
     };
     if found.protocol != protocol || found.fragment || segment_bytes == 0 {
         return None;
@@ -328,11 +362,21 @@ fn prepare(frame: &mut Frame) -> Option<CutPlan> {
     if transport_len < header_len_min || frame.len() <= header_bytes + segment_bytes {
         return None;
     }
+    let bare = match frame.meta().checksum {
+        Checksum::Partial { offset } if is_bare => {
+            let sum = u16_at(frame.head(), usize::from(offset))?;
+            // In ones' complement the complement is what takes away.
+            Some(Sum::from_folded(sum).add_u32(!(frame.len() as u32)).fold())
+        }
+        _ if is_bare => Some(0),
+        _ => None,
+    };
+    // RFC 768: what has no checksum has zero in its place, over IPv6 only where a program asks for it.
     let unchecked = kind == GsoKind::Udp
-        && found.is_v4()
+        && (found.is_v4() || is_bare)
         && !matches!(frame.meta().checksum, Checksum::Partial { .. })
         && u16_at(frame.head(), found.transport + udp::CHECKSUM_OFFSET) == Some(0);
-    Some(CutPlan { layout: found, kind, segment_bytes, header_bytes, unchecked })
+    Some(CutPlan { layout: found, kind, segment_bytes, header_bytes, unchecked, bare, pulled: 0 })
 }
 
 /// Takes payload off a row of slices, sharing it.
@@ -369,13 +413,14 @@ fn cut_by(frame: &Frame, plan: CutPlan, checksums: CutChecksums, out: &mut impl 
     for index in 0..count {
         let offset = index * plan.segment_bytes;
         let bytes = plan.segment_bytes.min(payload_bytes - offset);
-        let mut piece = Frame::ingress(headers);
+        let mut piece = if plan.bare.is_some() { Frame::egress() } else { Frame::ingress(&[]) };
+        piece.extend(headers);
         // Headers beyond what a head holds come as a slice.
         let contiguous = piece.pull_up(plan.header_bytes);
         debug_assert!(contiguous.is_ok());
         let position = piece.position();
         *piece.meta_mut() = meta.clone();
-        piece.meta_mut().network_at = position + plan.layout.network as u16;
+        piece.meta_mut().network_at = if plan.bare.is_some() { 0 } else { position + plan.layout.network as u16 };
         piece.meta_mut().transport_at = position + plan.layout.transport as u16;
         if index + 1 == count {
             piece.meta_mut().completion = completion;
@@ -384,12 +429,18 @@ fn cut_by(frame: &Frame, plan: CutPlan, checksums: CutChecksums, out: &mut impl 
         fix_transport(piece.head_mut(), &plan, offset, bytes, index + 1 == count);
         payload.take(bytes, &mut piece);
         fix_checksum(&mut piece, &plan, checksums);
+        // All headers are in the head: there is as much.
+        let pulled = piece.pull(plan.pulled);
+        debug_assert!(pulled.is_ok());
         out.extend(Some(piece));
     }
 }
 
 fn fix_network(head: &mut [u8], plan: &CutPlan, index: usize, payload_bytes: usize) {
     let Layout { network, transport, .. } = plan.layout;
+    if plan.bare.is_some() {
+        return;
+    }
     let packet_bytes = plan.header_bytes - network + payload_bytes;
     if plan.layout.is_v4() {
         let header = &mut head[network..transport];
@@ -434,7 +485,11 @@ fn fix_checksum(piece: &mut Frame, plan: &CutPlan, checksums: CutChecksums) {
         GsoKind::Udp => udp::CHECKSUM_OFFSET,
     };
     let transport = plan.layout.transport;
-    let pseudo = plan.layout.pseudo(piece.len() - transport).fold();
+    let pseudo = match plan.bare {
+        None => plan.layout.pseudo(piece.len() - transport),
+        Some(sum) => Sum::from_folded(sum).add_u32(piece.len() as u32),
+    };
+    let pseudo = pseudo.fold();
     put_u16(piece.head_mut(), transport + offset, pseudo);
     piece.meta_mut().checksum = Checksum::Partial { offset: offset as u16 };
     if checksums == CutChecksums::Complete {

@@ -3,6 +3,7 @@
 mod accounts;
 mod buffers;
 mod common;
+mod edges;
 mod foresee;
 mod forged;
 mod fuzz_corpus;

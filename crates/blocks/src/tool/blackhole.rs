@@ -8,8 +8,8 @@ use weft_core::*;
 pub static KIND: Kind = Kind {
     name: "blackhole",
     summary: "swallows packets above a size, without an ICMP error",
-    doc: "Drops (reason impaired) each frame whose IP packet is longer than mtu_bytes, and says nothing to anybody. On Ethernet edges the header, \
-          with its VLAN tag, does not count. Large frames are cut first, where they have an IP header.\n\
+    doc: "Drops (reason impaired) each frame whose IP packet is longer than mtu_bytes, and says nothing to anybody. On Ethernet edges \
+          the header, with its VLAN tag, does not count. Large frames are cut first.\n\
           Example: insert blackhole interfaces:upper ether:lower; set blackhole.mtu_bytes 1400",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "those that are small enough")],

@@ -8,8 +8,8 @@ use weft_core::*;
 pub static KIND: Kind = Kind {
     name: "duplicate",
     summary: "sends some frames twice",
-    doc: "Passes every frame on, and with the given probability a copy right behind it. The copy has no completion: its sender sent it once. \
-          Large frames are cut first, where they have an IP header. Drops nothing.\n\
+    doc: "Passes every frame on, and with the given probability a copy right behind it. The copy has no completion: its sender sent it \
+          once. Large frames are cut first. Drops nothing.\n\
           Example: insert duplicate interfaces:upper ether:lower; set duplicate.probability 0.01",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "the same frames, some of them twice")],

@@ -14,7 +14,7 @@ pub static KIND: Kind = Kind {
     summary: "loses frames in bursts (Gilbert-Elliott)",
     doc: "Before each frame the state changes: good to bad with probability p, bad to good with probability r. Then the frame is lost with \
           probability loss_good or loss_bad of the state. The share of time in the bad state is p / (p + r), its mean length 1 / r \
-          frames. Large frames are cut first, where they have an IP header. Lost frames are counted (reason impaired) and completed.\n\
+          frames. Large frames are cut first. Lost frames are counted (reason impaired) and completed.\n\
           Example: insert gilbert interfaces:upper ether:lower; set gilbert.p 0.01",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "those that are not lost")],

@@ -1,7 +1,6 @@
 //! Loses frames at random, each for itself (Bernoulli), from a random stream of its own: the same seed loses the same frames.
 //!
-//! A large frame is cut first, so that every segment is lost for itself, as on a wire. On edges where a frame begins with its transport
-//! header there is no IP header to cut at: there a large frame is one frame.
+//! A large frame is cut first, so that every segment is lost for itself, as on a wire; also between IP and a transport.
 
 use crate::tool::cut::cut_all;
 use std::any::Any;
@@ -11,9 +10,10 @@ use weft_core::*;
 pub static KIND: Kind = Kind {
     name: "loss",
     summary: "loses frames at random",
-    doc: "Drops each frame with the given probability (reason impaired) and passes the others on. Draws from a random stream of its own, one \
-          number a frame, also while probability is 0. Large frames are cut first, where they have an IP header. Completions of \
-          lost frames are reported: for their sender they have left.\nExample: insert loss interfaces:upper ether:lower; set loss.probability 0.01",
+    doc: "Drops each frame with the given probability (reason impaired) and passes the others on. Draws from a random stream of its \
+          own, one number a frame, also while probability is 0. Large frames are cut first. Completions of lost frames are reported: \
+          for their sender they have left.\n\
+          Example: insert loss interfaces:upper ether:lower; set loss.probability 0.01",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "those that are not lost")],
     parameters: &[Parameter {

@@ -18,10 +18,11 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub static KIND: Kind = Kind {
     name: "rate",
     summary: "a wire's rate: exact serialisation time for each frame",
-    doc: "Passes frames on one after the other, each when its bits (with overhead_bytes, for example 24 for Ethernet's preamble, checksum and \
-          gap) have been sent at `rate`. A frame that would make more than queue_bytes_max wait is dropped (queue-full); the frame being \
-          sent does not count. Rate 0 means no limit. Large frames are cut first, where they have an IP header. Its state is what it \
-          sends and what waits: a successor goes on with both.\nExample: insert rate ether:lower interfaces:upper; set rate.rate 100mbit",
+    doc: "Passes frames on one after the other, each when its bits (with overhead_bytes, for example 24 for Ethernet's preamble, \
+          checksum and gap) have been sent at `rate`. A frame that would make more than queue_bytes_max wait is dropped (queue-full); \
+          the frame being sent does not count. Rate 0 means no limit. Large frames are cut first. Its state is what it sends and what \
+          waits: a successor goes on with both.\n\
+          Example: insert rate ether:lower interfaces:upper; set rate.rate 100mbit",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "the same frames, spaced")],
     parameters: &[

@@ -189,7 +189,56 @@ fn layout_of(bytes: &[u8], large: &Large) -> (usize, usize) {
     (network, network + 40)
 }
 
+/// The same packet on its way up, its IP header pulled; and on its way down, before it has one.
+fn between(large: &Large, down: bool) -> Frame {
+    let mut frame = large.frame();
+    let (_, network, transport) = large.bytes();
+    frame.pull(transport).unwrap();
+    let at = frame.position();
+    frame.meta_mut().transport_at = at;
+    frame.meta_mut().network_at = at - (transport - network) as u16;
+    if !down {
+        return frame;
+    }
+    let mut bare = Frame::egress();
+    bare.extend(frame.head());
+    frame.tail().iter().for_each(|slice| bare.append(slice.clone()));
+    let at = bare.position();
+    let address = |v4: [u8; 4], v6: u8| if large.v6 { IpAddr::from([v6; 16]) } else { IpAddr::from(v4) };
+    let protocol = if large.kind == GsoKind::Tcp { Protocol::TCP } else { Protocol::UDP };
+    let (src, dst) = (address([10, 0, 0, 1], 7), address([10, 0, 0, 2], 8));
+    *bare.meta_mut() = Meta { direction: Direction::Egress, network_at: 0, transport_at: at, src, dst, protocol, ..frame.meta().clone() };
+    bare
+}
+
 proptest! {
+    #[test]
+    fn frames_between_ip_and_transports_are_cut_as_those_of_a_wire(large in large()) {
+        // What is on its way down has its checksum before it.
+        let large = Large { partial: true, ..large };
+        let (_, network, transport) = large.bytes();
+        for checksums in [CutChecksums::Complete, CutChecksums::Partial] {
+            let (mut wire, mut up, mut down) = (Vec::new(), Vec::new(), Vec::new());
+            cut(large.frame(), checksums, &mut wire);
+            cut(between(&large, false), checksums, &mut up);
+            cut(between(&large, true), checksums, &mut down);
+            prop_assert_eq!((up.len(), down.len()), (wire.len(), wire.len()));
+            for (wire, (mut up, down)) in wire.iter().zip(up.into_iter().zip(down)) {
+                let wanted = wire.to_vec();
+                prop_assert_eq!(&up.to_vec(), &wanted[transport..]);
+                prop_assert_eq!(&down.to_vec(), &wanted[transport..]);
+                for piece in [&up, &down] {
+                    prop_assert!(piece.meta().gso.is_none() && piece.meta().transport_at == piece.position());
+                    prop_assert_eq!(&piece.meta().completion, &wire.meta().completion);
+                    prop_assert_eq!(piece.meta().checksum, wire.meta().checksum);
+                }
+                prop_assert_eq!(down.meta().network_at, 0);
+                up.rewind(up.meta().network_at);
+                prop_assert_eq!(&up.to_vec(), &wanted[network..]);
+            }
+        }
+    }
+
     #[test]
     fn cut_frames_are_whole_packets_and_hold_the_original_bytes(large in large()) {
         for checksums in [CutChecksums::Complete, CutChecksums::Partial] {
