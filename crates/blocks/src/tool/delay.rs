@@ -19,8 +19,9 @@ pub static KIND: Kind = Kind {
     name: "delay",
     summary: "holds frames back: delay and jitter",
     doc: "Passes each frame on after delay ± jitter (uniform), in order unless reorder is set. Frames beyond queue_frames_max or \
-          queue_bytes_max are dropped (queue-full). Large frames are cut first when there is jitter. Its state is what waits: a successor \
-          passes it on at the same times.\nExample: insert delay interfaces:upper ether:lower; set delay.delay 20ms",
+          queue_bytes_max are dropped (queue-full). The sender hears at once that a held frame has left, as with netem. Large frames \
+          are cut first when there is jitter. Its state is what waits: a successor passes it on at the same times.\n\
+          Example: insert delay interfaces:upper ether:lower; set delay.delay 20ms",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "the same frames, later")],
     parameters: &[
@@ -111,7 +112,7 @@ impl Delay {
     }
 
     /// Holds a frame, or gives it back: it need not wait.
-    fn take(&mut self, frame: Frame, cx: &mut Context<'_>) -> Option<Frame> {
+    fn take(&mut self, mut frame: Frame, cx: &mut Context<'_>) -> Option<Frame> {
         let due = self.due(cx.now);
         if due <= cx.now && self.queue.is_empty() {
             self.counters[0] += 1;
@@ -123,6 +124,8 @@ impl Delay {
             cx.drop(frame, Reason::QueueFull);
             return None;
         }
+        // skb_orphan_partial of netem: who waits for frames to leave does not wait for the way that this stands for.
+        frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
         self.bytes += bytes;
         self.number += 1;
         self.queue.insert((due, self.number), frame);
@@ -275,6 +278,17 @@ mod tests {
             assert_eq!(sorted, (0..200).collect::<Vec<u8>>());
             assert_eq!(all != sorted, reorder);
         }
+    }
+
+    #[test]
+    fn the_sender_does_not_wait_for_the_way() {
+        use crate::tool::testing::completes_at_once;
+        assert!(completes_at_once("delay", &[("delay", "1ms".into())]));
+        assert!(!completes_at_once("delay", &[]));
+        // A rate is a bottleneck: what waits in front of it is the sender's (Linux's tbf).
+        assert!(!completes_at_once("rate", &[("rate", "1mbit".into())]));
+        assert!(completes_at_once("reorder", &[("probability", 1.0.into())]));
+        assert!(!completes_at_once("reorder", &[]));
     }
 
     #[test]

@@ -12,9 +12,9 @@ const OUT: OutPort = OutPort(0);
 pub static KIND: Kind = Kind {
     name: "reorder",
     summary: "lets some frames be overtaken",
-    doc: "With the given probability holds a frame back until `frames` later ones have passed, at most `time`. At most 64 are held; a frame that \
-          finds no place passes as if it had not been chosen. Large frames are cut first, where they have an IP header. Held frames are its \
-          state, which a successor takes over. Drops nothing.\n\
+    doc: "With the given probability holds a frame back until `frames` later ones have passed, at most `time`. At most 64 are held; a \
+          frame that finds no place passes as if it had not been chosen. The sender of a held frame hears at once that it has left, as \
+          with netem. Large frames are cut first. Held frames are its state, which a successor takes over. Drops nothing.\n\
           Example: insert reorder interfaces:upper ether:lower; set reorder.probability 0.05",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "the same frames in another order")],
@@ -90,10 +90,12 @@ pub struct Reorder {
 }
 
 impl Reorder {
-    fn take(&mut self, frame: Frame, cx: &mut Context<'_>) {
+    fn take(&mut self, mut frame: Frame, cx: &mut Context<'_>) {
         if self.rng.chance(self.probability) {
             if self.held.len() < HELD_MAX {
                 self.counters[1] += 1;
+                // Later ones are to overtake it: whoever waits for frames to leave would not send them.
+                frame.take_completion().into_iter().for_each(|completion| cx.complete(completion));
                 return self.held.push_back(Held { frame, waits_for: self.frames, until: cx.now + self.time });
             }
             self.counters[2] += 1;

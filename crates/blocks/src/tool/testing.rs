@@ -108,6 +108,18 @@ impl Bench {
     }
 }
 
+/// Does the sender hear that a frame has left before it leaves a block of this kind, which holds it?
+pub(crate) fn completes_at_once(kind: &str, parameters: &[(&str, Value)]) -> bool {
+    let mut bench = Bench::new(kind, parameters);
+    let mut frame = Frame::ingress(&[0; 60]);
+    frame.meta_mut().completion = Some(Completion { block: bench.tool, token: 1, bytes: 60 });
+    bench.send(Instant::ZERO, [frame]);
+    while let Some(next) = bench.engine.next_timer() {
+        bench.engine.run(next);
+    }
+    bench.taken()[0].meta().completion.is_none()
+}
+
 /// A frame that leaves, with this EtherType and payload.
 pub(crate) fn ethernet(ether_type: u16, payload: &[u8]) -> Frame {
     let mut frame = Frame::egress();
