@@ -23,7 +23,7 @@ pub(crate) const INTERFACE: Parameter = Parameter {
     value: ParameterType::Unsigned { min: 0, max: u32::MAX as u64 },
     default: "0",
     live: false,
-    doc: "number of the interface whose frames it holds (`weft show interfaces`)",
+    doc: "number of the interface whose frames it holds (`weft show interfaces`); 0: frames of all interfaces",
 };
 /// What every queue of an interface declares.
 pub(crate) const HANDLE: Parameter = Parameter {
@@ -174,7 +174,8 @@ impl<D: Discipline> Block for Queue<D> {
     fn process(&mut self, _port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         vector.forward_all(OUT);
         let (interface, mut parts) = (self.desk.interface, Vec::new());
-        for frame in vector.take_where(|frame| frame.meta().interface == interface) {
+        let is_ours = |frame: &Frame| interface == InterfaceIndex::NONE || frame.meta().interface == interface;
+        for frame in vector.take_where(is_ours) {
             match frame.meta().gso {
                 None => self.discipline.take(frame, &mut self.desk, cx),
                 Some(_) => {

@@ -9,6 +9,7 @@ mod forged;
 mod fuzz_corpus;
 mod gigabyte;
 mod hand_over;
+mod help_examples;
 mod hostile;
 mod interface_names;
 mod ipv6;

@@ -11,9 +11,10 @@ use weft_core::*;
 pub static KIND: Kind = Kind {
     name: "fifo",
     summary: "pfifo and bfifo of tc: counts the frames of an interface",
-    doc: "Passes the frames of one interface on as they come, and drops those for which an empty queue has no room: of pfifo (`unit` packets) that is \
-          all with limit 0, of bfifo (`unit` bytes) those of more than `limit` bytes. Frames of other interfaces pass untouched. Put in by \
-          `tc qdisc add dev IFACE root pfifo`, or by hand.\nExample: insert fifo ether:lower interfaces:upper",
+    doc: "Passes the frames of one interface on as they come, and drops those for which an empty queue has no room: of pfifo (`unit` \
+          packets) that is all with limit 0, of bfifo (`unit` bytes) those of more than `limit` bytes. Frames of other interfaces pass \
+          untouched; with interface 0 there are no others. Put in by `tc qdisc add dev IFACE root pfifo`, or by hand.\n\
+          Example: insert fifo ether:lower interfaces:upper",
     inputs: INPUTS,
     outputs: OUTPUTS,
     parameters: &[

@@ -18,12 +18,13 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub static KIND: Kind = Kind {
     name: "netem",
     summary: "netem of tc: what networks do to the frames of an interface",
-    doc: "Of the frames of one interface: copies some (a copy is not copied again), loses some (each for itself, or in bursts with `loss_model` gilbert: \
-          p, r, loss_good and loss_bad as in the block gilbert), flips a bit of some, and holds each for delay ± jitter (uniform; frames may overtake each other \
-          by jitter). With `reorder` a frame in so many goes at once instead, one in `gap` at most. With `rate` frames take their \
-          time one behind the other. More than `limit` are not held: what comes then is dropped (queue-full). With delay, jitter or rate the sender \
-          hears at once that a frame has left, as in Linux. Frames of other interfaces pass untouched. What waits, the state of \
-          randomness and of the chain are its state. Put in by `tc qdisc add dev IFACE root netem delay 20ms`, or by hand.\n\
+    doc: "Of the frames of one interface, or of all (0): copies some (a copy is not copied again), loses some (each for itself, or in \
+          bursts with `loss_model` gilbert: p, r, loss_good and loss_bad as in the block gilbert), flips a bit of some, and holds each \
+          for delay ± jitter (uniform; frames may overtake each other by jitter). With `reorder` a frame in so many goes at once \
+          instead, one in `gap` at most. With `rate` frames take their time one behind the other. More than `limit` are not held: what \
+          comes then is dropped (queue-full). With delay, jitter or rate the sender hears at once that a frame has left, as in Linux. \
+          Frames of other interfaces pass untouched; with interface 0 there are no others. What waits, the state of randomness and of \
+          the chain are its state. Put in by `tc qdisc add dev IFACE root netem delay 20ms`, or by hand.\n\
           Example: insert netem ether:lower interfaces:upper; set netem.delay 20ms",
     inputs: INPUTS,
     outputs: OUTPUTS,
@@ -281,7 +282,7 @@ impl Discipline for Netem {
 
 #[cfg(test)]
 mod tests {
-    use crate::tool::testing::{Bench, successors_go_on};
+    use crate::tool::testing::{Bench, completes_at_once, successors_go_on};
     use std::collections::BTreeMap;
     use weft_core::*;
 
@@ -360,17 +361,27 @@ mod tests {
     }
 
     #[test]
-    fn the_sender_does_not_wait_for_the_way() {
-        let completed = |parameters: &[(&str, Value)]| {
-            let mut bench = Bench::new("netem", parameters);
-            let mut frame = Frame::ingress(&[0; 60]);
-            frame.meta_mut().completion = Some(Completion { block: bench.tool, token: 1, bytes: 60 });
-            bench.send(Instant::ZERO, [frame]);
-            while let Some(next) = bench.engine.next_timer() {
-                bench.engine.run(next);
+    fn frames_of_its_interface_are_held_and_without_one_those_of_all() {
+        for (own, held) in [(0, [true, true, true]), (3, [false, true, false])] {
+            for kind in ["netem", "tbf", "fifo"] {
+                let parameters: &[(&str, Value)] = if kind == "netem" { &[("delay", "1s".into())] } else { &[] };
+                let parameters: Vec<(&str, Value)> = parameters.iter().cloned().chain([("interface", own.into())]).collect();
+                let mut bench = Bench::new(kind, &parameters);
+                for (interface, is_held) in [2, 3, 4].into_iter().zip(held) {
+                    let before = bench.counters()[0] + bench.counters()[5];
+                    let mut frame = Frame::ingress(&[0; 60]);
+                    frame.meta_mut().interface = InterfaceIndex(interface);
+                    bench.send(Instant::ZERO, [frame]);
+                    let seen = bench.counters()[0] + bench.counters()[5] + bench.counters()[2] > before;
+                    assert_eq!(seen, is_held, "{kind} of {own}: {interface}");
+                }
             }
-            bench.taken()[0].meta().completion.is_none()
-        };
+        }
+    }
+
+    #[test]
+    fn the_sender_does_not_wait_for_the_way() {
+        let completed = |parameters: &[(&str, Value)]| completes_at_once("netem", parameters);
         assert!(completed(&[("delay", "1ms".into())]) && completed(&[("rate", "1mbit".into())]));
         assert!(!completed(&[]));
     }

@@ -13,10 +13,11 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub static KIND: Kind = Kind {
     name: "tbf",
     summary: "tbf of tc: a token bucket for an interface",
-    doc: "Lets the frames of one interface go at `rate`, up to `burst_bytes` of them at once when it was quiet before. Frames that would make more than \
-          `limit_bytes` wait are dropped (queue-full), and so are those that the bucket can never hold. Frames of other interfaces pass \
-          untouched. A new rate or burst begins with a full bucket. Rate 0 means no limit. What waits and what is left in the bucket is its state. Put in by \
-          `tc qdisc add dev IFACE root tbf rate 1mbit burst 10kb latency 50ms`, or by hand.\n\
+    doc: "Lets the frames of one interface go at `rate`, up to `burst_bytes` of them at once when it was quiet before. Frames that \
+          would make more than `limit_bytes` wait are dropped (queue-full), and so are those that the bucket can never hold. Frames of \
+          other interfaces pass untouched; with interface 0 there are no others. A new rate or burst begins with a full bucket. Rate 0 \
+          means no limit. What waits and what is left in the bucket is its state. Put in by `tc qdisc add dev IFACE root tbf rate \
+          1mbit burst 10kb latency 50ms`, or by hand.\n\
           Example: insert tbf ether:lower interfaces:upper",
     inputs: INPUTS,
     outputs: OUTPUTS,

@@ -9,7 +9,7 @@ pub static KIND: Kind = Kind {
     summary: "reports what passes as alerts",
     doc: "Passes every frame on. Every interval_ms from its start it raises the alert `update`: frames and bytes since the last one, in all, \
           and per second, and one line of text. After `repeats` alerts it is silent; setting interval_ms or repeats starts it again.\n\
-          Example: insert logger tcp:ip4 ip4:upper; subscribe logger update",
+          Example: insert logger tcp:ip4 ip4:upper; subscribe logger",
     inputs: &[Port::required("in", Carries::Any, "any frames")],
     outputs: &[Port::required("out", Carries::Any, "the same frames")],
     parameters: &[
