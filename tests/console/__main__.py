@@ -12,7 +12,7 @@ from harness import paths
 from harness.environment import run_main
 from load.rows import Rows
 
-from . import schema, shells, terminal, width, words
+from . import ends, schema, shells, terminal, width, words
 from .stack import Stack
 
 ROWS: dict[str, Callable[[Stack], str]] = {
@@ -27,6 +27,7 @@ ROWS: dict[str, Callable[[Stack], str]] = {
     "terminal/the stack ends": terminal.end_of_the_stack,
     **width.ROWS,
     **shells.ROWS,
+    **ends.ROWS,
 }
 
 

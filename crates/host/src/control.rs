@@ -2,13 +2,16 @@
 
 use crate::place::{self, Seat};
 use crate::protocol::{Ask, LINE_BYTES_MAX, Line, Request};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{self, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use weft_core::Selector;
 use weft_core::control::{ControlError, Op, Value};
 
@@ -304,6 +307,19 @@ impl Client {
     /// A control operation.
     pub fn node(&mut self, op: Op) -> Result<Value, ClientError> {
         self.ask(Ask::Node(op))
+    }
+
+    /// Waits until whoever is at the other end has ended, `most` at most. Has it?
+    pub fn outlives(&mut self, most: Duration) -> bool {
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        // The process, if it can be seen from here: it lets go of devices and files after the connection.
+        let process = net::sockopt::socket_peercred(&self.socket).ok().map(|peer| peer.pid);
+        let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let mut ends = match &process {
+            Some(process) => [PollFd::new(process, PollFlags::IN)],
+            None => [PollFd::new(&self.socket, PollFlags::RDHUP)],
+        };
+        poll(&mut ends, Some(&most)).is_ok_and(|ready| ready > 0)
     }
 
     /// Asks, with descriptors attached: three at most.

@@ -139,7 +139,12 @@ pub fn prepare(path: &Path) -> io::Result<()> {
             let why = format!("a weft is running already at {}; `weft down` ends it, --control names another place", path.display());
             Err(refuse(io::ErrorKind::AddrInUse, why))
         }
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => match std::fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        },
+        // Whose it was has taken it away meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(refuse(error.kind(), format!("a socket is there already ({error}): name another place with --control"))),
     }
 }

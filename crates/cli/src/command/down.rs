@@ -3,9 +3,14 @@
 use super::Target;
 use crate::output;
 use std::process::ExitCode;
+use std::time::Duration;
+use weft_host::control::ClientError;
 use weft_host::protocol::Ask;
 
-/// End a stack. Programs on it lose their connections; it says how many there are.
+/// How long a stack may need to end.
+const ENDING_MAX: Duration = Duration::from_secs(10);
+
+/// End a stack, and wait until it has ended. Programs on it lose their connections; it says how many there are.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -13,7 +18,17 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let ended = args.target.connect()?.ask(Ask::Down)?;
+    let mut stack = args.target.connect()?;
+    let ended = stack.ask(Ask::Down).map_err(|error| match error {
+        // Somebody else has ended it.
+        ClientError::Gone(_) => {
+            stack.outlives(ENDING_MAX);
+            anyhow::anyhow!("the stack at {} has ended meanwhile: there is none any more", stack.path().display())
+        }
+        error => error.into(),
+    })?;
+    // Who starts another one now finds neither its socket nor its devices.
+    let is_over = stack.outlives(ENDING_MAX);
     if args.target.json {
         output::json(&ended);
     } else if let Some(programs @ 1..) = ended["programs"].as_u64() {
@@ -22,5 +37,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             _ => format!("{programs} programs are still on it: their sockets are dead"),
         });
     }
+    anyhow::ensure!(is_over, "the stack at {} takes longer than {} s to end", stack.path().display(), ENDING_MAX.as_secs());
     Ok(ExitCode::SUCCESS)
 }
