@@ -73,4 +73,24 @@ def in_a_container(folder: Path) -> str:
     return row["said"].splitlines()[0][:80]
 
 
-ROWS = {"doctor/here": here, "doctor/namespaces off": namespaces_off, "doctor/in a container": in_a_container}
+def few_descriptors(folder: Path) -> str:
+    """Under hard limits of descriptors: 1,024 are enough for a node with a program; fewer are said, with what is needed and how to raise it."""
+    (folder / "s.toml").write_text('[nodes.a]\n[programs.p]\nnode = "a"\ncommand = ["sh", "-c", "ulimit -n"]\n')
+    hashes = set()
+    for most, status in ((1023, 2), (1024, 0), (1100, 0), (4096, 0)):
+        words = ["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", weft.binary()]
+        done = subprocess.run([*words, "sim", folder / "s.toml"], capture_output=True, text=True, timeout=SECONDS_MAX)
+        if done.returncode != status:
+            raise Failure(f"{most}: {done.returncode}, {done.stdout}{done.stderr}")
+        if status and any(part not in done.stderr for part in ("the hard limit of descriptors is 1023", "wants 1024: raise it", "ulimit -Hn")):
+            raise Failure(done.stderr)
+        hashes |= {line for line in done.stdout.splitlines() if line.startswith("hash ")}
+    expect("runs under other limits", len(hashes), 1)
+    row = of(doctor("--no-trials", before=("sh", "-c", 'ulimit -n 512; exec "$@"', "sh"), status=1), "virtual time: programs")
+    repairs = [obstacle["repair"] for obstacle in row["obstacles"] if obstacle["stops"] and "wants 1024" in obstacle["what"]]
+    if row["works"] or len(repairs) != 1 or "ulimit -Hn" not in repairs[0]:
+        raise Failure(f"{row}")
+    return repairs[0]
+
+
+ROWS = {"doctor/few descriptors": few_descriptors, "doctor/here": here, "doctor/namespaces off": namespaces_off, "doctor/in a container": in_a_container}

@@ -84,9 +84,11 @@ extern "C" fn begin(new: *mut libc::c_void) -> libc::c_int {
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const wide);
         // Out of the way first: the numbers may be each other's.
         for (from, _) in &mut new.descriptors {
-            *from = libc::fcntl(*from, libc::F_DUPFD, 1100);
-            if *from < 0 {
-                new.failed = (*libc::__errno_location(), "move descriptors");
+            let above = libc::fcntl(*from, libc::F_DUPFD, abi::DESCRIPTOR_CONTROL + 1);
+            // Where the limit lets none be above, there is room below.
+            *from = if above >= 0 { above } else { libc::fcntl(*from, libc::F_DUPFD, 3) };
+            if *from < 0 || (abi::DESCRIPTOR_COMMANDS..=abi::DESCRIPTOR_CONTROL).contains(from) {
+                new.failed = (libc::EMFILE, "move descriptors");
                 return 1;
             }
         }
@@ -163,6 +165,10 @@ pub(super) fn clone_loader(
     users: Users,
 ) -> Result<libc::pid_t, StartError> {
     let step = |step| move |errno| StartError::Step { step, errno };
+    let [_, most] = sys::limit_of(0, libc::RLIMIT_NOFILE).unwrap_or([u64::MAX; 2]);
+    if most <= abi::DESCRIPTOR_CONTROL as u64 {
+        return Err(StartError::FewDescriptors { most });
+    }
     let image = loader().map_err(step("make the loader's memory file"))?;
     // SAFETY: takes no pointers.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };

@@ -39,6 +39,16 @@ pub enum StartError {
         /// RLIMIT_NOFILE, the hard one.
         most: u64,
     },
+    /// The same, of a node.
+    #[error(
+        "the hard limit of descriptors is {most}, and a node with programs wants {}: raise it (ulimit -Hn 65536 as root; \
+         LimitNOFILE=65536 in the unit; --ulimit nofile=65536 of docker run)",
+        abi::DESCRIPTOR_CONTROL + 1
+    )]
+    FewDescriptors {
+        /// RLIMIT_NOFILE, the hard one.
+        most: u64,
+    },
     /// No program was named.
     #[error("there is no program to start: name one")]
     Empty,

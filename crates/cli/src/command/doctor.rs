@@ -38,7 +38,7 @@ const ABILITIES: [Ability; 8] = [
     Ability {
         name: "virtual time: programs",
         matters: true,
-        needs: &[Need::UserNamespaces, Need::Calls, Need::Locale],
+        needs: &[Need::UserNamespaces, Need::Calls, Need::FewDescriptors, Need::Locale],
         trial: Trial::World(trial::PROGRAM),
     },
     Ability {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Descriptors that a world of a thousand nodes takes.
 const DESCRIPTORS_WANTED: u64 = 20_000;
+/// What a process of a node must have: the loader's descriptors have numbers up to 1023.
+const DESCRIPTORS_LEAST: u64 = 1024;
 /// Bit of a set of capabilities (linux/capability.h).
 const CAP_NET_ADMIN: u64 = 1 << 12;
 
@@ -21,6 +23,8 @@ pub enum Need {
     NetworkRights,
     /// A Linux kernel that was built as a node.
     NodeKernel,
+    /// As many descriptors as the loader's numbers want.
+    FewDescriptors,
     /// More descriptors than the usual.
     Descriptors,
     /// Letters beyond ASCII in programs of nodes.
@@ -157,14 +161,14 @@ impl Facts {
                 "install the package weft-kernel, or: weft kernel build",
             );
         }
+        let raise = "ulimit -Hn 65536 as root; or LimitNOFILE=65536 in the unit, --ulimit nofile=65536 of docker run";
+        if let Some(most) = self.descriptors_max.filter(|most| *most < DESCRIPTORS_LEAST) {
+            let what = format!("a process may have {most} descriptors, and a node with programs wants {DESCRIPTORS_LEAST}");
+            add(Need::FewDescriptors, true, &what, raise);
+        }
         if let Some(most) = self.descriptors_max.filter(|most| *most < DESCRIPTORS_WANTED) {
             let what = format!("a process may have {most} descriptors, enough for about {} nodes with programs", most / 8);
-            add(
-                Need::Descriptors,
-                false,
-                &what,
-                "ulimit -Hn 65536 as root; or LimitNOFILE=65536 in the unit, --ulimit nofile=65536 of docker run",
-            );
+            add(Need::Descriptors, false, &what, raise);
         }
         if !self.has_locale {
             let what = "the locale C.UTF-8 is not there: programs in nodes take letters beyond ASCII for question marks";
