@@ -12,7 +12,7 @@ from harness import paths
 from harness.environment import run_main
 from load.rows import Rows
 
-from . import ends, schema, shells, terminal, width, words
+from . import ends, meant, schema, shells, terminal, width, words
 from .stack import Stack
 
 ROWS: dict[str, Callable[[Stack], str]] = {
@@ -28,6 +28,7 @@ ROWS: dict[str, Callable[[Stack], str]] = {
     **width.ROWS,
     **shells.ROWS,
     **ends.ROWS,
+    **meant.ROWS,
 }
 
 

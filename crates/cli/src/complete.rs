@@ -110,9 +110,13 @@ fn of_rows(rows: &Value, first: &str, second: &str) -> Vec<(String, String)> {
 }
 
 fn nodes() -> Vec<String> {
-    let line = Line::written();
-    let world = Line { control: line.control.or_else(|| worlds::only().ok()), ..Line::default() };
-    let said = world.control.is_some().then(|| world.ask(|client| client.ask(Ask::Hello).ok())).flatten().unwrap_or_default();
+    Line::written().control.or_else(|| worlds::only().ok()).map_or_else(Vec::new, nodes_of)
+}
+
+/// The nodes of the world whose socket this is, if it says so at once.
+pub fn nodes_of(control: PathBuf) -> Vec<String> {
+    let world = Line { control: Some(control), ..Line::default() };
+    let said = world.ask(|client| client.ask(Ask::Hello).ok()).unwrap_or_default();
     said["nodes"].as_array().into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 

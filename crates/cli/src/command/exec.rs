@@ -10,8 +10,8 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_core::command;
 use weft_core::control::ControlError;
+use weft_core::{Op, Show, command};
 use weft_host::control::ClientError;
 
 /// Signals that go on to the program.
@@ -58,16 +58,24 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Some(procedure) = args.procedure.clone() else { return program(&args) };
+    let Some(procedure) = args.procedure.clone() else {
+        return match without_procedure(&args) {
+            Some(error) => Err(error),
+            None => program(&args),
+        };
+    };
     anyhow::ensure!(
         args.command.is_empty(),
         "both a procedure and a program: write weft exec BLOCK PROCEDURE, or weft exec NODE -- PROGRAM"
     );
-    let words: Vec<String> = ["exec".to_owned(), args.name, procedure].into_iter().chain(args.arguments).collect();
-    let target = Target { control: args.control, node: args.node, json: args.json };
-    let value = target.connect()?.node(command::read(&crate::groups::numbered(&words))?).map_err(|error| match error {
+    let words: Vec<String> = ["exec".to_owned(), args.name.clone(), procedure].into_iter().chain(args.arguments.clone()).collect();
+    let target = Target { control: args.control.clone(), node: args.node.clone(), json: args.json };
+    // What is meant as a program may have arguments that are no KEY=VALUE, and there may be no stack.
+    let meant = |error: anyhow::Error| if is_node(&args) { no_dashes(&words) } else { error };
+    let op = command::read(&crate::groups::numbered(&words)).map_err(|error| meant(error.into()))?;
+    let value = target.connect().map_err(meant)?.node(op).map_err(|error| match error {
         ClientError::Refused(ControlError::NoBlock { .. }) => {
-            anyhow::anyhow!("{error}\nhelp: a program in a node of a world that runs: weft exec NODE -- PROGRAM")
+            meant(anyhow::anyhow!("{error}\nhelp: a program in a node of a world that runs: weft exec NODE -- PROGRAM"))
         }
         error => error.into(),
     })?;
@@ -76,6 +84,40 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => answered(&value),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Is its name that of a node of a world that runs?
+fn is_node(args: &Args) -> bool {
+    let worlds = args.control.clone().map_or_else(worlds::all, |path| vec![path]);
+    args.node.is_none() && worlds.into_iter().any(|path| complete::nodes_of(path).contains(&args.name))
+}
+
+/// The words of `exec`, where a program was meant.
+fn no_dashes(words: &[String]) -> anyhow::Error {
+    let (node, program) = (words.get(1).map_or("", String::as_str), words.get(2..).unwrap_or_default().join(" "));
+    anyhow::anyhow!("'{node}' is a node of a world that runs: write -- before the program\nhelp: weft exec {node} -- {program}")
+}
+
+/// What is to be said where the name alone is that of a block, and of no node.
+fn without_procedure(args: &Args) -> Option<anyhow::Error> {
+    if !args.command.is_empty() || is_node(args) {
+        return None;
+    }
+    let target = Target { control: args.control.clone(), node: args.node.clone(), json: args.json };
+    let blocks = target.connect().ok()?.node(Op::Show(Show::Blocks)).ok()?;
+    let row = blocks.as_array()?.iter().find(|row| row["name"] == args.name.as_str())?;
+    let kind = row["kind"].as_str()?;
+    // Of a kind that was loaded the stack knows more than this command.
+    let procedures = weft_node::block_table().get(kind).map(|row| row.kind.procedures.iter().map(|row| row.name).collect::<Vec<_>>());
+    let name = &args.name;
+    Some(match procedures.as_deref() {
+        None => anyhow::anyhow!("'{name}' is a block: name the procedure behind it\nhelp: weft exec {name} PROCEDURE [KEY=VALUE…]"),
+        Some([]) => anyhow::anyhow!("'{name}' is a block, and its kind ({kind}) has no procedures"),
+        Some(names) => anyhow::anyhow!(
+            "'{name}' is a block: name the procedure behind it; there are: {}\nhelp: weft help block {kind}",
+            names.join(", ")
+        ),
+    })
 }
 
 /// What the procedures of blocks answered, those that said anything.

@@ -3,12 +3,18 @@
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+/// The sockets of all worlds of this user's that run.
+pub fn all() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(weft_host::place::own_directory()).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_world(path)).collect();
+    found.sort();
+    found
+}
+
 /// The socket of the only world of this user's that runs.
 pub fn only() -> anyhow::Result<PathBuf> {
     let folder = weft_host::place::own_directory();
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_world(path)).collect();
-    found.sort();
+    let mut found = all();
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
         (None, _) => anyhow::bail!(
