@@ -35,7 +35,7 @@ reasons! {
     BadChecksum "bad-checksum" "checksum does not match",
     BadOption "bad-option" "malformed option",
     BadPacket "bad-packet" "malformed in another way",
-    NotForUs "not-for-us" "destination address is not this node's, and it does not forward",
+    NotForUs "not-for-us" "to no address of this node and no group that it is in, and not to be forwarded",
     OtherHost "other-host" "link-layer destination is another host",
     UnknownEtherType "unknown-ether-type" "no block takes this EtherType",
     UnknownProtocol "unknown-protocol" "no block takes this IP protocol",
