@@ -219,8 +219,14 @@ def _started(script: str, *words: object) -> tuple[subprocess.Popen[str], int]:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     found: list[int] = []
 
+    def is_weft(pid: str) -> bool:
+        try:
+            return "sim" in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
     def is_there() -> bool:
-        found[:] = [int(word) for word in children.read_text().split() if "sim" in Path(f"/proc/{word}/cmdline").read_text().split("\0")]
+        found[:] = [int(word) for word in children.read_text().split() if is_weft(word)]
         return bool(found)
 
     _until(is_there, "no weft")
