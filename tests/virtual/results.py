@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from harness import paths, weft
 from harness.processes import Failure
 
-from . import doctor
+from . import doctor, refusals
 from .shared import builtin, compiled, events, expect, keys, pair, program, run_rows, section, sim, weft_command
 from .told import expects
 
@@ -371,6 +371,7 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "beside/changed": changed_meanwhile,
     "beside/checked": checked,
     "beside/drawn": drawn,
+    **refusals.ROWS,
     **doctor.ROWS,
 }
 

@@ -190,8 +190,10 @@ impl<'a> Report<'a> {
             let own = Interrupt::catch(false)?;
             let limit = args.wall_limit.as_deref().map(|text| limit::Limit::begin(text, Arc::clone(&own.flag))).transpose()?;
             scenario.plan.interrupt = Some(Arc::clone(&own.flag));
-            sim::one(&sim::Args::quietly(found.path.clone(), folder.clone(), args.over.clone()), scenario, &own, limit.as_ref())?;
-            tell!("weft: results of {} seed {}: {}", found.shown, result.seed, folder.display());
+            match sim::one(&sim::Args::quietly(found.path.clone(), folder.clone(), args.over.clone()), scenario, &own, limit.as_ref()) {
+                Ok(_) => tell!("weft: results of {} seed {}: {}", found.shown, result.seed, folder.display()),
+                Err(why) => tell!("weft: no results of {} seed {}: {why:#}", found.shown, result.seed),
+            }
         }
         if failed.len() > KEPT_MAX {
             tell!("weft: {} more failed, without results here: run the scenario with --seed N --out DIR", failed.len() - KEPT_MAX);
