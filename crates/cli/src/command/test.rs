@@ -2,7 +2,7 @@
 
 use super::scenario::{Over, Source};
 use super::sim::interrupt::Interrupt;
-use super::sim::sweep::{repeat, seeds};
+use super::sim::sweep::{KEPT_MAX, repeat, seeds, tell_of_others};
 use super::sim::{self, limit};
 use crate::{complete, output};
 use anyhow::Context as _;
@@ -112,8 +112,6 @@ fn tell(found: &Found, result: &RunResult, sets: &[String]) {
 
 /// So many of the last lines of a program's standard error are shown where a run has failed.
 const LINES_TOLD: usize = 5;
-/// Most runs that failed whose results are written.
-const KEPT_MAX: usize = 10;
 
 /// What came of all.
 struct Report<'a> {
@@ -195,9 +193,7 @@ impl<'a> Report<'a> {
                 Err(why) => tell!("weft: no results of {} seed {}: {why:#}", found.shown, result.seed),
             }
         }
-        if failed.len() > KEPT_MAX {
-            tell!("weft: {} more failed, without results here: run the scenario with --seed N --out DIR", failed.len() - KEPT_MAX);
-        }
+        tell_of_others(failed.len());
         Ok(())
     }
 

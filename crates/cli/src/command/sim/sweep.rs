@@ -330,9 +330,7 @@ impl<'a> Sweep<'a> {
             one(&alone, scenario, interrupt, limit)?;
             tell!("weft: results of {}: {}", self.name(ended), folder.display());
         }
-        if failed.len() > KEPT_MAX {
-            tell!("weft: {} more failed, without results here: run the scenario with --seed N --out DIR", failed.len() - KEPT_MAX);
-        }
+        tell_of_others(failed.len());
         Ok(())
     }
 
@@ -347,7 +345,15 @@ impl<'a> Sweep<'a> {
 /// Most runs of a sweep.
 const RUNS_MAX: usize = 1_000_000;
 /// Most runs that failed whose results are written.
-const KEPT_MAX: usize = 10;
+pub(in crate::command) const KEPT_MAX: usize = 10;
+
+/// Says how many of those that failed have no results, if some have none.
+pub(in crate::command) fn tell_of_others(failed: usize) {
+    if failed > KEPT_MAX {
+        tell!("weft: {} more failed, without results here: run the scenario with --seed N --out DIR", failed - KEPT_MAX);
+    }
+}
+
 /// Most of them that are named.
 const FAILED_TOLD: usize = 10;
 
