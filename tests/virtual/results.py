@@ -222,21 +222,28 @@ def beside(folder: Path) -> str:
 
 
 def changed_meanwhile(folder: Path) -> str:
-    """A file or folder of the host's that a program has opened and that is another when the world ends: the run says that it does not repeat, and names it."""
+    """A file or folder of the host's that a program has opened or was begun from, and that is another when the world ends: the run says that it does not
+    repeat, and names it."""
+    for name in ("run.sh", "tool"):
+        (folder / name).write_bytes(b"#!/bin/sh\n./tool 0\n" if name == "run.sh" else Path("/bin/sleep").read_bytes())
+        (folder / name).chmod(0o755)
     (folder / "script.py").write_text("import time\nprint(open('data.txt').read(), flush=True)\nimport os; os.listdir('.')\ntime.sleep(2)\n")
     (folder / "data.txt").write_text("before")
-    (folder / "s.toml").write_text(section("nodes.a") + program("p", "a", "python3", "-B", "script.py"))
+    (folder / "s.toml").write_text(section("nodes.a") + program("p", "a", "python3", "-B", "script.py") + program("q", "a", "./run.sh"))
     words = [weft.binary(), "sim", "s.toml", "--json"]
     expect("nothing has changed", json.loads(weft_command(folder, *words[1:]).stdout)["not_reproducible"], [])
     slow = subprocess.Popen([*words[:-1], "--pace", "1.0"], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while (line := slow.stdout.readline()) and "before" not in line:
         pass
     (folder / "data.txt").write_text("after")
+    for name in ("run.sh", "tool"):
+        os.utime(folder / name)
     _, errors = slow.communicate(timeout=60)
-    told = next((line for line in errors.splitlines() if "may not repeat" in line and "/scenario/data.txt" in line), None)
-    if told is None:
-        raise Failure(errors)
-    return told[:80]
+    told = [line for line in errors.splitlines() if "may not repeat" in line]
+    for name in ("data.txt", "run.sh", "tool"):
+        if not any(f"/scenario/{name} " in line for line in told):
+            raise Failure(f"{name}: {errors}")
+    return told[0][:80]
 
 
 def environment(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::block::Thread;
+use crate::call::files::note_executed;
 use crate::calls::number as nr;
 use crate::sys;
 use crate::x86_64::gate;
@@ -205,6 +206,7 @@ pub fn load_program(t: &Thread) -> Loaded {
     }
     path[length] = 0;
     let (interpreter, fd) = load(path.as_ptr() as usize, INTERPRETER_ADDRESS);
+    note_executed(fd);
     sys::call(nr::CLOSE, &[fd]);
     // fs/binfmt_elf.c, load_elf_binary: the header of the program decides, not that of its interpreter.
     Loaded { program, interpreter: interpreter.base, entry: interpreter.entry, executable_stack: program.executable_stack }

@@ -3,6 +3,7 @@
 use crate::abi;
 use crate::arena::header;
 use crate::block::Thread;
+use crate::call::files::note_executed;
 use crate::calls::number as nr;
 use crate::channel::post;
 use crate::descriptor;
@@ -98,8 +99,11 @@ fn prepare_and_go(t: &mut Thread, path: usize, arguments: usize, environment: us
         let bytes = sys::call(nr::PREAD64, &[fd, head.as_mut_ptr() as usize, HEAD_BYTES, 0]);
         let script = bytes >= 2 && head.starts_with(b"#!");
         let checked = if script { Ok(()) } else { check_image(fd) };
-        if checked.is_ok() && !script {
-            remember_executable(t, fd);
+        if checked.is_ok() {
+            note_executed(fd);
+            if !script {
+                remember_executable(t, fd);
+            }
         }
         sys::call(nr::CLOSE, &[fd]);
         checked?;

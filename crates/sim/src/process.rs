@@ -578,7 +578,8 @@ impl Actor for ProcessTree {
         let interrupted = self.tree.preempted().iter().map(|name| format!("{name} ran on without a call and was interrupted"));
         let visited = self.visited.then(|| "somebody came in from outside (weft exec)".to_owned());
         let changed = self.tree.changed_meanwhile(&self.base, &self.mounts).into_iter().take(CHANGED_TOLD);
-        let changed = changed.map(|path| format!("the host changed {} while the world ran, and a program had opened it", path.display()));
+        let changed =
+            changed.map(|path| format!("the host changed {} while the world ran, and a program had opened or executed it", path.display()));
         interrupted.chain(self.tree.doubts().iter().cloned()).chain(visited).chain(changed).collect()
     }
 

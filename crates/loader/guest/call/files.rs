@@ -128,8 +128,8 @@ fn opening_path(t: &mut Thread, number: usize, folder: usize, path: usize, flags
         copy_up::changing(t, folder, path, true, &make)
     };
     let whole = fd >= 0 && flags & O_PATH == 0;
-    if whole && found && flags & O_ACCMODE == 0 && is_own_machine() {
-        note(fd as usize, u64::from(stat[0]) | u64::from(stat[1]) << 32, u64::from(stat[2]) | u64::from(stat[3]) << 32);
+    if whole && found && flags & O_ACCMODE == 0 {
+        note(fd as usize, &stat);
     }
     if whole {
         terminals::opened(fd as usize);
@@ -137,9 +137,21 @@ fn opening_path(t: &mut Thread, number: usize, folder: usize, path: usize, flags
     if whole { proc::opened(t, fd as usize, flags) } else { fd }
 }
 
-/// A file was opened that may be the host's: its path is kept once.
-fn note(fd: usize, device: u64, inode: u64) {
+/// A program is begun from a file that may be the host's, or from a script.
+pub fn note_executed(fd: usize) {
+    let mut stat = [0_u32; 36];
+    if sys::call(nr::FSTAT, &[fd, stat.as_mut_ptr() as usize]) == 0 {
+        note(fd, &stat);
+    }
+}
+
+/// A file was opened that may be the host's: its path is kept once. `stat`: what newfstatat(2) says of it.
+fn note(fd: usize, stat: &[u32; 36]) {
+    if !is_own_machine() {
+        return;
+    }
     let seen = arena::seen();
+    let (device, inode) = (u64::from(stat[0]) | u64::from(stat[1]) << 32, u64::from(stat[2]) | u64::from(stat[3]) << 32);
     let bit = abi::seen_bit(inode, device);
     if seen.known[bit / 64].fetch_or(1 << (bit % 64), Relaxed) & 1 << (bit % 64) != 0 {
         return;
