@@ -81,7 +81,7 @@ def expectations(folder: Path) -> str:
 def _reasons() -> None:
     """A program that is not there, one that says why, and a run that took too long."""
     world = World(nodes={"a": Node()}, programs={"p": Program("a", command=["pyhton3", "x"]), "q": Program("a", command=["sh", "-c", "seq 20 >&2; exit 3"])})
-    refused(world.run, weft.ExpectationError, "p ends with exit status 0: exit status 127\n")
+    refused(world.run, weft.ExpectationError, "p ends with exit status 0: it ended with exit status 127\n")
     refused(world.run, weft.ExpectationError, "p (exit status 127):\n  weft: cannot execute pyhton3: No such file")
     refused(world.run, weft.ExpectationError, "q (exit status 3):\n  11\n  12\n")
     world.programs = {"p": Program("a", command=["sh", "-c", "while :; do :; done"]), "q": Program("a", command=["true"], start="500s")}

@@ -47,7 +47,7 @@ impl Check {
                 Ok(Status::Exited(got)) if got == *status => None,
                 // As shells count.
                 Ok(Status::Killed(signal)) if STATUS_OF_SIGNALS + signal == *status => None,
-                Ok(got) => Some(got.to_string()),
+                Ok(got) => Some(told(got)),
                 Err(why) => Some(why),
             },
             Check::Output(program, text) => {
@@ -72,7 +72,7 @@ impl Check {
             }
             Check::End { program, min, max } => match world.program(*program).and_then(|state| state.ended) {
                 Some((at, _)) if (*min..=*max).contains(&at) => None,
-                Some((at, status)) => Some(format!("{status} at {at}")),
+                Some((at, status)) => Some(format!("{} at {at}", told(status))),
                 None => ended(world, waits, *program).err(),
             },
             Check::Figure { program, name, min, max } => {
@@ -187,11 +187,19 @@ fn ended(world: &World, waits: &Waits<'_>, program: usize) -> Result<Status, Str
             (Some((_, status)), _) => Ok(status),
             (None, Some(_)) => {
                 let waits = waits.of(program).map_or(String::new(), |what| format!(": {}", life::state(what)));
-                Err(format!("still running{waits}"))
+                Err(format!("it is still running{waits}"))
             }
-            (None, None) => Err("never started".to_owned()),
+            (None, None) => Err("it never started".to_owned()),
         },
-        None => Err("never started".to_owned()),
+        None => Err("it never started".to_owned()),
+    }
+}
+
+/// How a program ended, in a sentence.
+fn told(status: Status) -> String {
+    match status {
+        Status::Exited(status) => format!("it ended with exit status {status}"),
+        Status::Killed(signal) => format!("it was killed by signal {signal}"),
     }
 }
 
@@ -211,7 +219,7 @@ pub fn judge(world: &World, end: &RunEnd, expectations: &[Expectation]) -> Vec<J
             Expect::Running => {
                 let failure = match world.program(number).and_then(|state| state.ended) {
                     None | Some((_, Status::Exited(0))) => None,
-                    Some((at, status)) => Some(format!("{status} at {at}")),
+                    Some((at, status)) => Some(format!("{} at {at}", told(status))),
                 };
                 Judged { name: name("runs to the end"), failure }
             }
