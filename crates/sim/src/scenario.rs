@@ -16,6 +16,7 @@ mod names;
 mod node;
 mod program;
 mod raw;
+mod refine;
 mod rehearsal;
 mod section;
 mod set;
@@ -109,7 +110,8 @@ impl Scenario {
         };
         let mut document = several::parse(text, misread)?;
         set::all(document.get_mut(), sets, text.len())?;
-        several::read(&document, |document| {
+        several::read(&document, |mut document| {
+            refine::nodes(document.get_mut());
             let raw: Raw =
                 serde::Deserialize::deserialize(toml::Deserializer::from(document)).map_err(|error| misread(&error).of_shape())?;
             build(&source(), raw, linux)

@@ -5,6 +5,7 @@ mod exact;
 mod goodput;
 mod help;
 mod hops;
+mod made;
 mod orders;
 mod processes;
 mod queues;

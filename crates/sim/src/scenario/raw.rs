@@ -40,10 +40,11 @@ pub(crate) struct Raw {
     pub blocks_may_fail: Option<bool>,
     /// The IPv4 network that addresses are taken from, with 24 bits at most. Default: "10.0.0.0/8".
     pub network: Option<Text>,
-    /// The nodes by their names. Interfaces eth0, eth1 … and addresses come with the wires.
+    /// The nodes by their names. Interfaces eth0, eth1 … and addresses come with the wires. A section of a node that `count` or a template makes
+    /// says what of it differs.
     #[serde(default)]
     pub nodes: IndexMap<Text, Spanned<Node>>,
-    /// The wires by their names.
+    /// The wires by their names. A section of a wire that a template or a pattern makes says what of it differs, without `between`.
     #[serde(default)]
     pub wires: IndexMap<Text, Spanned<Wire>>,
     /// Nodes and wires of a regular shape: n1, n2 … of the template n.
@@ -239,7 +240,7 @@ pub(crate) struct NextHop {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wire {
-    /// Its two ends: nodes, or "router:eth1" for an interface; "leaf*" makes a wire for each.
+    /// Its two ends: nodes, or "router:eth1" for an interface; "leaf*" makes a wire for each, numbered from 1.
     pub between: Option<Spanned<Vec<Text>>>,
     /// What differs from the second end to the first.
     pub back: Option<Box<Spanned<Wire>>>,

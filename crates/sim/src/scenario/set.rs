@@ -1,6 +1,7 @@
 //! What the command line says over the file: `--set wires.ab.loss=0.01`.
 
 use super::names::matches;
+use super::refine::Made;
 use crate::limits::NAMES_TOLD;
 use std::ops::Range;
 use toml::Spanned;
@@ -19,7 +20,8 @@ pub(super) fn all<'t>(document: &mut DeTable<'t>, sets: &'t [String], end: usize
         let at = end + 1 + number;
         let (path, value) = split(assignment)?;
         let value = DeValue::parse(value).map_or(DeValue::String(DeString::Borrowed(value)), Spanned::into_inner);
-        Assignment { text: assignment, at, value: moved(value, at) }.enter(document, "", &path)?;
+        let made = Made::of(document);
+        Assignment { text: assignment, at, value: moved(value, at), made: &made }.enter(document, "", &path)?;
     }
     Ok(())
 }
@@ -84,13 +86,15 @@ fn moved(value: DeValue<'_>, at: usize) -> DeValue<'_> {
 }
 
 /// One `a.b.c=value`. What is no TOML value is text.
-struct Assignment<'t> {
+struct Assignment<'t, 'm> {
     text: &'t str,
     at: usize,
     value: DeValue<'t>,
+    /// What the document makes without naming it.
+    made: &'m Made,
 }
 
-impl<'t> Assignment<'t> {
+impl<'t> Assignment<'t, '_> {
     fn wrong(&self, what: String, help: &str) -> Result<(), StackError> {
         Err(error(&format!("--set {}", self.text), &what, help))
     }
@@ -110,7 +114,7 @@ impl<'t> Assignment<'t> {
             if part.contains('*') {
                 return self.enter_all(table, before, part, rest);
             }
-            if !table.contains_key(part) {
+            if !table.contains_key(part) && self.made.names(before).all(|name| name != part) {
                 return self.unknown(table, before, part);
             }
         }
@@ -133,9 +137,16 @@ impl<'t> Assignment<'t> {
 
     /// Goes on in all that a pattern stands for: of nodes those that have a stack.
     fn enter_all(&self, table: &mut DeTable<'t>, before: &str, pattern: &str, rest: &[&'t str]) -> Result<(), StackError> {
+        // What is made from a section that is set has it from there.
+        let has_it = |name: &&str| self.made.origin(before, name).is_some_and(|section| matches(pattern, section));
+        for name in self.made.names(before).filter(|name| matches(pattern, name) && !has_it(name)) {
+            if !self.made.is_switch(name) && !table.contains_key(name) {
+                table.insert(self.place(DeString::Owned(name.to_owned())), self.place(DeValue::Table(DeTable::new())));
+            }
+        }
         let mut found = false;
         for (name, section) in table.iter_mut() {
-            if !matches(pattern, name.get_ref()) || is_switch(section.get_ref()) {
+            if !matches(pattern, name.get_ref()) || is_switch(section.get_ref()) || self.made.is_switch(name.get_ref()) {
                 continue;
             }
             let name = name.get_ref().to_string();
@@ -147,7 +158,8 @@ impl<'t> Assignment<'t> {
     }
 
     fn unknown(&self, table: &DeTable<'t>, before: &str, part: &str) -> Result<(), StackError> {
-        let mut known: Vec<String> = table.keys().map(|key| key.get_ref().to_string()).collect();
+        let named = table.keys().map(|key| key.get_ref().to_string());
+        let mut known: Vec<String> = named.chain(self.made.names(before).map(str::to_owned)).collect();
         let near = weft_core::nearest::hint(part, &known.join(", "));
         known.truncate(NAMES_TOLD);
         let there =

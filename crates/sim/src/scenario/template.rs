@@ -5,7 +5,7 @@ use super::names::in_order;
 use super::raw::{Node, Raw, Template};
 use super::source::Source;
 use crate::limits::NODES_MAX;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_node::Spanned;
 use weft_node::StackError;
 
@@ -24,27 +24,49 @@ pub(super) fn nodes(source: &Source<'_>, raw: &Raw) -> Result<Vec<NodeDraft>, St
         drafts.push(NodeDraft { name, number, span, section: section.clone(), interfaces: Vec::new() });
         Ok(())
     };
+    let shapes = in_order(&raw.templates).into_iter().map(|(name, template)| Ok((name, template.get_ref(), Shape::of(source, template)?)));
+    let shapes = shapes.collect::<Result<Vec<_>, StackError>>()?;
+    let own = own_sections(raw, &shapes);
     for (name, section) in in_order(&raw.nodes) {
         match &section.get_ref().count {
+            None if own.contains_key(name.get_ref()) => {}
             None => add(name.get_ref().clone(), 1, name.span(), section.get_ref(), &mut drafts)?,
             Some(count) => {
                 for number in 1..=*count.get_ref() {
-                    add(format!("{}{number}", name.get_ref()), number, name.span(), section.get_ref(), &mut drafts)?;
+                    let node = format!("{}{number}", name.get_ref());
+                    let (name, section) = own.get(&node).copied().unwrap_or((name, section));
+                    add(node, number, name.span(), section.get_ref(), &mut drafts)?;
                 }
             }
         }
     }
-    for (name, template) in in_order(&raw.templates) {
-        let shape = Shape::of(source, template)?;
+    for (name, template, shape) in shapes {
         for (number, node) in (1..).zip(shape.nodes(name.get_ref())) {
-            let mut section = template.get_ref().node.clone();
-            if node.switch {
-                section = Node { kind: Some(Spanned::new(name.span(), "switch".to_owned())), ..Node::default() };
+            match own.get(&node.name) {
+                Some((name, section)) => add(node.name, number, name.span(), section.get_ref(), &mut drafts)?,
+                None if node.switch => {
+                    let switch = Node { kind: Some(Spanned::new(name.span(), "switch".to_owned())), ..Node::default() };
+                    add(node.name, number, name.span(), &switch, &mut drafts)?;
+                }
+                None => add(node.name, number, name.span(), &template.node, &mut drafts)?,
             }
-            add(node.name, number, name.span(), &section, &mut drafts)?;
         }
     }
     Ok(drafts)
+}
+
+type Section<'a, T> = (&'a Spanned<String>, &'a Spanned<T>);
+
+/// Sections of nodes that `count` or a template makes. [`super::refine`] has made them complete.
+fn own_sections<'a>(raw: &'a Raw, shapes: &[(&Spanned<String>, &Template, Shape)]) -> BTreeMap<String, Section<'a, Node>> {
+    let counted = raw.nodes.iter().flat_map(|(name, section)| {
+        let count = section.get_ref().count.as_ref().map_or(0, |count| *count.get_ref()).min(NODES_MAX as u32);
+        (1..=count).map(|number| format!("{}{number}", name.get_ref()))
+    });
+    let shaped = shapes.iter().flat_map(|(name, _, shape)| shape.nodes(name.get_ref())).map(|node| node.name);
+    let named = raw.nodes.iter().filter(|(_, section)| section.get_ref().count.is_none());
+    let named: BTreeMap<&str, Section<'a, Node>> = named.map(|section| (section.0.get_ref().as_str(), section)).collect();
+    counted.chain(shaped).filter_map(|name| named.get(name.as_str()).copied().map(|section| (name, section))).collect()
 }
 
 fn check_name(source: &Source<'_>, name: &str, span: &std::ops::Range<usize>) -> Result<(), StackError> {
@@ -75,6 +97,13 @@ pub(super) struct Made {
 pub(super) struct MadeWire {
     pub ends: (usize, usize),
     pub bottleneck: bool,
+}
+
+impl MadeWire {
+    /// What it is called, of the template of this name; the wires of a template are numbered from 1.
+    pub fn name(&self, template: &str, number: usize) -> String {
+        if self.bottleneck { format!("{template}-bottleneck") } else { format!("{template}{number}") }
+    }
 }
 
 /// Ports of a fat tree's switches.
@@ -111,18 +140,32 @@ impl Shape {
                 Err(source.error(section.kind.span(), what, format!("write {name} = {}", least.max(4))))
             }
         };
-        Ok(match section.kind.get_ref().as_str() {
-            "chain" => Shape::Chain(need(&section.count, "count", 2)?),
-            "ring" => Shape::Ring(need(&section.count, "count", 3)?),
-            "star" => Shape::Star(need(&section.count, "count", 1)?),
-            "grid" => Shape::Grid(need(&section.width, "width", 1)?, need(&section.height, "height", 1)?),
-            "dumbbell" => Shape::Dumbbell(need(&section.left, "left", 1)?, need(&section.right, "right", 1)?),
-            "fat-tree" => Shape::FatTree(arity(source, section)?),
-            other => {
-                let what = format!("there is no template '{other}'");
-                return Err(source.error(section.kind.span(), what, "use chain, ring, star, grid, dumbbell or fat-tree"));
-            }
+        let size = |name: &str, least: u32| match name {
+            "count" => need(&section.count, name, least),
+            "width" => need(&section.width, name, least),
+            "height" => need(&section.height, name, least),
+            "left" => need(&section.left, name, least),
+            "right" => need(&section.right, name, least),
+            _ => arity(source, section),
+        };
+        let kind = section.kind.get_ref();
+        Shape::sized(kind, size)?.ok_or_else(|| {
+            let what = format!("there is no template '{kind}'");
+            source.error(section.kind.span(), what, "use chain, ring, star, grid, dumbbell or fat-tree")
         })
+    }
+
+    /// A shape by its name; None: there is none. `size`: what the template says of one of its sizes, by key, which is at least so much.
+    pub fn sized<E>(kind: &str, size: impl Fn(&str, u32) -> Result<u32, E>) -> Result<Option<Shape>, E> {
+        Ok(Some(match kind {
+            "chain" => Shape::Chain(size("count", 2)?),
+            "ring" => Shape::Ring(size("count", 3)?),
+            "star" => Shape::Star(size("count", 1)?),
+            "grid" => Shape::Grid(size("width", 1)?, size("height", 1)?),
+            "dumbbell" => Shape::Dumbbell(size("left", 1)?, size("right", 1)?),
+            "fat-tree" => Shape::FatTree(size("arity", 2)?),
+            _ => return Ok(None),
+        }))
     }
 
     pub fn nodes(&self, name: &str) -> Vec<Made> {

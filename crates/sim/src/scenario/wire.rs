@@ -29,6 +29,12 @@ const FQ_QUANTUM: u32 = 1514;
 pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Result<Vec<WireDraft>, StackError> {
     let mut wires = Vec::new();
     let names: BTreeMap<String, usize> = nodes.iter().enumerate().map(|(index, node)| (node.name.clone(), index)).collect();
+    let mut own = Own { source, sections: BTreeMap::new() };
+    for (name, section) in &raw.wires {
+        if section.get_ref().between.is_none() {
+            own.sections.insert(name.get_ref(), (name, section.get_ref()));
+        }
+    }
     for (name, section) in in_order(&raw.wires) {
         source.check_name(name, "wire")?;
         let wire = section.get_ref();
@@ -37,7 +43,7 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Re
             Some(ends) => {
                 return Err(source.error(ends.span(), "a wire has two ends", "write between = [\"a\", \"b\"]; several meet at a switch"));
             }
-            None => return Err(source.error(name.span(), "the wire does not say where it ends", "write between = [\"a\", \"b\"]")),
+            None => continue,
         };
         let both = directions(source, wire)?;
         let [first, second] = [&ends.get_ref()[0], &ends.get_ref()[1]];
@@ -60,7 +66,8 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Re
                 if wires.len() >= NODES_MAX * 4 {
                     return Err(source.error(ends.span(), "too many wires", "make the scenario smaller"));
                 }
-                join(source, &mut wires, nodes, name, ends.span(), [(*a, of_a.as_deref()), (*b, of_b.as_deref())], both.clone())?;
+                let both = own.over(&name, &both)?;
+                join(source, &mut wires, nodes, name, ends.span(), [(*a, of_a.as_deref()), (*b, of_b.as_deref())], both)?;
             }
         }
     }
@@ -76,13 +83,41 @@ pub(super) fn all(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft]) -> Re
                 (Some(plan), true) => plan.clone(),
                 _ => both.clone(),
             };
-            let label =
-                if made.bottleneck { format!("{}-bottleneck", name.get_ref()) } else { format!("{}{}", name.get_ref(), number + 1) };
+            let label = made.name(name.get_ref(), number + 1);
+            let plan = own.over(&label, &plan)?;
             let ends = [(base + made.ends.0, None), (base + made.ends.1, None)];
             join(source, &mut wires, nodes, label, name.span(), ends, plan)?;
         }
     }
+    own.check_used()?;
     Ok(wires)
+}
+
+/// Sections of wires that a template or a pattern makes: they say what differs, and not where the wires end.
+struct Own<'a, 'r> {
+    source: &'a Source<'a>,
+    sections: BTreeMap<&'r str, (&'r Spanned<String>, &'r Wire)>,
+}
+
+impl Own<'_, '_> {
+    /// What a wire is like that would be like this without a section of its own.
+    fn over(&mut self, name: &str, made: &[DirectionPlan; 2]) -> Result<[DirectionPlan; 2], StackError> {
+        match self.sections.remove(name) {
+            Some((_, wire)) => over(self.source, wire, made.clone()),
+            None => Ok(made.clone()),
+        }
+    }
+
+    fn check_used(&self) -> Result<(), StackError> {
+        match self.sections.values().min_by_key(|(name, _)| name.span().start) {
+            Some((name, _)) => {
+                let what = format!("the wire '{}' does not say where it ends", name.get_ref());
+                let help = "write between = [\"a\", \"b\"]; only a wire that a template or a pattern makes has its ends already";
+                Err(self.source.error(name.span(), what, help))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// The nodes that `a`, `a:eth1` or `client*` stands for, with the interface.
@@ -175,6 +210,16 @@ fn directions(source: &Source<'_>, wire: &Wire) -> Result<[DirectionPlan; 2], St
         None => forth.clone(),
     };
     Ok([forth, back])
+}
+
+/// Both directions of a wire that are `before` but for what is said.
+fn over(source: &Source<'_>, wire: &Wire, before: [DirectionPlan; 2]) -> Result<[DirectionPlan; 2], StackError> {
+    let [forth, back] = before;
+    let (forth, back) = (direction(source, wire, forth)?, direction(source, wire, back)?);
+    match &wire.back {
+        Some(section) => Ok([forth, direction(source, section.get_ref(), back)?]),
+        None => Ok([forth, back]),
+    }
 }
 
 /// A direction that is `before` but for what is said.
