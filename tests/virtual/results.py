@@ -82,6 +82,20 @@ def too_large(folder: Path) -> str:
     return "told, and the others come"
 
 
+def nothing_left(folder: Path) -> str:
+    """A pattern that stands for nothing that programs have left is told with its nodes, and so is that nothing is taken without a folder of results."""
+    text = section("nodes.k", count=12, collect=["/srv", "/out.xml"]) + program("p", "k*", "sh", "-c", "echo > /srv/x; [ $(hostname) = k2 ] || echo > /out.xml")
+    (folder / "s.toml").write_text(text)
+    said = weft_command(folder, "sim", "s.toml", "--out", "out").stderr
+    for line in ("on k1, k10, k11, k12, k2, k3, k4, k5, k6, k7 and 2 more is '/srv'; of a folder write '/FOLDER/**'", "on k2 is '/out.xml'"):
+        expect(line, line in said, True)
+    for key, is_told in (("collect = ['/out.xml']", True), ("capture = true", True), ("capture = false", False)):
+        (folder / "s.toml").write_text(f"[nodes.a]\n{key}\n" + program("p", "a", "touch", "/out.xml"))
+        expect(key, "add --out DIR" in weft_command(folder, "sim", "s.toml").stderr, is_told)
+        expect(f"{key} --out", "collect" in weft_command(folder, "sim", "s.toml", "--out", "out").stderr, False)
+    return "two patterns of twelve nodes, and two keys without a folder"
+
+
 def threads(folder: Path) -> str:
     """As a user as well as root, on two threads as well as one: the same files."""
     text = keys(duration="2s") + "".join(
@@ -280,7 +294,13 @@ def checked(folder: Path) -> str:
         (folder / "s.toml").write_text(f"[nodes.a]\n{key}\n")
         if says not in (said := weft_command(folder, "sim", "s.toml", "--check", status=REFUSED).stderr):
             raise Failure(f"{key}: {said}")
-    return "four that are missing"
+    (folder / "x.sh").write_text("#!/bin/sh\n")
+    (folder / "s.toml").write_text(section("nodes.a") + program("p", "a", "./x.sh"))
+    if "'./x.sh' is not executable" not in (said := weft_command(folder, "sim", "s.toml", "--check", status=REFUSED).stderr):
+        raise Failure(said)
+    (folder / "x.sh").chmod(0o755)
+    weft_command(folder, "sim", "s.toml", "--check")
+    return "five that are missing"
 
 
 def drawn(folder: Path) -> str:
@@ -365,6 +385,7 @@ def system_tar(here: Path) -> None:
 
 ROWS: dict[str, Callable[[Path], str]] = {
     "files/collected": collected,
+    "files/nothing left": nothing_left,
     "files/everything": everything,
     "files/of a crash": of_a_crash,
     "files/too large": too_large,

@@ -6,7 +6,7 @@
 use super::files::{Mount, OwnFile, is_new, secrets};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -52,6 +52,12 @@ impl Wanted {
         }
         let set = set.build().map_err(|error| (patterns.join(" "), error.kind().to_string()))?;
         Ok(Wanted { set, heads })
+    }
+
+    /// Places of the patterns that stand for none of these files.
+    pub fn unmet(&self, files: &[TakenFile]) -> Vec<usize> {
+        let met: BTreeSet<usize> = files.iter().flat_map(|file| self.set.matches(&file.path)).collect();
+        (0..self.set.len()).filter(|place| !met.contains(place)).collect()
     }
 
     /// May something in this folder, or below it, be wanted?

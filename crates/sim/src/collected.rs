@@ -14,6 +14,15 @@ pub const FILES_FOLDER: &str = "files";
 /// That list, beside the folder.
 pub const FILES_INDEX: &str = "files.json";
 
+/// What came of taking files out of nodes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Leavings {
+    /// Files and folders that are not there because they were too many, too large or too deep.
+    pub left_out: u64,
+    /// Patterns of the scenario, with the nodes that have left nothing that they stand for.
+    pub unmet: BTreeMap<String, Vec<String>>,
+}
+
 /// What was taken so far.
 #[derive(Debug)]
 pub(crate) struct Collection {
@@ -21,6 +30,8 @@ pub(crate) struct Collection {
     /// All that programs have written, and not only what the scenario names.
     everything: bool,
     of_nodes: BTreeMap<String, Taken>,
+    /// What the scenario names.
+    patterns: BTreeMap<String, Vec<String>>,
     /// What was on disks that nodes have no more.
     of_old_disks: BTreeMap<String, Taken>,
     failed: Option<io::Error>,
@@ -28,7 +39,8 @@ pub(crate) struct Collection {
 
 impl Collection {
     pub fn below(dir: &Path, everything: bool) -> Collection {
-        Collection { dir: dir.to_owned(), everything, of_nodes: BTreeMap::new(), of_old_disks: BTreeMap::new(), failed: None }
+        let (of_nodes, patterns, of_old_disks) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Collection { dir: dir.to_owned(), everything, of_nodes, patterns, of_old_disks, failed: None }
     }
 
     /// What a node leaves, in place of what it has left before.
@@ -38,6 +50,7 @@ impl Collection {
         if patterns.is_empty() {
             return;
         }
+        self.patterns.insert(node.name.clone(), node.collect.clone());
         let into = self.dir.join(FILES_FOLDER).join(&node.name);
         let base = node.files.root.as_deref().unwrap_or(Path::new("/"));
         let gone = self.of_nodes.remove(&node.name).map_or(Ok(()), |before| remove(&into, &before.files));
@@ -57,8 +70,8 @@ impl Collection {
         add(&mut kept.files, taken.files);
     }
 
-    /// Writes the list, and says how many files and folders were left out because they were too many, too large or too deep.
-    pub fn finish(mut self) -> io::Result<u64> {
+    /// Writes the list, and says what is not in it.
+    pub fn finish(mut self) -> io::Result<Leavings> {
         for (node, kept) in std::mem::take(&mut self.of_old_disks) {
             let taken = self.of_nodes.entry(node).or_default();
             taken.left_out += kept.left_out;
@@ -79,7 +92,14 @@ impl Collection {
         }
         // Not before: the next run takes away what the list names.
         self.failed.map_or(Ok(()), Err)?;
-        Ok(self.of_nodes.values().map(|taken| taken.left_out).sum())
+        let mut unmet: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (node, patterns) in &self.patterns {
+            let (Ok(wanted), Some(taken)) = (Wanted::new(patterns), self.of_nodes.get(node)) else { continue };
+            for pattern in wanted.unmet(&taken.files).into_iter().filter_map(|place| patterns.get(place)) {
+                unmet.entry(pattern.clone()).or_default().push(node.clone());
+            }
+        }
+        Ok(Leavings { left_out: self.of_nodes.values().map(|taken| taken.left_out).sum(), unmet })
     }
 }
 

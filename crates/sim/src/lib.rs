@@ -66,7 +66,7 @@ pub mod twin;
 
 pub use actor::{Actor, ActorContext, Next};
 pub use cell::{FrameSink, Ring};
-pub use collected::{FILES_FOLDER, clear_files};
+pub use collected::{FILES_FOLDER, Leavings, clear_files};
 pub use error::WorldError;
 pub use guest::{Guest, GuestContext};
 pub use life::ProgramState;

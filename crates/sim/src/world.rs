@@ -22,7 +22,7 @@ use self::wires::Wires;
 use crate::arrange::{Arranged, arrange, grouping, lane_of};
 use crate::calls::CallLog;
 use crate::cell::{Alarm, Cell, FrameSink, Machine, Place, Ring};
-use crate::collected::Collection;
+use crate::collected::{Collection, Leavings};
 use crate::debug::{self, Teller};
 use crate::early::{self, Starters};
 use crate::error::WorldError;
@@ -263,15 +263,15 @@ impl World {
         self.state.collection = Some(Collection::below(dir, everything));
     }
 
-    /// At the end: takes them out of nodes that have not crashed. How many were left out because they were too many, too large or too deep.
+    /// At the end: takes them out of nodes that have not crashed, and says what is not there.
     ///
     /// # Errors
     /// Some of it could not be written.
-    pub fn take_files(&mut self) -> io::Result<u64> {
+    pub fn take_files(&mut self) -> io::Result<Leavings> {
         for node in 0..self.state.plan.nodes.len() {
             self.state.collect(node);
         }
-        self.state.collection.take().map_or(Ok(0), Collection::finish)
+        self.state.collection.take().map_or(Ok(Leavings::default()), Collection::finish)
     }
 
     /// Sends a control message to a node. What is not only a question is part of the hash; so are snapshots not: taking one changes nothing, and what

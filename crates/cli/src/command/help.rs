@@ -50,6 +50,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         [name] => match built().find_subcommand_mut(name) {
             Some(command) => output::line(&command.render_long_help().to_string()),
+            None if weft_node::block_table().get(name).is_some() => {
+                return run(Args { topic: vec!["block".to_owned(), name.to_owned()], json: args.json });
+            }
             None => bail!("no help on '{name}'; try `weft help`, `weft help stack`, `weft help scenario`, `weft help blocks`"),
         },
         _ => bail!("no help on '{}'; try `weft help`, `weft help block NAME`", topic.join(" ")),

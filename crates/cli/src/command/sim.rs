@@ -21,11 +21,11 @@ use crate::complete;
 use crate::output::{self, Wide};
 use anyhow::Context as _;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weft_sim::plan::{Expect, NodeKind, Run};
+use weft_sim::plan::{Capture, Expect, NodeKind, Run};
 use weft_sim::scenario::{Judged, judge};
 use weft_sim::sweep::Said;
 use weft_sim::visit::Visits;
@@ -140,6 +140,8 @@ enum Record {
 
 /// How often the progress line is renewed.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
+/// Most nodes that are told of because they have left nothing.
+const NODES_TOLD: usize = 10;
 /// Most programs that are told of because they still run.
 const RUNNING_TOLD: usize = 10;
 
@@ -152,6 +154,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.check {
         return check(&args, &scenario);
+    }
+    if args.out.is_none() && scenario.plan.nodes.iter().any(|node| node.capture != Capture::None || !node.collect.is_empty()) {
+        tell!("weft: nothing is captured and collected without a folder of results: add --out DIR");
     }
     let interrupt = Interrupt::catch(args.gdb.is_some())?;
     scenario.plan.interrupt = Some(Arc::clone(&interrupt.flag));
@@ -246,15 +251,10 @@ pub(super) fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit:
         interrupt.cut();
     }
     let took = begun.elapsed();
-    let mut taken = Ok(0);
+    let mut taken = Ok(());
     if let Some(dir) = &args.out {
-        taken = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()));
-        if let Ok(left_out @ 1..) = taken {
-            tell!(
-                "weft: {left_out} files or folders of nodes are not in {}: a node leaves 4 GiB, 100000 files and folders 64 deep at most",
-                dir.join(weft_sim::FILES_FOLDER).display()
-            );
-        }
+        let leavings = world.take_files().with_context(|| format!("cannot take files out of nodes into {}", dir.display()));
+        taken = leavings.map(|leavings| tell_what_is_not_left(&leavings, dir));
     }
     // gdb ends when what it holds has ended, and a kernel does not end by itself.
     world.let_go();
@@ -323,6 +323,23 @@ fn tell_who_runs(world: &World) {
     }
     if running.len() > RUNNING_TOLD {
         tell!("weft: and {} more are still running", running.len() - RUNNING_TOLD);
+    }
+}
+
+/// Files that were to be taken out of nodes and are not there.
+fn tell_what_is_not_left(leavings: &weft_sim::Leavings, dir: &Path) {
+    if leavings.left_out > 0 {
+        tell!(
+            "weft: {} files or folders of nodes are not in {}: a node leaves 4 GiB, 100000 files and folders 64 deep at most",
+            leavings.left_out,
+            dir.join(weft_sim::FILES_FOLDER).display()
+        );
+    }
+    for (pattern, nodes) in &leavings.unmet {
+        let more = nodes.len().saturating_sub(NODES_TOLD);
+        let nodes = nodes.iter().take(NODES_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        tell!("weft: collect: nothing that programs have written on {nodes}{more} is '{pattern}'; of a folder write '/FOLDER/**'");
     }
 }
 

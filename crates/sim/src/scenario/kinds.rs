@@ -37,12 +37,23 @@ const WORDS: [(&str, &str); 10] = [
     ("invalid type: ", "this is the "),
 ];
 
+/// Which numbers fit.
+const BOUNDS: [(&str, &str); 5] = [
+    ("invalid value: integer", "this is the integer"),
+    ("expected u16", "expected one from 0 to 65535"),
+    ("expected u32", "expected one from 0 to 4294967295"),
+    ("expected u64", "expected one from 0 on"),
+    ("expected i32", "expected one from -2147483648 to 2147483647"),
+];
+
 /// The message in people's words, and what to do; None: it is about something else. `before` is the file up to the value.
 pub(super) fn explain(message: &str, before: &str) -> Option<(String, String)> {
-    if !message.starts_with("invalid type") {
-        return None;
-    }
-    let what = WORDS.iter().fold(message.trim().to_owned(), |text, (from, to)| text.replacen(from, to, 1));
+    let words = match message {
+        _ if message.starts_with("invalid type") => &WORDS[..],
+        _ if message.starts_with(BOUNDS[0].0) => &BOUNDS[..],
+        _ => return None,
+    };
+    let what = words.iter().fold(message.trim().to_owned(), |text, (from, to)| text.replacen(from, to, 1));
     let help = match example(before) {
         Some((key, value)) => format!("write it as {key} = {value}"),
         None => "`weft help scenario` shows an example".to_owned(),

@@ -2,6 +2,7 @@
 //! (`--topology`).
 
 use anyhow::Context as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use weft_sim::plan::{NodePlan, Plan, ProcessPlan, Run, is_there};
 use weft_sim::{OWN_FOLDERS, PATH, result};
@@ -101,7 +102,9 @@ fn of_word(node: &NodePlan, process: &ProcessPlan, place: usize, word: &str) -> 
     }
     let path = if first { process.directory.join(word) } else { PathBuf::from(word) };
     if is_there(node, &path) {
-        return None;
+        let bits = if first { on_host(node, &path).and_then(|found| found.metadata().ok()) } else { None }?.permissions().mode();
+        let help = "chmod +x it, or name what runs it: [\"sh\", \"FILE\"]";
+        return (bits & 0o111 == 0).then(|| format!("'{word}' is not executable: {help}"));
     }
     let own = OWN_FOLDERS.iter().find(|folder| path.starts_with(folder));
     // Of other words, those are wrong for sure that name what the host has where a node has folders of its own.
