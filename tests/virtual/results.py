@@ -136,7 +136,7 @@ def grid(folder: Path) -> str:
     if parquet[:4] != b"PAR1" or parquet[-4:] != b"PAR1":
         raise Failure("runs.parquet is none")
     said = weft_command(folder, "sim", "s.toml", *GRID).stdout
-    if "NODES.*.PARAMETERS.TCP.CONGESTION" not in said or said.count("sink.goodput_bits_per_second") != 4:
+    if "NODES.*.PARAMETERS.TCP.CONGESTION" not in said or said.count("sink.goodput ") != 4:
         raise Failure(said)
     for words, says in ((("--grid", "x"), "write it as"), (("--grid", "wires.no.loss=1"), "nothing called 'no'"), (("--grid", "wires.ab.loss=0.1,soon"), "soon"),
                         (("--resume", "--out", "x"), "are for --seeds and --grid"), (("--grid", "wires.ab.loss=0.1", "--pace", "1"), "cannot be used with")):

@@ -209,8 +209,8 @@ def sweep(folder: Path) -> str:
     if half == 0:
         raise Failure("every seed is the same: the row shows nothing")
     table = weft_command(folder, "sim", file, "--seeds", "3..10", "--threads", "1").stdout
-    line = next((line for line in table.splitlines() if "sink.goodput_bits_per_second" in line), "")
-    if f"{mean:.1f}" not in line or f"{half:.1f}" not in line:
+    line = next((line for line in table.splitlines() if "sink.goodput " in line), "")
+    if f"{mean / 1e6:.3f}" not in line or f"{half / 1e6:.3f}" not in line or "Mbit/s" not in line:
         raise Failure(f"the table says otherwise:\n{table}")
     return f"8 seeds, {mean:,.0f} ± {half:,.0f} bit/s"
 

@@ -31,6 +31,7 @@ pub use junit::{Suite, junit};
 pub use picture::topology;
 pub use runs::{Row, runs};
 pub use subflows::{Sample, of_samples};
+pub use unit::of_figure;
 
 use crate::cell::FrameSink;
 use crate::hash::Way;

@@ -36,6 +36,19 @@ impl Quantity {
     }
 }
 
+/// A figure as people read it: its name without the unit that stands at its end, how many of that are one of the unit in which values up to `largest`
+/// are told, and that unit. `s.duration_ns` is `s.duration` in ms.
+pub fn of_figure(name: &str, largest: f64) -> (&str, f64, String) {
+    let kinds = [("_bits_per_second", Quantity::Rate, 1.0), ("_bytes", Quantity::Bytes, 1.0), ("_ns", Quantity::Time, 1e-9)];
+    for (ending, quantity, base) in kinds {
+        if let Some(name) = name.strip_suffix(ending) {
+            let (size, unit) = quantity.unit(largest * base);
+            return (name, size / base, unit);
+        }
+    }
+    (name, 1.0, String::new())
+}
+
 /// Two places behind the point, where they are not zero.
 fn rounded(value: f64) -> String {
     let text = format!("{value:.2}");

@@ -289,11 +289,19 @@ impl<'a> Sweep<'a> {
         row
     }
 
-    /// The same for people.
-    fn shown(&self, point: &Point, name: &str, of: &Statistic) -> Value {
+    /// The same for people, in a unit that fits values up to `largest`.
+    fn shown(&self, point: &Point, name: &str, of: &Statistic, largest: u64) -> Value {
         let mut row = self.settings(point);
-        let (mean, margin) = (format!("{:.1}", of.mean), format!("{:.1}", of.confidence));
-        let values = json!({"figure": name, "seeds": of.count, "mean": mean, "±95%": margin, "min": of.min, "max": of.max});
+        let (name, size, unit) = result::of_figure(name, largest as f64);
+        // Four digits of the mean at least.
+        let places = (3 - (of.mean / size).abs().max(1e-3).log10().floor() as i32).clamp(3, 6) as usize;
+        let number = |value: f64| match size {
+            1.0 => format!("{value:.1}"),
+            size => format!("{:.places$}", value / size),
+        };
+        let whole = |value: u64| if size == 1.0 { value.to_string() } else { number(value as f64) };
+        let values = json!({"figure": name, "unit": unit, "seeds": of.count, "mean": number(of.mean), "±95%": number(of.confidence),
+                            "min": whole(of.min), "max": whole(of.max)});
         row.extend(values.as_object().cloned().unwrap_or_default());
         row.into()
     }
@@ -302,7 +310,13 @@ impl<'a> Sweep<'a> {
         if self.args.json {
             return output::json(&self.told(all));
         }
-        let rows: Vec<Value> = self.statistics(all).iter().map(|(point, name, of)| self.shown(point, name, of)).collect();
+        let statistics = self.statistics(all);
+        let mut largest: BTreeMap<&str, u64> = BTreeMap::new();
+        for (_, name, of) in &statistics {
+            largest.entry(name).and_modify(|most| *most = of.max.max(*most)).or_insert(of.max);
+        }
+        let shown = |(point, name, of): &(&Point, String, Statistic)| self.shown(point, name, of, largest[name.as_str()]);
+        let rows: Vec<Value> = statistics.iter().map(shown).collect();
         if !rows.is_empty() {
             output::table(&rows, self.args.wide);
         }
