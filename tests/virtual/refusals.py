@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,6 +20,7 @@ from .shared import SECONDS_MAX, builtin, events, expect, keys, pair, program, s
 REFUSED = 2
 ODD_FILES = """
 import os
+import signal
 os.makedirs(b"/out/x\\xff"); open(b"/out/x\\xff/y", "w").write("1"); os.symlink(b"\\xff", "/out/link")
 os.mkdir("/deep"); os.chdir("/deep")
 for _ in range(25):
@@ -159,7 +163,38 @@ def hostile_root(folder: Path) -> str:
     (folder / "root.toml").write_text('tar = "a:b.tar"\n')
     weft_command(folder, "root", "make", "root.toml", "--out", "root")
     expect("outside", ((outside / "machine-id").read_text(), list((outside / "var").iterdir())), ("mine", []))
-    return "nothing is written"
+    with tarfile.open(folder / "power.tar", "w") as tar:
+        for name, kind, mode in (("bin", tarfile.DIRTYPE, 0o2755), ("bin/su", tarfile.REGTYPE, 0o6755), ("bin/null", tarfile.CHRTYPE, 0o666)):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode, entry.devmajor, entry.devminor = kind, mode, 1, 3
+            tar.addfile(entry)
+    (folder / "power.toml").write_text('tar = "power.tar"\n')
+    weft_command(folder, "root", "make", "power.toml", "--out", "power")
+    found = {place.name: place.lstat().st_mode & 0o7777 for place in sorted((folder / "power").glob("bin/*"))}
+    expect("set-ID bits and device nodes", found, {"su": 0o755})
+    return "nothing is written, and nothing has power"
+
+
+def interrupted_root(folder: Path) -> str:
+    """Whoever interrupts `weft root make` leaves nothing of it: no folder, no program that makes one."""
+    (folder / "bin").mkdir()
+    (folder / "bin/mmdebstrap").write_text("#!/bin/sh\nfor folder; do :; done\necho $$ > pid.new\nmv pid.new pid\ntouch $folder/x\nexec sleep 1000\n")
+    (folder / "bin/mmdebstrap").chmod(0o755)
+    (folder / "root.toml").write_text('suite = "bookworm"\n')
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        (folder / "pid").unlink(missing_ok=True)
+        path = f"{folder / 'bin'}:{os.environ['PATH']}"
+        made = subprocess.Popen([weft.binary(), "root", "make", "root.toml"], cwd=folder, env={**os.environ, "PATH": path}, stdin=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+        while not (folder / "pid").exists():
+            time.sleep(0.01)
+        made.send_signal(number)
+        said = made.communicate()[1]
+        expect("status", made.returncode, status)
+        expect("said", said.splitlines()[-1], "weft: interrupted")
+        expect("left", sorted(place.name for place in folder.iterdir()), ["bin", "pid", "root.toml"])
+        expect("its program", Path("/proc", (folder / "pid").read_text().strip()).exists(), False)
+    return "two signals"
 
 
 ROWS: dict[str, Callable[[Path], str]] = {
@@ -173,4 +208,5 @@ ROWS: dict[str, Callable[[Path], str]] = {
     "odd/results of others": foreign_results,
     "odd/folder of tests": test_folder,
     "odd/root": hostile_root,
+    "odd/interrupted root": interrupted_root,
 }

@@ -3,10 +3,10 @@
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::fs::Metadata;
+use std::fs::{Metadata, Permissions};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// What is in such a folder.
@@ -84,6 +84,28 @@ fn of_file(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
+/// Takes away what would have power on the host and none in a node, where all are root and have devices of their own: device nodes, and the set-ID bits of
+/// files.
+///
+/// # Errors
+/// Something cannot be changed.
+pub fn disarm(folder: &Path) -> io::Result<()> {
+    walk(folder, Path::new(""), &mut |path, found| {
+        let place = folder.join(path);
+        let kind = found.file_type();
+        if kind.is_block_device() || kind.is_char_device() {
+            return std::fs::remove_file(place);
+        }
+        match found.is_file() && found.mode() & SET_IDS != 0 {
+            true => std::fs::set_permissions(place, Permissions::from_mode(found.mode() & 0o7777 & !SET_IDS)),
+            false => Ok(()),
+        }
+    })
+}
+
+/// S_ISUID and S_ISGID (inode(7)).
+const SET_IDS: u32 = 0o6000;
+
 /// Makes no file newer than a time, in seconds since 1970.
 ///
 /// # Errors
@@ -115,14 +137,26 @@ fn walk(folder: &Path, below: &Path, see: &mut dyn FnMut(&Path, &Metadata) -> io
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     fn make(folder: &Path) {
         std::fs::create_dir_all(folder.join("usr/bin")).unwrap();
         std::fs::write(folder.join("usr/bin/x"), "program").unwrap();
         symlink("usr/bin", folder.join("bin")).unwrap();
         settle(folder, 1_000_000_000).unwrap();
+    }
+
+    #[test]
+    fn nothing_has_power_on_the_host() {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path());
+        let mode = |path: &str| folder.path().join(path).symlink_metadata().unwrap().mode() & 0o7777;
+        std::fs::set_permissions(folder.path().join("usr/bin/x"), Permissions::from_mode(0o6755)).unwrap();
+        std::fs::set_permissions(folder.path().join("usr"), Permissions::from_mode(0o2775)).unwrap();
+        symlink("/usr/bin/su", folder.path().join("su")).unwrap();
+        disarm(folder.path()).unwrap();
+        assert_eq!((mode("usr/bin/x"), mode("usr")), (0o755, 0o2775));
+        assert!(folder.path().join("su").is_symlink());
     }
 
     #[test]

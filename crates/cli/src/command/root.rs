@@ -1,12 +1,15 @@
 //! `weft root`
 
 use super::read_text;
+use super::sim::interrupt::Interrupt;
 use crate::output;
 use anyhow::{Context as _, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
 use weft_sim::root::{self, Root};
 
 /// Folders that are / for the nodes of a scenario (root = "DIR"), the same on every machine
@@ -50,6 +53,8 @@ tar = \"rootfs.tar\"            # what `docker export` or `podman export` writes
 remove = [\"/usr/share/doc\", \"/usr/share/man\"]
 date = 2026-01-01T00:00:00Z   # no file is newer, wherever and whenever it is made
 
+Device nodes and set-ID bits of files are not in it: they have no power in a node, and would have it on this machine.
+
 The digest of everything in it (names, kinds, modes, times and contents) stands in DIR.digest.json beside the folder, and in summary.json of each run that uses
 it. `weft root check DIR` reads everything again.";
 
@@ -88,7 +93,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Make { file, out } => {
             let out = out.clone().unwrap_or_else(|| file.with_extension(""));
             ensure!(out != *file, "there is no name for the folder\nhelp: say --out DIR, or call the file NAME.toml");
-            let made = make(file, &out)?;
+            let interrupt = Interrupt::catch(false)?;
+            let made = match make(file, &out, &interrupt) {
+                // What was made by then is away.
+                Err(_) if interrupt.is_set() => return Ok(interrupted(&interrupt)),
+                made => made?,
+            };
             match args.json {
                 true => output::json(&json!({"root": out, "files": made.files, "bytes": made.bytes, "digest": made.digest})),
                 false => output::line(&format!("{}: {} files, {} MB, {}", out.display(), made.files, made.bytes / 1_000_000, made.digest)),
@@ -112,7 +122,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn make(file: &Path, out: &Path) -> anyhow::Result<Root> {
+fn interrupted(interrupt: &Interrupt) -> ExitCode {
+    tell!("weft: interrupted");
+    interrupt.cut();
+    interrupt.status().unwrap_or(ExitCode::FAILURE)
+}
+
+fn make(file: &Path, out: &Path, interrupt: &Interrupt) -> anyhow::Result<Root> {
     let text = read_text(file, "root")?;
     let plan: Plan = toml::from_str(&text).map_err(|error| {
         let (what, help) = weft_node::explain(error.message(), "root");
@@ -135,13 +151,15 @@ fn make(file: &Path, out: &Path) -> anyhow::Result<Root> {
     let folder = stage.path().join("root");
     std::fs::create_dir(&folder)?;
     match (&plan.suite, &plan.tar) {
-        (Some(suite), _) => debian(&plan, suite, &folder, epoch.as_secs())?,
-        (None, Some(tar)) => unpack(&file.parent().unwrap_or(Path::new("")).join(tar), &folder)?,
+        (Some(suite), _) => debian(&plan, suite, &folder, epoch.as_secs(), interrupt)?,
+        (None, Some(tar)) => unpack(&file.parent().unwrap_or(Path::new("")).join(tar), &folder, interrupt)?,
         (None, None) => {}
     }
     clean(&folder, &plan.remove)?;
+    root::disarm(&folder).context("cannot take away device nodes and set-ID bits")?;
     root::settle(&folder, epoch.as_secs()).context("cannot set the times of its files")?;
     let made = root::digest(&folder).context("cannot read what was made")?;
+    ensure!(!interrupt.is_set(), "interrupted");
     std::fs::rename(&folder, out).with_context(|| format!("cannot give it its name, {}", out.display()))?;
     root::say(out, &made).context("cannot write its digest")?;
     Ok(made)
@@ -156,7 +174,7 @@ fn installed<'a>(programs: &[&'a str]) -> Option<&'a str> {
     programs.iter().find(is_there).copied()
 }
 
-fn debian(plan: &Plan, suite: &str, folder: &Path, epoch: u64) -> anyhow::Result<()> {
+fn debian(plan: &Plan, suite: &str, folder: &Path, epoch: u64, interrupt: &Interrupt) -> anyhow::Result<()> {
     let Some(tool) = installed(&["mmdebstrap", "debootstrap"]) else {
         bail!(
             "neither mmdebstrap nor debootstrap is installed\nhelp: apt install mmdebstrap; or write tar = \"FILE\" for what `docker export` writes"
@@ -174,18 +192,35 @@ fn debian(plan: &Plan, suite: &str, folder: &Path, epoch: u64) -> anyhow::Result
     command.arg(suite).arg(folder).args(&plan.mirror);
     tell!("weft: {tool} makes {suite} with {} packages", plan.packages.len());
     // What it says is for people, and standard output is for what comes of it.
-    let done = command.stdin(Stdio::null()).stdout(std::io::stderr()).status().with_context(|| format!("cannot run {tool}"))?;
+    let done = ended(command.stdout(std::io::stderr()), interrupt).with_context(|| format!("cannot run {tool}"))?;
     ensure!(done.success(), "{tool} failed: {done}\nhelp: what it said stands above; as a user mmdebstrap needs user namespaces");
     Ok(())
 }
 
-fn unpack(tar: &Path, folder: &Path) -> anyhow::Result<()> {
+/// Runs a program to its end, or until somebody interrupts: then it is told to end, too.
+fn ended(command: &mut Command, interrupt: &Interrupt) -> std::io::Result<ExitStatus> {
+    const LOOK_AGAIN: Duration = Duration::from_millis(20);
+    let mut child = command.stdin(Stdio::null()).spawn()?;
+    let mut is_told = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if interrupt.is_set() && !std::mem::replace(&mut is_told, true) {
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            pid.map_or(Ok(()), |pid| kill_process(pid, Signal::TERM))?;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn unpack(tar: &Path, folder: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
     ensure!(tar.is_file(), "there is no file {}", tar.display());
     let mut command = Command::new("tar");
     // A colon in the name is no other machine.
     command.args(["--extract", "--force-local", "--file"]).arg(tar).arg("--directory").arg(folder);
     command.args(["--no-same-owner", "--same-permissions", "--delay-directory-restore", "--exclude=dev/*", "--exclude=./dev/*"]);
-    let done = command.stdin(Stdio::null()).status().context("cannot run tar")?;
+    let done = ended(&mut command, interrupt).context("cannot run tar")?;
     ensure!(done.success(), "tar cannot unpack {}: {done}", tar.display());
     Ok(())
 }
