@@ -148,7 +148,11 @@ def test_folder(folder: Path) -> str:
     said, repeat = spun.findtext("system-out"), spun.find("properties/property")
     expect("what it wrote", (said, repeat is not None and repeat.get("value")), ("p: begun\n", "weft sim here/spin.toml --seed 1"))
     expect("kept", (folder / "kept/here-spin-seed-1/programs/p/stdout").read_text(), "begun\n")
-    return "six of eight"
+    for place, word in ((here, "one"), (folder, "two")):
+        (place / "bad.toml").write_text(section("nodes.a") + program("p", "a", "sh", "-c", f"echo {word}; exit 1"))
+    weft_command(here, "test", "bad.toml", "../bad.toml", "--out", "both", status=1)
+    expect("files of one name", [(here / "both" / name / "programs/p/stdout").read_text() for name in ("bad-seed-1", "bad-seed-1-2")], ["one\n", "two\n"])
+    return "six of eight, and two of one name"
 
 
 def hostile_root(folder: Path) -> str:

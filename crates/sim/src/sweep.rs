@@ -109,7 +109,7 @@ pub struct Options<'a> {
     /// A run that takes more real time than this is ended, and was not as expected.
     pub limit: Option<Duration>,
     /// A world that cannot be made is a run that failed, and not an error of all.
-    pub whole: bool,
+    pub broken_is_failed: bool,
     /// Called after each run with its number among the cases; false: stop.
     pub watch: &'a (dyn Fn(usize, &RunResult) -> bool + Sync),
 }
@@ -144,7 +144,7 @@ pub fn run(cases: &[Case<'_>], options: &Options<'_>) -> Result<BTreeMap<usize, 
     let results = in_parallel(cases.len(), options.threads, &|number| {
         let case = cases.get(number)?;
         let result = match one(case, options.limit) {
-            Err(why) if options.whole => Ok(RunResult::unmade(case.seed, &why)),
+            Err(why) if options.broken_is_failed => Ok(RunResult::unmade(case.seed, &why)),
             result => result.transpose()?,
         };
         let failed = result.as_ref().map_or(true, |result| !result.passed());

@@ -359,10 +359,12 @@ fn a_sweep_finds_the_first_seed_that_fails_and_gives_intervals() {
     let seeds: Vec<u64> = (1..=60).collect();
     let cases: Vec<sweep::Case<'_>> = seeds.iter().map(|seed| sweep::Case { scenario: &scenario, seed: *seed }).collect();
     let all =
-        sweep::run(&cases, &sweep::Options { threads: 2, until_fail: false, limit: None, whole: false, watch: &|_, _| true }).unwrap();
+        sweep::run(&cases, &sweep::Options { threads: 2, until_fail: false, limit: None, broken_is_failed: false, watch: &|_, _| true })
+            .unwrap();
     let first = all.values().find(|result| !result.passed()).expect("one of sixty fails").seed;
     let until =
-        sweep::run(&cases, &sweep::Options { threads: 3, until_fail: true, limit: None, whole: false, watch: &|_, _| true }).unwrap();
+        sweep::run(&cases, &sweep::Options { threads: 3, until_fail: true, limit: None, broken_is_failed: false, watch: &|_, _| true })
+            .unwrap();
     assert_eq!(until.values().last().map(|result| (result.seed, result.passed())), Some((first, false)));
     assert!(until.values().zip(all.values()).all(|(a, b)| a.hash == b.hash));
     let statistic = sweep::statistics(all.values())["ping.requests"];

@@ -7,7 +7,7 @@ use super::sim::{self, limit};
 use crate::{complete, output};
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         !interrupt.is_set()
     };
-    let results = sweep::run(&cases, &sweep::Options { threads, until_fail: false, limit, watch: &watch, whole: true })?;
+    let results = sweep::run(&cases, &sweep::Options { threads, until_fail: false, limit, watch: &watch, broken_is_failed: true })?;
     if results.len() < cases.len() {
         interrupt.cut();
     }
@@ -171,6 +171,7 @@ impl<'a> Report<'a> {
     /// The first runs that failed run once more, alone, and leave their results.
     fn keep_failed(&self, dir: &Path, args: &Args, interrupt: &Interrupt) -> anyhow::Result<()> {
         let failed: Vec<_> = self.results.iter().filter(|(_, result)| !result.passed()).collect();
+        let mut used: BTreeSet<String> = BTreeSet::new();
         for (number, result) in failed.iter().take(KEPT_MAX) {
             let (Some(case), Some(found)) = (self.cases.get(**number), self.of_case.get(**number).and_then(|of| self.found.get(*of)))
             else {
@@ -181,7 +182,12 @@ impl<'a> Report<'a> {
                 break;
             }
             let name = found.path.with_extension("").display().to_string().trim_start_matches(['.', '/']).replace('/', "-");
-            let folder = dir.join(format!("{name}-seed-{}", result.seed));
+            let name = format!("{name}-seed-{}", result.seed);
+            // `../a.toml` and `a.toml` are two files.
+            let more = (2..).map(|number| format!("{name}-{number}"));
+            let name = std::iter::once(name.clone()).chain(more).find(|name| !used.contains(name)).unwrap_or_default();
+            let folder = dir.join(&name);
+            used.insert(name);
             let mut scenario = case.scenario.clone();
             scenario.plan.seed = case.seed;
             // The time that is over is this run's only.

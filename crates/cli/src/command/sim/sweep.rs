@@ -193,7 +193,7 @@ impl<'a> Sweep<'a> {
                 && !interrupt.is_set()
         };
         let threads = self.args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        let options = sweep::Options { threads, until_fail: self.args.until_fail, limit: None, watch: &watch, whole: false };
+        let options = sweep::Options { threads, until_fail: self.args.until_fail, limit: None, watch: &watch, broken_is_failed: false };
         let results = sweep::run(&cases, &options)?;
         if let Some(error) = lost.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
             return Err(error).context("cannot write the runs that have ended");
