@@ -2,6 +2,7 @@
 
 use super::names::matches;
 use super::refine::Made;
+use super::source::of_assignment;
 use crate::limits::NAMES_TOLD;
 use std::ops::Range;
 use toml::Spanned;
@@ -31,7 +32,7 @@ pub(super) fn all<'t>(document: &mut DeTable<'t>, sets: &'t [String], end: usize
 fn split(assignment: &str) -> Result<(Vec<&str>, &str), StackError> {
     keys(assignment).ok_or_else(|| {
         let help = "write it as path=value, for example wires.ab.loss=0.01, or nodes.a.sysctls.net.ipv4.tcp_ecn=1";
-        error("--set", &format!("'{assignment}' is no assignment"), help)
+        of_assignment("--set", &format!("'{assignment}' is no assignment"), help)
     })
 }
 
@@ -58,13 +59,6 @@ fn ends_of(before: &[&str]) -> &'static [char] {
         _ => false,
     };
     if of_node { &['='] } else { &['.', '='] }
-}
-
-/// An error about the command line.
-pub(super) fn error(assignment: &str, what: &str, help: &str) -> StackError {
-    let mut error = weft_node::locate(assignment, "", 0..0, what, help);
-    error.line = 0;
-    error
 }
 
 /// A value whose places are all this one: those within the assignment would lead anywhere in the file.
@@ -96,7 +90,7 @@ struct Assignment<'t, 'm> {
 
 impl<'t> Assignment<'t, '_> {
     fn wrong(&self, what: String, help: &str) -> Result<(), StackError> {
-        Err(error(&format!("--set {}", self.text), &what, help))
+        Err(of_assignment(&format!("--set {}", self.text), &what, help))
     }
 
     /// Goes on in a table, which is called `before`. Numbers count the sections of a list from 1: `events.1.at`.

@@ -1,6 +1,5 @@
 //! The text of a scenario, for values in it and for messages about places in it.
 
-use super::set;
 use crate::limits::{NAME_BYTES_MAX, NAMES_TOLD, RATE_MAX};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -44,7 +43,7 @@ impl Source<'_> {
         // What was set on the command line stands behind the text.
         if let Some(number) = span.start.checked_sub(self.text.len() + 1) {
             let assignment = self.sets.get(number).map_or("--set".to_owned(), |assignment| format!("--set {assignment}"));
-            return set::error(&assignment, what.as_ref(), help.as_ref()).at(span);
+            return of_assignment(&assignment, what.as_ref(), help.as_ref()).at(span);
         }
         weft_node::locate(self.file, self.text, span, what.as_ref(), help.as_ref())
     }
@@ -125,4 +124,11 @@ impl Source<'_> {
             if all.is_empty() { format!("the scenario has no {what}s") } else { format!("{near}the scenario has: {}", all.join(", ")) };
         Err(self.error(name.span(), format!("there is no {what} '{}'", name.get_ref()), known))
     }
+}
+
+/// An error about the command line.
+pub(super) fn of_assignment(assignment: &str, what: &str, help: &str) -> StackError {
+    let mut error = weft_node::locate(assignment, "", 0..0, what, help);
+    error.line = 0;
+    error
 }
