@@ -151,6 +151,11 @@ def table(args: argparse.Namespace, name: str, header: Sequence[str], rows: Iter
             writer.writerow(itertools.chain(*([repr(cell.mean), repr(cell.margin)] if isinstance(cell, Mean) else [cell] for cell in row)))
 
 
+def margins(means: Sequence[Mean]) -> list[float] | None:
+    """For error bars; of one seed there are none (matplotlib before 3.7 takes no list of NaN)."""
+    return None if any(math.isnan(mean.margin) for mean in means) else [mean.margin for mean in means]
+
+
 def axes_of(args: argparse.Namespace, name: str, title: str, x: str, y: str, draw: Callable) -> None:
     """OUT/NAME.svg and .png; draw(axes) has the data."""
     if args.no_plot:
@@ -174,7 +179,7 @@ def lines(args: argparse.Namespace, name: str, title: str, x: str, y: str, of: M
     """A line with error bars each; x doubles."""
     def draw(axes) -> None:
         for label, points in of.items():
-            axes.errorbar([at for at, _ in points], [mean.mean for _, mean in points], yerr=[mean.margin for _, mean in points], marker="o", capsize=3, label=label)
+            axes.errorbar([at for at, _ in points], [mean.mean for _, mean in points], yerr=margins([mean for _, mean in points]), marker="o", capsize=3, label=label)
         ticks = sorted({at for points in of.values() for at, _ in points})
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{at:g}" for at in ticks])
@@ -190,7 +195,7 @@ def bars(args: argparse.Namespace, name: str, title: str, y: str, of: Mapping[st
         for number, label in enumerate(labels):
             found = [(at, mean) for at, group in enumerate(of.values()) for of_label, mean in group if of_label == label]
             axes.bar([at + (number + 0.5) * width - 0.4 for at, _ in found], [mean.mean for _, mean in found], width,
-                     yerr=[mean.margin for _, mean in found], capsize=2, label=label)
+                     yerr=margins([mean for _, mean in found]), capsize=2, label=label)
         axes.set_xticks(range(len(of)), of, rotation=20 if len(of) > 4 else 0, ha="right" if len(of) > 4 else "center")
 
     axes_of(args, name, title, "", y, draw)
