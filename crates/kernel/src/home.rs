@@ -1,6 +1,6 @@
 //! The folder that a kernel runs in: its sockets, its plan, what its programs read and write. In memory, and gone with the kernel.
 
-use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -36,6 +36,8 @@ pub(crate) const COVERAGE: &str = "coverage";
 #[derive(Debug)]
 pub(crate) struct Home {
     path: PathBuf,
+    /// Held as long as this is: nobody takes the folder away.
+    _lock: OwnedFd,
     node: OwnedFd,
     coverage: OwnedFd,
     status: File,
@@ -49,15 +51,14 @@ impl Home {
         let shared = Path::new(MEMORY);
         let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
         sweep(&parent);
-        let path = parent.join(format!("{PREFIX}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(about(&path))?;
+        let (path, lock) = locked(&parent)?;
         watch_over(&parent)?;
         ["node", "own", COVERAGE].into_iter().try_for_each(|name| folder(&path.join(name)))?;
         let open = |name: &str| rustix::fs::open(path.join(name), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let (node, coverage) = (open("node")?, open(COVERAGE)?);
         let status = path.join("node").join(STATUS);
         let status = File::options().read(true).write(true).create_new(true).open(&status).map_err(about(&status))?;
-        Ok(Home { path, node, coverage, status })
+        Ok(Home { path, _lock: lock, node, coverage, status })
     }
 
     pub fn path(&self) -> &Path {
@@ -78,7 +79,10 @@ impl Home {
     /// A file of the node's that somebody in it has written; none: there is none.
     pub fn open(&self, name: &str) -> io::Result<Option<File>> {
         match regular(&self.node, name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match rustix::fs::fstat(&self.node)?.st_nlink {
+                0 => Err(io::Error::other(format!("somebody has removed {} while its kernel ran", self.path.display()))),
+                _ => Ok(None),
+            },
             other => other.map(Some),
         }
     }
@@ -215,6 +219,37 @@ fn resolved(root: &Path, path: &Path) -> PathBuf {
     place
 }
 
+/// What the folders of this process begin with. Processes of other namespaces may have its number, and the same place for such folders.
+fn own() -> io::Result<&'static str> {
+    static OWN: OnceLock<String> = OnceLock::new();
+    if let Some(own) = OWN.get() {
+        return Ok(own);
+    }
+    let mut random = [0_u8; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    Ok(OWN.get_or_init(|| format!("{PREFIX}{}-{:016x}", std::process::id(), u64::from_ne_bytes(random))))
+}
+
+/// A new folder that is locked.
+fn locked(parent: &Path) -> io::Result<(PathBuf, OwnedFd)> {
+    loop {
+        let path = parent.join(format!("{}-{}", own()?, NUMBER.fetch_add(1, Ordering::Relaxed)));
+        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(about(&path))?;
+        // Between the two somebody may have taken it for one that was left.
+        match lock(&path) {
+            Some(lock) if path.is_dir() => return Ok((path, lock)),
+            _ => {}
+        }
+    }
+}
+
+/// Takes a folder's lock; none: somebody has it, or the folder is somebody else's.
+fn lock(path: &Path) -> Option<OwnedFd> {
+    let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(folder)
+}
+
 /// What this process leaves when it is killed is taken away by one that it starts, and that ends when its standard input does.
 fn watch_over(parent: &Path) -> io::Result<()> {
     static KEEPER: OnceLock<Mutex<Option<Child>>> = OnceLock::new();
@@ -224,7 +259,7 @@ fn watch_over(parent: &Path) -> io::Result<()> {
         // Kernels that die meanwhile may write a last word.
         command
             .args(["-c", "cat; for n in 1 2 3 4 5 6 7 8 9; do rm -rf \"$0\"-*; set -- \"$0\"-*; [ -e \"$1\" ] || break; sleep 0.1; done"]);
-        command.arg(parent.join(format!("{PREFIX}{}", std::process::id()))).env_clear().env("PATH", "/usr/bin:/bin").current_dir("/");
+        command.arg(parent.join(own()?)).env_clear().env("PATH", "/usr/bin:/bin").current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         *keeper = Some(command.spawn()?);
     }
@@ -239,12 +274,11 @@ impl Drop for Home {
     }
 }
 
-/// Takes away the folders of processes that are no more.
+/// Takes away the folders of processes that are no more: nobody holds their locks.
 fn sweep(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
-        if owner.is_some_and(|owner| !Path::new(&format!("/proc/{owner}")).exists()) {
+        let is_one = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if is_one && let Some(_lock) = lock(&entry.path()) {
             // Somebody else's cannot be removed, and is somebody else's to remove.
             let _ = std::fs::remove_dir_all(entry.path());
         }
@@ -273,6 +307,36 @@ mod tests {
             assert_eq!(resolved(&root, Path::new(path)), Path::new(place), "{path}");
         }
         std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_nobody_holds_is_swept_and_nothing_else() {
+        let parent = std::env::temp_dir().join(format!("weft-homes-{}", std::process::id()));
+        std::fs::create_dir_all(&parent).unwrap();
+        let (kept, held) = locked(&parent).unwrap();
+        // A process of this number, of another namespace, that has ended; one that was begun before it had its lock; and others' folders.
+        for name in ["weft-kernel-99999-0", "weft-kernel-1-0123456789abcdef-0", "weft-kernels", "other"] {
+            std::fs::create_dir(parent.join(name)).unwrap();
+        }
+        std::fs::write(parent.join("weft-kernel-1-0123456789abcdef-0/console"), "").unwrap();
+        let there = || {
+            let names = std::fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.collect::<std::collections::BTreeSet<_>>()
+        };
+        sweep(&parent);
+        let own = kept.file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(there(), ["other", "weft-kernels", &own].map(str::to_owned).into());
+        drop(held);
+        sweep(&parent);
+        assert_eq!(there(), ["other", "weft-kernels"].map(str::to_owned).into());
+        std::fs::remove_dir_all(parent).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_somebody_has_removed_is_told() {
+        let home = Home::new().unwrap();
+        std::fs::remove_dir_all(home.path()).unwrap();
+        assert!(home.open("output.0").unwrap_err().to_string().contains("somebody has removed"));
     }
 
     #[test]
