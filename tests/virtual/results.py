@@ -300,7 +300,11 @@ def checked(folder: Path) -> str:
         raise Failure(said)
     (folder / "x.sh").chmod(0o755)
     weft_command(folder, "sim", "s.toml", "--check")
-    return "five that are missing"
+    for line, says in (("#!/bin/sh\r", "wants '/bin/sh\\r', which is not there: end its lines in"), ("#! /usr/bin/nope -x", "wants '/usr/bin/nope', which is not there")):
+        (folder / "x.sh").write_bytes(line.encode() + b"\n")
+        if says not in (said := weft_command(folder, "sim", "s.toml", "--check", status=REFUSED).stderr):
+            raise Failure(said)
+    return "seven that are missing"
 
 
 def drawn(folder: Path) -> str:

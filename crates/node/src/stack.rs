@@ -633,7 +633,7 @@ const ELSEWHERE: [(&[&str], &str); 17] = [
     (&["processes", "process", "applications"], "[programs.NAME] with node and command"),
     (&["path", "args", "binary", "exe", "cmd"], "`command` of a program: [\"curl\", \"-s\", \"http://server/\"]"),
     (&["env"], "`environment` of a program"),
-    (&["ip", "ip_addr", "ip_address"], "`address` of a node"),
+    (&["ip", "ip_addr", "ip_address"], "`addresses` of a node, by interface: { eth0 = \"10.0.0.1/24\" }"),
     (&["quantity", "n"], "`count` of a node"),
     (&["pcap_enabled", "pcap", "pcap_directory"], "`capture` of a node, and --out DIR"),
     (&["parallelism", "threads", "strace_logging_mode", "strace"], "an option of `weft sim`: --threads, --calls"),

@@ -421,7 +421,10 @@ impl Program {
                     format!("; {one}, {two} and {three} are the node's own: {help}")
                 }
                 () if name.contains('/') && !name.starts_with('/') => {
-                    format!("; it is looked for below '{}' (directory = …), not beside the scenario", self.plan.directory.display())
+                    format!(
+                        "; it is looked for below '{}' (directory = …). If it is there, the program in its first line (#!) is not",
+                        self.plan.directory.display()
+                    )
                 }
                 () => String::new(),
             };

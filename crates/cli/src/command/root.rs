@@ -189,11 +189,21 @@ fn debian(plan: &Plan, suite: &str, folder: &Path, epoch: u64, interrupt: &Inter
     if !plan.packages.is_empty() {
         command.arg(format!("--include={}", plan.packages.join(",")));
     }
-    command.arg(suite).arg(folder).args(&plan.mirror);
+    // As a user mmdebstrap makes files that are the user's no more; what tar unpacks is. Root's debootstrap knows no tar.
+    let tar = folder.with_extension("tar");
+    let made = if tool == "mmdebstrap" { &tar } else { folder };
+    command.arg(suite).arg(made).args(&plan.mirror);
     tell!("weft: {tool} makes {suite} with {} packages", plan.packages.len());
     // What it says is for people, and standard output is for what comes of it.
     let done = ended(command.stdout(std::io::stderr()), interrupt).with_context(|| format!("cannot run {tool}"))?;
-    ensure!(done.success(), "{tool} failed: {done}\nhelp: what it said stands above; as a user mmdebstrap needs user namespaces");
+    ensure!(
+        done.success(),
+        "{tool} failed: {done}\nhelp: what it said stands above; as a user mmdebstrap needs user namespaces, the package uidmap and lines in /etc/subuid and /etc/subgid"
+    );
+    if made == &tar {
+        unpack(&tar, folder, interrupt)?;
+        std::fs::remove_file(&tar)?;
+    }
     Ok(())
 }
 

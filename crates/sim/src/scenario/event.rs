@@ -157,6 +157,9 @@ fn actions(
         cut.extend(&between);
         return Ok(between.into_iter().map(|wire| Action::Carrier { wire, up: false }).collect());
     }
+    if event.heal == Some(false) {
+        return Err(source.error(event.at.span(), "heal = false does nothing", "write heal = true, or another event"));
+    }
     if event.heal.is_some() {
         return Ok(std::mem::take(cut).into_iter().map(|wire| Action::Carrier { wire, up: true }).collect());
     }

@@ -120,8 +120,11 @@ impl Source<'_> {
             all.truncate(NAMES_TOLD);
             all.push("…");
         }
-        let known =
-            if all.is_empty() { format!("the scenario has no {what}s") } else { format!("{near}the scenario has: {}", all.join(", ")) };
+        let known = if all.is_empty() {
+            format!("the scenario has no {what}{}", if what.ends_with('s') { "" } else { "s" })
+        } else {
+            format!("{near}the scenario has: {}", all.join(", "))
+        };
         Err(self.error(name.span(), format!("there is no {what} '{}'", name.get_ref()), known))
     }
 }

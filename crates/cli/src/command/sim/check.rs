@@ -2,6 +2,8 @@
 //! (`--topology`).
 
 use anyhow::Context as _;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use weft_sim::plan::{NodePlan, Plan, ProcessPlan, Run, is_there};
@@ -102,9 +104,7 @@ fn of_word(node: &NodePlan, process: &ProcessPlan, place: usize, word: &str) -> 
     }
     let path = if first { process.directory.join(word) } else { PathBuf::from(word) };
     if is_there(node, &path) {
-        let bits = if first { on_host(node, &path).and_then(|found| found.metadata().ok()) } else { None }?.permissions().mode();
-        let help = "chmod +x it, or name what runs it: [\"sh\", \"FILE\"]";
-        return (bits & 0o111 == 0).then(|| format!("'{word}' is not executable: {help}"));
+        return if first { on_host(node, &path).and_then(|found| of_program(node, word, &found)) } else { None };
     }
     let own = OWN_FOLDERS.iter().find(|folder| path.starts_with(folder));
     // Of other words, those are wrong for sure that name what the host has where a node has folders of its own.
@@ -117,6 +117,21 @@ fn of_word(node: &NodePlan, process: &ProcessPlan, place: usize, word: &str) -> 
         }
         None => first.then(|| format!("there is no '{}'", path.display())),
     }
+}
+
+/// What keeps a file that is there from being executed; `found`: where the host has it.
+fn of_program(node: &NodePlan, word: &str, found: &Path) -> Option<String> {
+    const HEAD_BYTES: u64 = 256;
+    if found.metadata().ok()?.permissions().mode() & 0o111 == 0 {
+        return Some(format!("'{word}' is not executable: chmod +x it, or name what runs it: [\"sh\", \"FILE\"]"));
+    }
+    let mut head = Vec::new();
+    File::open(found).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let interpreter = line.trim_matches([' ', '\t']).split([' ', '\t']).next()?;
+    let help = if interpreter.ends_with('\r') { ": end its lines in \\n and not in \\r\\n" } else { "" };
+    (!is_there(node, Path::new(interpreter))).then(|| format!("'{word}' wants '{}', which is not there{help}", interpreter.escape_debug()))
 }
 
 #[cfg(test)]
