@@ -44,7 +44,7 @@ const ABILITIES: [Ability; 8] = [
     Ability {
         name: "virtual time: Linux kernels as nodes",
         matters: false,
-        needs: &[Need::NodeKernel, Need::UserNamespaces, Need::Calls],
+        needs: &[Need::NodeKernel, Need::KernelMemory, Need::UserNamespaces, Need::Calls],
         trial: Trial::World(trial::LINUX),
     },
     Ability { name: "virtual time: worlds of thousands", matters: false, needs: &[Need::Descriptors], trial: Trial::None },
@@ -126,7 +126,8 @@ fn show(facts: &Facts, found: &[Found<'_>]) {
             (false, false) => "lacks",
         };
         output::line(&format!("{word}  {}", found.ability.name));
-        if let Some(said) = found.said.as_ref().filter(|_| found.ability.matters) {
+        let is_explained = !found.ability.matters && found.obstacles.iter().any(|obstacle| obstacle.stops);
+        if let Some(said) = found.said.as_ref().filter(|_| !is_explained) {
             said.lines().for_each(|line| output::line(&format!("         {line}")));
         }
         for obstacle in &found.obstacles {

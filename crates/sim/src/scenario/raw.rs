@@ -110,7 +110,8 @@ pub(crate) struct Node {
     pub forward: Option<bool>,
     /// Cut large TCP segments at the wire and not at the interface, which changes no result. Default: true; of a Linux node: false.
     pub large_frames: Option<bool>,
-    /// Multipath TCP for every program, with a route by each interface; with peers that do not speak it, TCP. Default: false.
+    /// Multipath TCP for every program, with a route by each interface; with peers that do not speak it, TCP. Of a Linux node only the routes: its
+    /// programs ask for it themselves (`mptcpize run`), and its paths are `ip mptcp endpoint`'s. Default: false.
     pub mptcp: Option<Spanned<bool>>,
     /// Write what passes its interfaces to DIR/captures: all of them, or those with these names.
     pub capture: Option<Chosen>,

@@ -23,13 +23,15 @@ pub enum Need {
     NetworkRights,
     /// A Linux kernel that was built as a node.
     NodeKernel,
+    /// Memory as a folder, /dev/shm, in which kernels of nodes are executed.
+    KernelMemory,
     /// As many descriptors as the loader's numbers want.
     FewDescriptors,
     /// More descriptors than the usual.
     Descriptors,
     /// Letters beyond ASCII in programs of nodes.
     Locale,
-    /// A program of the distribution: mmdebstrap or debootstrap.
+    /// A program of the distribution: mmdebstrap or, for root, debootstrap.
     Bootstrap,
 }
 
@@ -44,6 +46,12 @@ pub struct Obstacle {
     pub repair: String,
     /// Nothing works without it; otherwise it may.
     pub stops: bool,
+}
+
+/// Is this line of /proc/mounts that of /dev/shm, where nothing can be executed?
+fn is_noexec_memory(line: &str) -> bool {
+    let fields: Vec<&str> = line.split(' ').collect();
+    fields.get(1) == Some(&"/dev/shm") && fields.get(3).is_some_and(|options| options.split(',').any(|option| option == "noexec"))
 }
 
 /// What was read.
@@ -66,7 +74,10 @@ pub struct Facts {
     descriptors_max: Option<u64>,
     has_locale: bool,
     kernels: Vec<String>,
-    bootstrap: bool,
+    mmdebstrap: bool,
+    debootstrap: bool,
+    newuidmap: bool,
+    memory_executes: bool,
 }
 
 /// A file's text, without its end.
@@ -107,7 +118,10 @@ impl Facts {
             // Debian's C library has it in itself from 12 on.
             has_locale: locales.iter().any(|place| root.join(place).exists()),
             kernels: weft_kernel::store::list().unwrap_or_default().into_iter().map(|kernel| kernel.name).collect(),
-            bootstrap: in_path("mmdebstrap") || in_path("debootstrap"),
+            mmdebstrap: in_path("mmdebstrap"),
+            debootstrap: in_path("debootstrap"),
+            newuidmap: in_path("newuidmap"),
+            memory_executes: text(root.join("proc/self/mounts")).is_none_or(|mounts| !mounts.lines().any(is_noexec_memory)),
         }
     }
 
@@ -174,8 +188,26 @@ impl Facts {
             let what = "the locale C.UTF-8 is not there: programs in nodes take letters beyond ASCII for question marks";
             add(Need::Locale, false, what, "sudo apt install libc-bin; elsewhere glibc-minimal-langpack or glibc-common");
         }
-        if !self.bootstrap {
-            add(Need::Bootstrap, true, "neither mmdebstrap nor debootstrap is installed", "sudo apt install mmdebstrap");
+        if !self.memory_executes {
+            let what = "/dev/shm is mounted noexec, and kernels of nodes are executed there";
+            add(Need::KernelMemory, true, what, "sudo mount -o remount,exec /dev/shm");
+        }
+        match (self.mmdebstrap, self.debootstrap) {
+            (false, false) => {
+                add(Need::Bootstrap, true, "neither mmdebstrap nor debootstrap is installed", "sudo apt install mmdebstrap uidmap")
+            }
+            (false, true) if user => {
+                add(
+                    Need::Bootstrap,
+                    true,
+                    "debootstrap is for root, and mmdebstrap is not installed",
+                    "sudo apt install mmdebstrap uidmap",
+                );
+            }
+            (true, _) if user && !self.newuidmap => {
+                add(Need::Bootstrap, true, "for a user mmdebstrap needs newuidmap", "sudo apt install uidmap");
+            }
+            _ => {}
         }
         found
     }
@@ -222,6 +254,7 @@ mod tests {
             ("dev/net/tun", ""),
             ("usr/lib/locale/C.utf8/LC_CTYPE", ""),
             ("usr/bin/mmdebstrap", ""),
+            ("usr/bin/newuidmap", ""),
         ];
         for (path, text) in well.iter().chain(files) {
             let path = folder.path().join(path);
@@ -252,7 +285,12 @@ mod tests {
         ] {
             assert_eq!(found(files), [wanted], "{files:?}");
         }
+        let noexec = "tmpfs /dev/shm tmpfs rw,nosuid,nodev,noexec,relatime 0 0\n";
+        assert_eq!(found(&[("proc/self/mounts", noexec)]), [(Need::KernelMemory, true)]);
+        assert_eq!(found(&[("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid 0 0\ntmpfs /run tmpfs rw,noexec 0 0\n")]), []);
         let (folder, _) = machine(&[]);
+        std::fs::remove_file(folder.path().join("usr/bin/newuidmap")).unwrap();
+        assert_eq!(Facts { kernels: vec![String::new()], ..Facts::read(folder.path()) }.obstacles()[0].repair, "sudo apt install uidmap");
         for path in ["dev/net/tun", "usr/lib/locale/C.utf8/LC_CTYPE", "usr/bin/mmdebstrap"] {
             std::fs::remove_file(folder.path().join(path)).unwrap();
         }
