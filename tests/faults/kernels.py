@@ -123,6 +123,32 @@ def weft_ended(folder: Path) -> str:
     return "nothing is left"
 
 
+def other_namespace(folder: Path) -> str:
+    """A weft of another PID namespace sees no process of this one, and takes nothing away; what a killed one has left is taken away by whoever comes next."""
+    run = Run(folder)
+    run.begin()
+    left = FOLDERS / f"weft-kernel-{run.process.pid}-0"
+    left.mkdir()
+    (folder / "other.toml").write_text(WORLD.replace("COMMAND", "raise SystemExit").replace("SYSCTLS", "").replace('"100000s"', '"1s"'))
+    subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", weft.binary(), "sim", str(folder / "other.toml")], check=True, timeout=SECONDS_MAX,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    expect("what had no owner", left.exists(), False)
+    expect("folders", len(run.folders()), 1)
+    run.process.terminate()
+    status, said = run.end()
+    expect("status", (status, "cannot remove" in said), (128 + signal.SIGTERM, False))
+    # Its folder is removed all the same: the run fails.
+    run = Run(folder, "import sys; sys.exit(0)")
+    run.begin()
+    for place in run.folders():
+        subprocess.run(["rm", "-rf", place], check=True)
+    status, said = run.end()
+    expect("status", status, 1)
+    if "somebody has removed" not in said:
+        raise Failure(said)
+    return "nothing is taken away, and who loses a folder fails"
+
+
 def panic(folder: Path) -> str:
     """A guest that panics: its last words say why. It fills its memory in large steps: in small ones python's own pages are taken away and read again, for
     minutes, before there is none left."""
@@ -330,7 +356,7 @@ def flood(folder: Path) -> str:
     return "18 MB"
 
 
-WITH_KERNEL = {"killed": kernel_killed, "weft killed": weft_killed, "weft ended": weft_ended, "panic": panic, "planted": planted, "talkative": talkative, "flood": flood, "bound anew": bound_anew, "no ptrace": no_ptrace}
+WITH_KERNEL = {"killed": kernel_killed, "weft killed": weft_killed, "weft ended": weft_ended, "other namespace": other_namespace, "panic": panic, "planted": planted, "talkative": talkative, "flood": flood, "bound anew": bound_anew, "no ptrace": no_ptrace}
 WITHOUT_KERNEL = {"no kernel": no_kernel}
 BUILDS = {"missing packages": missing_packages, "full disk": full_disk, "ended": build_ended}
 
