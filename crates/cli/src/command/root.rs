@@ -200,7 +200,7 @@ fn debian(plan: &Plan, suite: &str, folder: &Path, epoch: u64, interrupt: &Inter
         done.success(),
         "{tool} failed: {done}\nhelp: what it said stands above; as a user mmdebstrap needs user namespaces, the package uidmap and lines in /etc/subuid and /etc/subgid"
     );
-    if made == &tar {
+    if made == tar {
         unpack(&tar, folder, interrupt)?;
         std::fs::remove_file(&tar)?;
     }
