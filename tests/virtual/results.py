@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -83,7 +84,7 @@ def too_large(folder: Path) -> str:
 
 
 def nothing_left(folder: Path) -> str:
-    """A pattern that stands for nothing that programs have left is told with its nodes, and so is that nothing is taken without a folder of results."""
+    """A pattern that stands for nothing that programs have left is told with its nodes, and at a terminal that nothing is taken without a folder of results."""
     text = section("nodes.k", count=12, collect=["/srv", "/out.xml"]) + program("p", "k*", "sh", "-c", "echo > /srv/x; [ $(hostname) = k2 ] || echo > /out.xml")
     (folder / "s.toml").write_text(text)
     said = weft_command(folder, "sim", "s.toml", "--out", "out").stderr
@@ -91,7 +92,11 @@ def nothing_left(folder: Path) -> str:
         expect(line, line in said, True)
     for key, is_told in (("collect = ['/out.xml']", True), ("capture = true", True), ("capture = false", False)):
         (folder / "s.toml").write_text(f"[nodes.a]\n{key}\n" + program("p", "a", "touch", "/out.xml"))
-        expect(key, "add --out DIR" in weft_command(folder, "sim", "s.toml").stderr, is_told)
+        ours, its = pty.openpty()
+        subprocess.run([weft.binary(), "sim", "s.toml"], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=its, check=True, env={**os.environ, "TERM": "xterm"})
+        os.close(its)
+        expect(key, b"add --out DIR" in os.read(ours, 1 << 16), is_told)
+        os.close(ours)
         expect(f"{key} --out", "collect" in weft_command(folder, "sim", "s.toml", "--out", "out").stderr, False)
     return "two patterns of twelve nodes, and two keys without a folder"
 

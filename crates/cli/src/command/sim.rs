@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weft_sim::plan::{Capture, Expect, NodeKind, Run};
+use weft_sim::plan::{Capture, Expect, NodeKind, NodePlan, Run};
 use weft_sim::scenario::{Judged, judge};
 use weft_sim::sweep::Said;
 use weft_sim::visit::Visits;
@@ -155,7 +155,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.check {
         return check(&args, &scenario);
     }
-    if args.out.is_none() && scenario.plan.nodes.iter().any(|node| node.capture != Capture::None || !node.collect.is_empty()) {
+    let is_kept = |node: &NodePlan| node.capture != Capture::None || !node.collect.is_empty();
+    // Who runs it often, in CI or from a script, knows.
+    if args.out.is_none() && output::is_lively() && scenario.plan.nodes.iter().any(is_kept) {
         tell!("weft: nothing is captured and collected without a folder of results: add --out DIR");
     }
     let interrupt = Interrupt::catch(args.gdb.is_some())?;
