@@ -3,6 +3,7 @@
 //! The same sources, patches, configuration and compiler give the same binary to the byte, wherever it is built: its hash is part of the hash of the worlds that
 //! it runs in. What a kernel is keyed by is all of these.
 
+use crate::held::{Held, sweep};
 use crate::store::{self, Kernel};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
@@ -155,15 +156,21 @@ fn files(what: impl Into<String>) -> impl FnOnce(io::Error) -> BuildError {
 }
 
 /// The folder of a build, gone when it is not wanted any more.
-struct Work(PathBuf);
+struct Work(Held);
+
+impl Work {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
 
 impl Drop for Work {
     fn drop(&mut self) {
         // A kernel that is kept with its sources has taken it over.
-        if let Err(error) = std::fs::remove_dir_all(&self.0)
+        if let Err(error) = std::fs::remove_dir_all(self.path())
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!("cannot remove {}: {error}", self.0.display());
+            tracing::warn!("cannot remove {}: {error}", self.path().display());
         }
     }
 }
@@ -174,23 +181,6 @@ pub trait Watch {
     fn progress(&mut self, line: &str);
     /// It is to end, and to leave nothing.
     fn is_interrupted(&self) -> bool;
-}
-
-/// Builds that were killed left their folders.
-fn sweep(folder: &Path) -> io::Result<()> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let builder = name.to_str().and_then(|name| name.strip_prefix(WORK_PREFIX)?.parse::<u32>().ok());
-        if builder.is_some_and(|builder| !Path::new(&format!("/proc/{builder}")).exists()) {
-            std::fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 /// Builds a kernel, or finds it: the same was built before.
@@ -209,8 +199,10 @@ pub fn build(options: &Options, watch: &mut dyn Watch) -> Result<Kernel, BuildEr
     if let Some(known) = known.into_iter().find(|known| known.key == key) {
         return Ok(known);
     }
-    sweep(&folder).map_err(files(format!("cannot remove what an earlier build left in {}", folder.display())))?;
-    let work = Work(folder.join(format!("{WORK_PREFIX}{}", std::process::id())));
+    // Builds that were killed left their folders.
+    sweep(&folder, WORK_PREFIX).map_err(files(format!("cannot remove what an earlier build left in {}", folder.display())))?;
+    let held = std::fs::create_dir_all(&folder).and_then(|()| Held::new(&folder, WORK_PREFIX, 0o755));
+    let work = Work(held.map_err(files(format!("cannot make a folder in {}", folder.display())))?);
     // While what it has made is still there.
     made(options, &source, &config, patches, (&work, &folder, key), watch).map_err(|error| full(error, &folder))
 }
@@ -233,32 +225,31 @@ fn made(
     (work, folder, key): (&Work, &Path, String),
     watch: &mut dyn Watch,
 ) -> Result<Kernel, BuildError> {
-    std::fs::create_dir_all(&work.0).map_err(files(format!("cannot make {}", work.0.display())))?;
     watch.progress(&format!("unpacks {}", source.display()));
     let mut command = Command::new("tar");
-    run(command.arg("-xJf").arg(source).args(["--strip-components=1", "-C"]).arg(&work.0), "tar", watch, &mut |_| None)?;
-    let release = release(&work.0)?;
+    run(command.arg("-xJf").arg(source).args(["--strip-components=1", "-C"]).arg(work.path()), "tar", watch, &mut |_| None)?;
+    let release = release(work.path())?;
     for patch in patches {
-        let file = work.0.join("weft.patch");
+        let file = work.path().join("weft.patch");
         std::fs::write(&file, patch).map_err(files("a patch"))?;
         let mut command = Command::new("patch");
-        command.args(["-p1", "--forward", "--input", "weft.patch"]).current_dir(&work.0);
+        command.args(["-p1", "--forward", "--input", "weft.patch"]).current_dir(work.path());
         run(&mut command, "patch", watch, &mut |_| None)?;
     }
-    configure(&work.0, config, watch)?;
-    make_init(&work.0, watch)?;
-    compile(&work.0, options.coverage, watch)?;
-    let binary = std::fs::read(work.0.join("linux")).map_err(files("the kernel"))?;
+    configure(work.path(), config, watch)?;
+    make_init(work.path(), watch)?;
+    compile(work.path(), options.coverage, watch)?;
+    let binary = std::fs::read(work.path().join("linux")).map_err(files("the kernel"))?;
     let name = name(options);
     let hash = format!("{:032x}", xxh3_128(&binary));
     let to = folder.join(format!("{name}-{key}"));
     let kernel = Kernel { name, release, key, hash, folder: to.clone() };
     // A debugger wants the sources, and coverage what the compiler has noted beside them.
     if options.debug || options.coverage {
-        std::fs::rename(&work.0, &to).map_err(files(format!("cannot make {}", to.display())))?;
+        std::fs::rename(work.path(), &to).map_err(files(format!("cannot make {}", to.display())))?;
     } else {
         std::fs::create_dir_all(&to).map_err(files(format!("cannot make {}", to.display())))?;
-        std::fs::rename(work.0.join("linux"), kernel.binary()).map_err(files("the kernel"))?;
+        std::fs::rename(work.path().join("linux"), kernel.binary()).map_err(files("the kernel"))?;
     }
     kernel.save().map_err(files("the kernel's description"))?;
     Ok(kernel)
@@ -463,17 +454,6 @@ mod tests {
         assert_eq!(lines, ["one", "two"]);
         let failed = run(Command::new("sh").args(["-c", "echo why; exit 3"]), "sh", &mut Nobody(false), &mut |_| None).unwrap_err();
         assert_eq!(failed.to_string(), "sh failed:\n  why");
-    }
-
-    #[test]
-    fn what_killed_builds_left_goes() {
-        let folder = std::env::temp_dir().join(format!("weft-sweep-{}", std::process::id()));
-        let names = [format!(".build-{}", std::process::id()), ".build-4294967295".to_owned(), "6.12-0123".to_owned()];
-        names.iter().for_each(|name| std::fs::create_dir_all(folder.join(name)).unwrap());
-        sweep(&folder).unwrap();
-        assert_eq!(names.iter().map(|name| folder.join(name).exists()).collect::<Vec<_>>(), [true, false, true]);
-        std::fs::remove_dir_all(&folder).unwrap();
-        sweep(&folder).unwrap();
     }
 
     #[test]

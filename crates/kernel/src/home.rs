@@ -1,15 +1,15 @@
 //! The folder that a kernel runs in: its sockets, its plan, what its programs read and write. In memory, and gone with the kernel.
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use crate::held::{Held, stem, sweep};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, lchown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use weft_process::OwnFile;
@@ -35,38 +35,36 @@ pub(crate) const COVERAGE: &str = "coverage";
 /// the folders as they were in the beginning, and as a regular file or not at all.
 #[derive(Debug)]
 pub(crate) struct Home {
-    path: PathBuf,
-    /// Held as long as this is: nobody takes the folder away.
-    _lock: OwnedFd,
+    held: Held,
     node: OwnedFd,
     coverage: OwnedFd,
     status: File,
 }
-
-static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Home {
     /// A new one. What runs left that were killed is taken away.
     pub fn new() -> io::Result<Home> {
         let shared = Path::new(MEMORY);
         let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
-        sweep(&parent);
-        let (path, lock) = locked(&parent)?;
+        // What cannot be taken away is in nobody's way.
+        let _ = sweep(&parent, PREFIX);
+        let held = Held::new(&parent, PREFIX, 0o700).map_err(about(&parent))?;
+        let path = held.path().to_owned();
         watch_over(&parent)?;
         ["node", "own", COVERAGE].into_iter().try_for_each(|name| folder(&path.join(name)))?;
         let open = |name: &str| rustix::fs::open(path.join(name), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let (node, coverage) = (open("node")?, open(COVERAGE)?);
         let status = path.join("node").join(STATUS);
         let status = File::options().read(true).write(true).create_new(true).open(&status).map_err(about(&status))?;
-        Ok(Home { path, _lock: lock, node, coverage, status })
+        Ok(Home { held, node, coverage, status })
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.held.path()
     }
     /// A file that its process 1 sees as well.
     pub fn of_node(&self, name: &str) -> PathBuf {
-        self.path.join("node").join(name)
+        self.path().join("node").join(name)
     }
     /// What its process 1 says: looked at whenever the kernel has run, so it is open all the time.
     pub fn status(&self) -> &File {
@@ -80,7 +78,7 @@ impl Home {
     pub fn open(&self, name: &str) -> io::Result<Option<File>> {
         match regular(&self.node, name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => match rustix::fs::fstat(&self.node)?.st_nlink {
-                0 => Err(io::Error::other(format!("somebody has removed {} while its kernel ran", self.path.display()))),
+                0 => Err(io::Error::other(format!("somebody has removed {} while its kernel ran", self.path().display()))),
                 _ => Ok(None),
             },
             other => other.map(Some),
@@ -88,7 +86,7 @@ impl Home {
     }
     /// What it says goes there, and is read from there.
     pub fn make_console(&self) -> io::Result<File> {
-        let path = self.path.join(CONSOLE);
+        let path = self.path().join(CONSOLE);
         File::options().read(true).write(true).create_new(true).open(&path).map_err(about(&path))
     }
     /// What it counted: names of files, and their contents, in the order of their names. Nobody of the guest's is there any more.
@@ -116,13 +114,13 @@ impl Home {
 
     /// A folder of the host's, by a name that is the same in every run.
     pub fn lead(&self, name: &str, to: &Path) -> io::Result<()> {
-        symlink(to, self.path.join(name))
+        symlink(to, self.path().join(name))
     }
 
     /// A file that lies over those of the host. `root`: where those are.
     pub fn lay(&self, file: &OwnFile, root: &Path) -> io::Result<()> {
         let place = resolved(root, &file.path);
-        let path = self.path.join("own").join(&place);
+        let path = self.path().join("own").join(&place);
         place.parent().map_or(Ok(()), |parent| self.make(parent))?;
         std::fs::write(&path, &file.contents).map_err(about(&file.path))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(if file.executable { 0o755 } else { 0o644 }))
@@ -130,7 +128,7 @@ impl Home {
 
     /// Folders below `own`, whatever the umask is.
     fn make(&self, place: &Path) -> io::Result<()> {
-        let mut path = self.path.join("own");
+        let mut path = self.path().join("own");
         for part in place {
             path.push(part);
             if !path.is_dir() {
@@ -149,7 +147,7 @@ impl Home {
             Ok(rustix::fs::utimensat(rustix::fs::CWD, path, times, AtFlags::SYMLINK_NOFOLLOW)?)
         }
         let time = Timespec { tv_sec: i64::try_from(at.as_secs()).unwrap_or(i64::MAX), tv_nsec: at.subsec_nanos().into() };
-        date(&self.path.join("own"), &Timestamps { last_access: time, last_modification: time })
+        date(&self.path().join("own"), &Timestamps { last_access: time, last_modification: time })
     }
 
     /// All that is in it by now, and it itself, belongs to this user.
@@ -161,7 +159,7 @@ impl Home {
                 false => Ok(()),
             }
         }
-        give(&self.path, user)
+        give(self.path(), user)
     }
 
     /// A folder that lies over the host's, or where it has none.
@@ -219,37 +217,6 @@ fn resolved(root: &Path, path: &Path) -> PathBuf {
     place
 }
 
-/// What the folders of this process begin with. Processes of other namespaces may have its number, and the same place for such folders.
-fn own() -> io::Result<&'static str> {
-    static OWN: OnceLock<String> = OnceLock::new();
-    if let Some(own) = OWN.get() {
-        return Ok(own);
-    }
-    let mut random = [0_u8; 8];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    Ok(OWN.get_or_init(|| format!("{PREFIX}{}-{:016x}", std::process::id(), u64::from_ne_bytes(random))))
-}
-
-/// A new folder that is locked.
-fn locked(parent: &Path) -> io::Result<(PathBuf, OwnedFd)> {
-    loop {
-        let path = parent.join(format!("{}-{}", own()?, NUMBER.fetch_add(1, Ordering::Relaxed)));
-        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(about(&path))?;
-        // Between the two somebody may have taken it for one that was left.
-        match lock(&path) {
-            Some(lock) if path.is_dir() => return Ok((path, lock)),
-            _ => {}
-        }
-    }
-}
-
-/// Takes a folder's lock; none: somebody has it, or the folder is somebody else's.
-fn lock(path: &Path) -> Option<OwnedFd> {
-    let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
-    Some(folder)
-}
-
 /// What this process leaves when it is killed is taken away by one that it starts, and that ends when its standard input does.
 fn watch_over(parent: &Path) -> io::Result<()> {
     static KEEPER: OnceLock<Mutex<Option<Child>>> = OnceLock::new();
@@ -259,7 +226,7 @@ fn watch_over(parent: &Path) -> io::Result<()> {
         // Kernels that die meanwhile may write a last word.
         command
             .args(["-c", "cat; for n in 1 2 3 4 5 6 7 8 9; do rm -rf \"$0\"-*; set -- \"$0\"-*; [ -e \"$1\" ] || break; sleep 0.1; done"]);
-        command.arg(parent.join(own()?)).env_clear().env("PATH", "/usr/bin:/bin").current_dir("/");
+        command.arg(parent.join(stem(PREFIX)?)).env_clear().env("PATH", "/usr/bin:/bin").current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         *keeper = Some(command.spawn()?);
     }
@@ -268,19 +235,8 @@ fn watch_over(parent: &Path) -> io::Result<()> {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.path) {
-            tracing::warn!("cannot remove {}: {error}", self.path.display());
-        }
-    }
-}
-
-/// Takes away the folders of processes that are no more: nobody holds their locks.
-fn sweep(parent: &Path) {
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        let is_one = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if is_one && let Some(_lock) = lock(&entry.path()) {
-            // Somebody else's cannot be removed, and is somebody else's to remove.
-            let _ = std::fs::remove_dir_all(entry.path());
+        if let Err(error) = std::fs::remove_dir_all(self.path()) {
+            tracing::warn!("cannot remove {}: {error}", self.path().display());
         }
     }
 }
@@ -307,29 +263,6 @@ mod tests {
             assert_eq!(resolved(&root, Path::new(path)), Path::new(place), "{path}");
         }
         std::fs::remove_dir_all(root).unwrap();
-    }
-
-    #[test]
-    fn what_nobody_holds_is_swept_and_nothing_else() {
-        let parent = std::env::temp_dir().join(format!("weft-homes-{}", std::process::id()));
-        std::fs::create_dir_all(&parent).unwrap();
-        let (kept, held) = locked(&parent).unwrap();
-        // A process of this number, of another namespace, that has ended; one that was begun before it had its lock; and others' folders.
-        for name in ["weft-kernel-99999-0", "weft-kernel-1-0123456789abcdef-0", "weft-kernels", "other"] {
-            std::fs::create_dir(parent.join(name)).unwrap();
-        }
-        std::fs::write(parent.join("weft-kernel-1-0123456789abcdef-0/console"), "").unwrap();
-        let there = || {
-            let names = std::fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-            names.collect::<std::collections::BTreeSet<_>>()
-        };
-        sweep(&parent);
-        let own = kept.file_name().unwrap().to_str().unwrap().to_owned();
-        assert_eq!(there(), ["other", "weft-kernels", &own].map(str::to_owned).into());
-        drop(held);
-        sweep(&parent);
-        assert_eq!(there(), ["other", "weft-kernels"].map(str::to_owned).into());
-        std::fs::remove_dir_all(parent).unwrap();
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod build;
 mod calendar;
 pub mod coverage;
 mod device;
+mod held;
 mod home;
 mod machine;
 mod memory;
