@@ -14,6 +14,11 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
+/// `name1`, `name2` and so on.
+pub(super) fn counted(name: &str, count: u32) -> impl Iterator<Item = String> {
+    (1..=count).map(move |number| format!("{name}{number}"))
+}
+
 /// Named things in the order in which they stand in the file.
 pub(super) fn in_order<T>(map: &IndexMap<Spanned<String>, T>) -> Vec<(&Spanned<String>, &T)> {
     let mut all: Vec<_> = map.iter().collect();

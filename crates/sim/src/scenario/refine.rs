@@ -3,12 +3,15 @@
 //! Nodes are made complete here, in the document, where a table lies over another whatever is in it. Wires are made in [`super::wire`], where each
 //! property lies over another's anyway.
 
-use super::names::matches;
+use super::names::{counted, matches};
 use super::template::Shape;
 use crate::limits::NODES_MAX;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
+
+/// More of them is an error of the scenario.
+const WIRES_OF_A_PATTERN_MAX: u32 = 4 * NODES_MAX as u32;
 
 /// What a node is made from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +41,7 @@ impl Made {
             match section.get("count") {
                 None => names.push(name.to_owned()),
                 Some(_) => {
-                    let all = (1..=number(section, "count").unwrap_or(0)).map(|number| format!("{name}{number}"));
+                    let all = counted(name, number(section, "count").unwrap_or(0));
                     made.nodes.extend(all.map(|one| (one, Origin::Count(name.to_owned()))));
                 }
             }
@@ -51,15 +54,16 @@ impl Made {
             made.wires.extend((1..).zip(shape.wires()).map(|(number, wire)| (wire.name(name, number), None)));
         }
         names.retain(|name| !made.nodes.contains_key(name));
-        let ends = |pattern: &str| {
-            let pattern = pattern.split_once(':').map_or(pattern, |(node, _)| node);
-            names.iter().chain(made.nodes.keys()).filter(|name| matches(pattern, name)).count()
+        let ends = |end: &str| match end.split_once(':').map_or(end, |(node, _)| node) {
+            pattern if pattern.contains('*') => names.iter().chain(made.nodes.keys()).filter(|name| matches(pattern, name)).count(),
+            _ => 1,
         };
         for (name, section) in sections(document, "wires") {
             let between = section.get("between").and_then(|between| between.get_ref().as_array());
             let count: usize = between.map_or(0, |both| both.iter().filter_map(|end| end.get_ref().as_str()).map(ends).product());
             if count > 1 {
-                made.wires.extend((1..=count.min(NODES_MAX)).map(|number| (format!("{name}{number}"), Some(name.to_owned()))));
+                let count = u32::try_from(count).unwrap_or(u32::MAX).min(WIRES_OF_A_PATTERN_MAX);
+                made.wires.extend(counted(name, count).map(|one| (one, Some(name.to_owned()))));
             }
         }
         made
@@ -90,10 +94,8 @@ impl Made {
 /// Sections of nodes that are made become all that is said of them.
 pub(super) fn nodes(document: &mut DeTable<'_>) {
     let made = Made::of(document);
-    let refined = |(name, section): (&str, &DeTable<'_>)| {
-        (section.get("count").is_none()).then(|| made.nodes.get(name).map(|of| (name.to_owned(), of)))?
-    };
-    let refined: Vec<(String, &Origin)> = sections(document, "nodes").filter_map(refined).collect();
+    let own = sections(document, "nodes").filter(|(_, section)| section.get("count").is_none());
+    let refined: Vec<(String, &Origin)> = own.filter_map(|(name, _)| Some((name.to_owned(), made.nodes.get(name)?))).collect();
     for (name, origin) in refined {
         let base = base(document, origin);
         let Some(DeValue::Table(all)) = document.get_mut("nodes").map(Spanned::get_mut) else { return };

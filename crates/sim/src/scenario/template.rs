@@ -1,7 +1,7 @@
 //! Nodes of a file: those that it names, `count` of them, and those of templates. The wires of templates are made in [`super::wire`].
 
 use super::draft::NodeDraft;
-use super::names::in_order;
+use super::names::{counted, in_order};
 use super::raw::{Node, Raw, Template};
 use super::source::Source;
 use crate::limits::NODES_MAX;
@@ -32,8 +32,7 @@ pub(super) fn nodes(source: &Source<'_>, raw: &Raw) -> Result<Vec<NodeDraft>, St
             None if own.contains_key(name.get_ref()) => {}
             None => add(name.get_ref().clone(), 1, name.span(), section.get_ref(), &mut drafts)?,
             Some(count) => {
-                for number in 1..=*count.get_ref() {
-                    let node = format!("{}{number}", name.get_ref());
+                for (number, node) in (1..).zip(counted(name.get_ref(), *count.get_ref())) {
                     let (name, section) = own.get(&node).copied().unwrap_or((name, section));
                     add(node, number, name.span(), section.get_ref(), &mut drafts)?;
                 }
@@ -59,14 +58,14 @@ type Section<'a, T> = (&'a Spanned<String>, &'a Spanned<T>);
 
 /// Sections of nodes that `count` or a template makes. [`super::refine`] has made them complete.
 fn own_sections<'a>(raw: &'a Raw, shapes: &[(&Spanned<String>, &Template, Shape)]) -> BTreeMap<String, Section<'a, Node>> {
-    let counted = raw.nodes.iter().flat_map(|(name, section)| {
-        let count = section.get_ref().count.as_ref().map_or(0, |count| *count.get_ref()).min(NODES_MAX as u32);
-        (1..=count).map(|number| format!("{}{number}", name.get_ref()))
+    let several = raw.nodes.iter().flat_map(|(name, section)| {
+        let count = section.get_ref().count.as_ref().map_or(0, |count| *count.get_ref());
+        counted(name.get_ref(), count.min(NODES_MAX as u32))
     });
     let shaped = shapes.iter().flat_map(|(name, _, shape)| shape.nodes(name.get_ref())).map(|node| node.name);
     let named = raw.nodes.iter().filter(|(_, section)| section.get_ref().count.is_none());
     let named: BTreeMap<&str, Section<'a, Node>> = named.map(|section| (section.0.get_ref().as_str(), section)).collect();
-    counted.chain(shaped).filter_map(|name| named.get(name.as_str()).copied().map(|section| (name, section))).collect()
+    several.chain(shaped).filter_map(|name| named.get(name.as_str()).copied().map(|section| (name, section))).collect()
 }
 
 fn check_name(source: &Source<'_>, name: &str, span: &std::ops::Range<usize>) -> Result<(), StackError> {
