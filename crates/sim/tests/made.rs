@@ -78,6 +78,10 @@ fn one_of_those_that_are_made_is_set_on_the_command_line() {
         assert_eq!(parameter(&all, node, "congestion"), "\"cubic\"", "{node}");
     }
     assert!(all.plan.wires.iter().all(|wire| wire.directions[0].delay.as_millis() == 7));
+    // A pattern for made ones only leaves out switches that are made, too.
+    let switches = format!("{MADE}[nodes.sw]\nkind = \"switch\"\ncount = 2\n");
+    let odd = parse(&switches, &["nodes.*1.parameters.tcp.congestion=cubic"]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((parameter(&odd, "leaf1", "congestion"), parameter(&odd, "d-left2", "congestion")), ("\"cubic\"".into(), "\"reno\"".into()));
     // As many as the command line says that there are.
     let more = set(&["templates.d.left=5", "nodes.d-left5.parameters.tcp.congestion=bbr"]);
     assert_eq!(parameter(&more, "d-left5", "congestion"), "\"bbr\"");
@@ -103,5 +107,27 @@ fn what_is_wrong_with_one_of_those_that_are_made_is_told() {
     ] {
         let error = parse(&format!("{MADE}{more}"), &[]).unwrap_err();
         assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn shapes_that_no_world_holds_are_refused_before_they_are_made() {
+    let grid = "[templates.g]\nkind = \"grid\"\nwidth = 100000\nheight = 100000\n";
+    let tree = "[templates.t]\nkind = \"fat-tree\"\narity = 99999\n";
+    let large = "[templates.t]\nkind = \"fat-tree\"\narity = 4\n[nodes.n]\ncount = 4000000000\n";
+    let many: String = (0..40).map(|number| format!("[nodes.n{number}-]\ncount = 100000\n")).collect();
+    let ends = "[nodes.n]\ncount = 300\n[wires.w]\nbetween = [\"*\", \"*\", \"*\", \"*\", \"*\", \"*\", \"*\", \"*\", \"*\"]\n";
+    let nodes = "more than 100000 nodes";
+    for (text, says) in [
+        (grid, nodes),
+        (tree, "no fat-tree is of switches with 99999 ports"),
+        (large, nodes),
+        (&many, nodes),
+        (ends, "a wire has two ends"),
+    ] {
+        for sets in [&[][..], &["nodes.x.forward=true"], &["wires.w.delay=1ms"]] {
+            let error = parse(text, sets).unwrap_err();
+            assert!(error.contains(says) || !sets.is_empty(), "{error}");
+        }
     }
 }

@@ -6,12 +6,12 @@
 use super::names::{counted, matches};
 use super::template::Shape;
 use crate::limits::NODES_MAX;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// More of them is an error of the scenario.
-const WIRES_OF_A_PATTERN_MAX: u32 = 4 * NODES_MAX as u32;
+/// What is more is refused by those who read it.
+const WIRES_MAX: usize = 4 * NODES_MAX;
 
 /// What a node is made from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +28,8 @@ enum Origin {
 #[derive(Default, Debug)]
 pub(super) struct Made {
     nodes: BTreeMap<String, Origin>,
+    /// Those of them that have no stack.
+    switches: BTreeSet<String>,
     /// With the section of `wires` that makes it; None: a template does.
     wires: BTreeMap<String, Option<String>>,
 }
@@ -38,20 +40,21 @@ impl Made {
         let mut made = Made::default();
         let mut names: Vec<String> = Vec::new();
         for (name, section) in sections(document, "nodes") {
-            match section.get("count") {
-                None => names.push(name.to_owned()),
-                Some(_) => {
-                    let all = counted(name, number(section, "count").unwrap_or(0));
-                    made.nodes.extend(all.map(|one| (one, Origin::Count(name.to_owned()))));
-                }
+            if section.get("count").is_none() {
+                names.push(name.to_owned());
+                continue;
             }
+            let all = counted(name, number(section, "count").unwrap_or(0)).map(|one| (one, Origin::Count(name.to_owned())));
+            made.add(all, is_switch(section));
         }
         for (name, section) in sections(document, "templates") {
             let Some(shape) = shape(section) else { continue };
-            for node in shape.nodes(name) {
-                made.nodes.insert(node.name, if node.switch { Origin::Switch } else { Origin::Template(name.to_owned()) });
-            }
-            made.wires.extend((1..).zip(shape.wires()).map(|(number, wire)| (wire.name(name, number), None)));
+            let (switches, hosts): (Vec<_>, Vec<_>) = shape.nodes(name).into_iter().partition(|node| node.switch);
+            let are_switches = section.get("node").and_then(|node| node.get_ref().as_table()).is_some_and(is_switch);
+            made.add(hosts.into_iter().map(|node| (node.name, Origin::Template(name.to_owned()))), are_switches);
+            made.add(switches.into_iter().map(|node| (node.name, Origin::Switch)), true);
+            let room = WIRES_MAX.saturating_sub(made.wires.len());
+            made.wires.extend((1..).zip(shape.wires()).map(|(number, wire)| (wire.name(name, number), None)).take(room));
         }
         names.retain(|name| !made.nodes.contains_key(name));
         let ends = |end: &str| match end.split_once(':').map_or(end, |(node, _)| node) {
@@ -60,13 +63,25 @@ impl Made {
         };
         for (name, section) in sections(document, "wires") {
             let between = section.get("between").and_then(|between| between.get_ref().as_array());
-            let count: usize = between.map_or(0, |both| both.iter().filter_map(|end| end.get_ref().as_str()).map(ends).product());
+            let ends = between.into_iter().flatten().filter_map(|end| end.get_ref().as_str()).map(ends);
+            let count = ends.fold(1, usize::saturating_mul);
             if count > 1 {
-                let count = u32::try_from(count).unwrap_or(u32::MAX).min(WIRES_OF_A_PATTERN_MAX);
+                let room = WIRES_MAX.saturating_sub(made.wires.len());
+                let count = u32::try_from(count.min(room)).unwrap_or(u32::MAX);
                 made.wires.extend(counted(name, count).map(|one| (one, Some(name.to_owned()))));
             }
         }
         made
+    }
+
+    fn add(&mut self, all: impl Iterator<Item = (String, Origin)>, are_switches: bool) {
+        let room = NODES_MAX.saturating_sub(self.nodes.len());
+        for (name, origin) in all.take(room) {
+            if are_switches {
+                self.switches.insert(name.clone());
+            }
+            self.nodes.insert(name, origin);
+        }
     }
 
     /// Names of a kind of section that are made.
@@ -87,7 +102,7 @@ impl Made {
     }
 
     pub fn is_switch(&self, name: &str) -> bool {
-        self.nodes.get(name) == Some(&Origin::Switch)
+        self.switches.contains(name)
     }
 }
 
@@ -141,6 +156,12 @@ fn lay<'t>(below: &mut DeTable<'t>, over: DeTable<'t>) {
     }
 }
 
+/// Has a node that a section describes no stack?
+pub(super) fn is_switch(section: &DeTable<'_>) -> bool {
+    let kind = section.get("kind").and_then(|kind| kind.get_ref().as_str());
+    matches!(kind, Some("switch" | "segment"))
+}
+
 /// The sections of a kind, with their names.
 fn sections<'d, 't>(document: &'d DeTable<'t>, kind: &str) -> impl Iterator<Item = (&'d str, &'d DeTable<'t>)> + use<'d, 't> {
     let all = document.get(kind).and_then(|all| all.get_ref().as_table());
@@ -154,5 +175,5 @@ fn number(section: &DeTable<'_>, key: &str) -> Option<u32> {
 
 fn shape(section: &DeTable<'_>) -> Option<Shape> {
     let kind = section.get("kind")?.get_ref().as_str()?;
-    Shape::sized(kind, |key, least| number(section, key).filter(|number| *number >= least).ok_or(())).ok()?
+    Shape::sized(kind, |key, least| number(section, key).filter(|number| *number >= least).ok_or(())).ok()?.filter(Shape::fits)
 }

@@ -1,7 +1,7 @@
 //! What the command line says over the file: `--set wires.ab.loss=0.01`.
 
 use super::names::matches;
-use super::refine::Made;
+use super::refine::{Made, is_switch};
 use super::source::of_assignment;
 use crate::limits::NAMES_TOLD;
 use std::ops::Range;
@@ -140,7 +140,10 @@ impl<'t> Assignment<'t, '_> {
         }
         let mut found = false;
         for (name, section) in table.iter_mut() {
-            if !matches(pattern, name.get_ref()) || is_switch(section.get_ref()) || self.made.is_switch(name.get_ref()) {
+            if !matches(pattern, name.get_ref())
+                || section.get_ref().as_table().is_some_and(is_switch)
+                || self.made.is_switch(name.get_ref())
+            {
                 continue;
             }
             let name = name.get_ref().to_string();
@@ -164,11 +167,6 @@ impl<'t> Assignment<'t, '_> {
     fn place<T>(&self, of: T) -> Spanned<T> {
         Spanned::new(self.at..self.at, of)
     }
-}
-
-fn is_switch(section: &DeValue<'_>) -> bool {
-    let kind = section.as_table().and_then(|table| table.get("kind")).and_then(|kind| kind.get_ref().as_str());
-    matches!(kind, Some("switch" | "segment"))
 }
 
 #[cfg(test)]

@@ -65,7 +65,8 @@ fn own_sections<'a>(raw: &'a Raw, shapes: &[(&Spanned<String>, &Template, Shape)
     let shaped = shapes.iter().flat_map(|(name, _, shape)| shape.nodes(name.get_ref())).map(|node| node.name);
     let named = raw.nodes.iter().filter(|(_, section)| section.get_ref().count.is_none());
     let named: BTreeMap<&str, Section<'a, Node>> = named.map(|section| (section.0.get_ref().as_str(), section)).collect();
-    several.chain(shaped).filter_map(|name| named.get(name.as_str()).copied().map(|section| (name, section))).collect()
+    // More are refused where they are made.
+    several.chain(shaped).take(NODES_MAX).filter_map(|name| named.get(name.as_str()).copied().map(|section| (name, section))).collect()
 }
 
 fn check_name(source: &Source<'_>, name: &str, span: &std::ops::Range<usize>) -> Result<(), StackError> {
@@ -108,6 +109,10 @@ impl MadeWire {
 /// Ports of a fat tree's switches.
 const ARITY_MAX: u32 = 64;
 
+fn is_arity(number: u32) -> bool {
+    number % 2 == 0 && (2..=ARITY_MAX).contains(&number)
+}
+
 /// How many ports the switches of a fat tree have.
 fn arity(source: &Source<'_>, section: &Template) -> Result<u32, StackError> {
     let Some(arity) = &section.arity else {
@@ -115,7 +120,7 @@ fn arity(source: &Source<'_>, section: &Template) -> Result<u32, StackError> {
         return Err(source.error(section.kind.span(), "a fat-tree needs arity, the number of ports of its switches", help));
     };
     match *arity.get_ref() {
-        number if number % 2 == 0 && (2..=ARITY_MAX).contains(&number) => Ok(number),
+        number if is_arity(number) => Ok(number),
         number => {
             let what = format!("no fat-tree is of switches with {number} ports");
             Err(source.error(arity.span(), what, format!("use an even number from 2 to {ARITY_MAX}; it has arity³ / 4 hosts")))
@@ -148,10 +153,26 @@ impl Shape {
             _ => arity(source, section),
         };
         let kind = section.kind.get_ref();
-        Shape::sized(kind, size)?.ok_or_else(|| {
+        let shape = Shape::sized(kind, size)?.ok_or_else(|| {
             let what = format!("there is no template '{kind}'");
             source.error(section.kind.span(), what, "use chain, ring, star, grid, dumbbell or fat-tree")
-        })
+        })?;
+        match shape.fits() {
+            true => Ok(shape),
+            false => Err(source.error(section.kind.span(), format!("more than {NODES_MAX} nodes"), "make the scenario smaller")),
+        }
+    }
+
+    /// Is it one that a world can hold? To be asked before it is made.
+    pub fn fits(&self) -> bool {
+        let nodes = match *self {
+            Shape::Chain(count) | Shape::Ring(count) | Shape::Star(count) => u64::from(count),
+            Shape::Grid(width, height) => u64::from(width) * u64::from(height),
+            Shape::Dumbbell(left, right) => u64::from(left) + u64::from(right),
+            Shape::FatTree(arity) if !is_arity(arity) => return false,
+            Shape::FatTree(arity) => u64::from(arity).pow(3) / 4,
+        };
+        nodes <= NODES_MAX as u64
     }
 
     /// A shape by its name; None: there is none. `size`: what the template says of one of its sizes, by key, which is at least so much.
