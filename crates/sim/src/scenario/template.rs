@@ -110,7 +110,7 @@ impl MadeWire {
 const ARITY_MAX: u32 = 64;
 
 fn is_arity(number: u32) -> bool {
-    number % 2 == 0 && (2..=ARITY_MAX).contains(&number)
+    number.is_multiple_of(2) && (2..=ARITY_MAX).contains(&number)
 }
 
 /// How many ports the switches of a fat tree have.
