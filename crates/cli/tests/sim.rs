@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 use support::Place;
 
@@ -74,7 +75,10 @@ fn check_names_what_a_node_will_not_have() {
     // Whoever root starts programs as is nobody outside.
     let open = |folder: &str| {
         std::fs::create_dir_all(place.0.join(folder)).unwrap();
-        std::fs::write(place.0.join(folder).join("program"), "#!/bin/sh\n").unwrap();
+        let program = place.0.join(folder).join("program");
+        // A root of its own has no interpreter.
+        std::fs::write(&program, "\x7fELF").unwrap();
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
     };
     ["image/tmp", "image/opt", "outer", "inner"].into_iter().for_each(open);
     std::fs::create_dir_all(place.0.join("outer/inner")).unwrap();
@@ -87,6 +91,12 @@ fn check_names_what_a_node_will_not_have() {
     assert_eq!(check(&place, mounts, "/data/inner/program"), "");
     let said = check(&place, mounts, "/data/program");
     assert!(said.contains("there is no '/data/program'"), "{said}");
+    std::fs::write(place.0.join("image/opt/program"), "#!/bin/sh\n").unwrap();
+    let said = check(&place, "root = \"image\"", "/opt/program");
+    assert!(said.contains("'/opt/program' wants '/bin/sh', which is not there"), "{said}");
+    std::fs::set_permissions(place.0.join("image/opt/program"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let said = check(&place, "root = \"image\"", "/opt/program");
+    assert!(said.contains("'/opt/program' is not executable: chmod +x it"), "{said}");
     let said = check(&place, "", "no-such-program");
     assert!(said.contains("there is no 'no-such-program' in /usr/local/sbin:/usr/local/bin:/usr/sbin"), "{said}");
 }

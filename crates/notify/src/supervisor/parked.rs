@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 pub const TREE_MAX: usize = 64;
 /// Most calls of one process tree that wait for one of its errands to come back.
 pub const WAITING_MAX: usize = 4096;
-/// A tree none of whose errands has come back for so long is stuck.
-pub const STUCK: Duration = Duration::from_secs(1);
+/// A tree none of whose errands has come back for so long is stuck. Whoever brings the pages may be starved for a second by other programs.
+pub const STUCK: Duration = Duration::from_secs(10);
 
 /// What a parked call has come to.
 #[derive(Debug)]
