@@ -237,30 +237,37 @@ MORE_IN_HAND_CALLS = ("getsockopt", "bind", "connect", "recvfrom", "getsockname"
 # seccomp_unotify(2): a call comes; its answer, or a descriptor as its answer.
 RECEIVED = re.compile(r"^ioctl\(.*SECCOMP_IOCTL_NOTIF_RECV.*\) = 0$")
 ANSWERED = re.compile(r"^ioctl\(.*SECCOMP_IOCTL_NOTIF_(SEND|ADDFD).*\) = \d+$")
-# A system call of weft's that has nothing to do with the program's may come in between.
-TRIES = 5
+# A system call of weft's that has nothing to do with the program's may come in between, or before: what did not end where it was to shows how many came.
+TRIES = 10
+
+
+def _moments(log: str) -> list[tuple[str, str]]:
+    """The system calls that weft made from the moment in which it had the program's call, each with what makes strace kill weft in it."""
+    lines = log.splitlines()
+    first = next(number for number, line in enumerate(lines) if RECEIVED.match(line))
+    last = next(number for number, line in enumerate(lines) if ANSWERED.match(line))
+    names = [line.partition("(")[0] for line in lines]
+    when = [f"inject={names[number]}:signal=KILL:when={names[:number + 1].count(names[number])}" for number in range(first + 1, last + 1)]
+    return list(zip(lines[first + 1:], when))
 
 
 def in_hand(env: Environment, call: str) -> str:
     """weft ends before each of the system calls that it makes from the moment in which it has a program's call to that in which it has answered."""
-    log, said = _traced(env, call, "learn", "")
-    lines = log.splitlines()
-    first = next(number for number, line in enumerate(lines) if RECEIVED.match(line))
-    last = next(number for number, line in enumerate(lines) if ANSWERED.match(line))
-    names = [line.partition("(")[0] for line in lines[:last + 1]]
-    for number in range(first + 1, last + 1):
-        inject = f"inject={names[number]}:signal=KILL:when={names[:number + 1].count(names[number])}"
+    moments = _moments(_traced(env, call, "learn", "")[0])
+    for number, (line, inject) in enumerate(moments):
         for again in range(TRIES):
             log, said = _traced(env, call, f"{number}-{again}", inject)
             ended = log.splitlines()
             answered = any(map(ANSWERED.match, ended))
             if said != "ENETDOWN" and not answered:
-                raise Failure(f"weft ended before {lines[number]}, and the program said {said!r} instead of 'ENETDOWN': {log}")
+                raise Failure(f"weft ended before {line}, and the program said {said!r} instead of 'ENETDOWN': {log}")
             if any(map(RECEIVED.match, ended)) and not answered:
                 break
+            if answered and number < len(learned := _moments(log)):
+                inject = learned[number][1]
         else:
-            raise Failure(f"weft never ended before {lines[number]}: {log}")
-    return f"ENETDOWN, at each of {last - first} moments"
+            raise Failure(f"weft never ended before {line}: {log}")
+    return f"ENETDOWN, at each of {len(moments)} moments"
 
 
 def _traced(env: Environment, call: str, name: str, inject: str) -> tuple[str, str]:
