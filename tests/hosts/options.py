@@ -32,6 +32,7 @@ SCRIPTS = (
     "again.py",
     "woken.py",
     "lingers.py",
+    "grown.py",
     "times.py",
     "scopes.py",
     "ends.py",

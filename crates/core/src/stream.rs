@@ -586,6 +586,8 @@ pub struct StreamInfo {
     pub window_clamp: u32,
     /// Receive buffer as it stands, tuned or set (sk_rcvbuf).
     pub receive_buffer_bytes: u32,
+    /// Send buffer as it stands, grown or set (sk_sndbuf).
+    pub send_buffer_bytes: u32,
     /// Congestion control's name.
     pub congestion: String,
     /// TCP_CC_INFO: words of the control's part of `union tcp_cc_info`; empty: it has none.

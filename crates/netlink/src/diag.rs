@@ -325,8 +325,9 @@ impl Socket {
         if asked(SKMEMINFO) {
             // SK_MEMINFO_*: rmem_alloc, rcvbuf, wmem_alloc, sndbuf, fwd_alloc, wmem_queued, optmem, backlog, drops
             let (receive, send, dropped) = (figure("receive_buffer"), figure("send_buffer"), figure("dropped"));
-            // What TCP tuned: "tcp_rcvbuf_grow: … WRITE_ONCE(sk->sk_rcvbuf, rcvbuf);"
+            // What TCP tuned: tcp_rcvbuf_grow has "WRITE_ONCE(sk->sk_rcvbuf, rcvbuf);", tcp_sndbuf_expand "WRITE_ONCE(sk->sk_sndbuf, min(sndmem, …));"
             let receive = receive.max(info.map_or(0, |info| info.receive_buffer_bytes));
+            let send = send.max(info.map_or(0, |info| info.send_buffer_bytes));
             let queued = if self.protocol == IPPROTO_TCP { sending } else { 0 };
             message.bytes(SKMEMINFO, &words(&[received, receive, sending - queued, send, 0, queued, 0, 0, dropped]));
         }
@@ -413,18 +414,18 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_buffer_that_grew_is_shown() {
+    fn buffers_that_grew_are_shown() {
         let row =
             serde_json::json!({"proto": "tcp", "state": "ESTAB", "recv_q": 0, "send_q": 0, "local": "10.0.0.1:5", "peer": "10.0.0.2:6"});
         let details = serde_json::json!({"receive_buffer": 131_072, "send_buffer": 87_040});
-        let info = StreamInfo { receive_buffer_bytes: 6 << 20, ..StreamInfo::default() };
-        let shown = |info: Option<&StreamInfo>, rcvbuf: u32| {
+        let info = StreamInfo { receive_buffer_bytes: 6 << 20, send_buffer_bytes: 4 << 20, ..StreamInfo::default() };
+        let shown = |info: Option<&StreamInfo>, rcvbuf: u32, sndbuf: u32| {
             let mut message = Message::new(BY_FAMILY, &[]);
             Socket::read(&row).unwrap().attributes(&mut message, &details, info, |attribute| attribute == SKMEMINFO);
-            let words: Vec<u8> = [0, rcvbuf, 0, 87_040].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
+            let words: Vec<u8> = [0, rcvbuf, 0, sndbuf].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
             message.body.windows(words.len()).any(|at| at == words)
         };
-        assert!(shown(Some(&info), 6 << 20) && shown(None, 131_072));
+        assert!(shown(Some(&info), 6 << 20, 4 << 20) && shown(None, 131_072, 87_040));
     }
 
     #[test]

@@ -386,11 +386,15 @@ fn send_buffer(a: &mut Access<'_, '_>, bytes: u32) -> Result<(), Errno> {
     a.transport(StreamOption::SendBuffer(Some(doubled)))
 }
 
-/// SO_SNDBUF; an auto-tuned buffer shows the size to which the transport has let it grow.
+/// SO_SNDBUF; one that nobody has set shows the size to which the transport has let it grow (`tcp_sndbuf_expand`), or whoever stands before that.
 pub(super) fn send_buffer_shown(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
     let socket = a.socket()?;
-    let grown = socket.stream().filter(|stream| stream.transport.send_buffer.is_none()).map_or(0, |stream| stream.capacity);
-    Ok(i32::try_from(grown.max(socket.options.send_buffer as usize)).unwrap_or(i32::MAX))
+    let set = socket.options.send_buffer as usize;
+    let shown = match socket.stream().filter(|stream| stream.transport.send_buffer.is_none()).map(|stream| stream.capacity) {
+        Some(granted) => set.max(granted).max(a.flow_info()?.send_buffer_bytes as usize),
+        None => set,
+    };
+    Ok(i32::try_from(shown).unwrap_or(i32::MAX))
 }
 
 /// TCP's may have grown (`tcp_rcv_space_adjust`).

@@ -108,6 +108,7 @@ impl Connection {
             },
             window_clamp: self.receive.clamp,
             receive_buffer_bytes: self.receive.buffer,
+            send_buffer_bytes: self.send.buffer,
             congestion: self.control.algorithm.name().to_owned(),
             cc_info: self.control.algorithm.cc_info(),
             user_mss: self.send.peer_mss,
