@@ -131,3 +131,60 @@ fn shapes_that_no_world_holds_are_refused_before_they_are_made() {
         }
     }
 }
+
+#[test]
+fn events_of_a_pattern_are_those_of_each_name() {
+    let events = |lines: &[&str]| -> String { lines.iter().map(|line| format!("[[events]]\nat = \"1s\"\n{line}\n")).collect() };
+    let each =
+        |line: &str, name: &str, count: usize| (1..=count).map(|number| line.replace('N', &format!("{name}{number}"))).collect::<Vec<_>>();
+    let cases: [(&str, Vec<String>); 8] = [
+        (
+            "wire = \"l*\"\nset = { delay = \"9ms\", back = { loss = 0.5 } }",
+            each("wire = \"N\"\nset = { delay = \"9ms\", back = { loss = 0.5 } }", "l", 3),
+        ),
+        ("down = \"l*\"", each("down = \"N\"", "l", 3)),
+        ("up = \"leaf*:eth0\"", each("up = \"N:eth0\"", "leaf", 3)),
+        ("crash = \"leaf*\"", each("crash = \"N\"", "leaf", 3)),
+        (
+            "node = \"leaf*\"\nparameter = \"tcp.congestion\"\nvalue = \"bbr\"",
+            each("node = \"N\"\nparameter = \"tcp.congestion\"\nvalue = \"bbr\"", "leaf", 3),
+        ),
+        // Switches are no machines.
+        ("crash = \"s*\"", each("crash = \"N\"", "s", 2)),
+        ("node = \"*\"\nblock = \"arp\"\nprocedure = \"flush\"", {
+            let names = ["leaf1", "leaf2", "leaf3", "d-left1", "d-left2", "d-right1", "d-right2"];
+            let mut lines: Vec<String> = Vec::new();
+            for node in parse(MADE, &[]).unwrap().plan.nodes {
+                if !node.name.ends_with("switch") && node.name != "lan" {
+                    lines.push(format!("node = \"{}\"\nblock = \"arp\"\nprocedure = \"flush\"", node.name));
+                }
+            }
+            assert!(names.iter().all(|name| lines.iter().any(|line| line.contains(&format!("\"{name}\"")))));
+            lines
+        }),
+        ("partition = [[\"leaf*\"], [\"l*n\"]]", vec!["partition = [[\"leaf1\", \"leaf2\", \"leaf3\"], [\"lan\"]]".to_owned()]),
+    ];
+    for (pattern, written) in cases {
+        let written: Vec<&str> = written.iter().map(String::as_str).collect();
+        let of = |lines: &[&str]| {
+            parse(&format!("duration = \"9s\"\n{MADE}{}", events(lines)), &[]).map(|scenario| format!("{:?}", scenario.plan.events))
+        };
+        assert_eq!(of(&[pattern]).unwrap(), of(&written).unwrap(), "{pattern}");
+    }
+}
+
+#[test]
+fn a_pattern_of_an_event_stands_for_something() {
+    let refused = |event: &str| parse(&format!("duration = \"9s\"\n{MADE}[[events]]\nat = \"1s\"\n{event}\n"), &[]).unwrap_err();
+    for (event, says) in [
+        ("down = \"x*\"", "there is no wire 'x*'"),
+        ("down = \"x*:eth0\"", "there is no node 'x*'"),
+        ("crash = \"lea\"", "there is no node 'lea'"),
+        ("crash = \"s-s*\"", "'s-s*' stands for switches only"),
+        ("partition = [[\"leaf*\"], [\"lan\", \"leaf1\"]]", "node 'leaf1' is on two sides"),
+        ("node = \"leaf*\"\ncontrol = [\"snapshot x.snapshot\"]", "3 nodes would write one snapshot"),
+    ] {
+        let error = refused(event);
+        assert!(error.contains(says), "{event}: {error}");
+    }
+}

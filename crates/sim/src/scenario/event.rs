@@ -81,12 +81,26 @@ fn snapshots(
     Ok(())
 }
 
-fn wire(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<usize, StackError> {
-    source.find(name, "wire", plan.wires.iter().map(|wire| wire.name.as_str()))
+/// The wire of this name, or those that it is a pattern for.
+fn wires_of(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<Vec<usize>, StackError> {
+    source.find_all(name, "wire", plan.wires.iter().map(|wire| wire.name.as_str()))
 }
 
-fn node(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<usize, StackError> {
-    source.find(name, "node", plan.nodes.iter().map(|node| node.name.as_str()))
+/// The node of this name, or those that it is a pattern for.
+fn nodes_of(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<Vec<usize>, StackError> {
+    source.find_all(name, "node", plan.nodes.iter().map(|node| node.name.as_str()))
+}
+
+/// Those of them that are machines: a pattern stands for no switch.
+fn machines_of(source: &Source<'_>, name: &Spanned<String>, plan: &Plan) -> Result<Vec<usize>, StackError> {
+    let mut found = nodes_of(source, name, plan)?;
+    if name.get_ref().contains('*') {
+        found.retain(|node| plan.nodes.get(*node).is_some_and(|node| !matches!(node.kind, NodeKind::Switch(_))));
+    }
+    match found.is_empty() {
+        true => Err(source.error(name.span(), format!("'{}' stands for switches only", name.get_ref()), "name the nodes that are meant")),
+        false => Ok(found),
+    }
 }
 
 fn actions(
@@ -119,38 +133,27 @@ fn actions(
     }
     if let Some(set) = &event.set {
         let name = event.wire.as_ref().ok_or_else(|| source.error(set.span(), "which wire?", "write wire = \"NAME\""))?;
-        let index = wire(source, name, plan)?;
         let changed = set.get_ref();
         if let Some(between) = &changed.between {
             return Err(source.error(between.span(), "a wire stays between its nodes", "use down and up of several wires"));
         }
-        let [forth, back] = wires[index].clone();
-        let forth = direction(source, changed, forth)?;
-        let back = direction(source, changed, back)?;
-        let back = changed.back.as_ref().map_or(Ok(back.clone()), |only| direction(source, only.get_ref(), back))?;
-        wires[index] = [forth.clone(), back.clone()];
-        return Ok(vec![Action::Wire { wire: index, directions: [Some(Box::new(forth)), Some(Box::new(back))] }]);
+        let mut actions = Vec::new();
+        for index in wires_of(source, name, plan)? {
+            let [forth, back] = wires[index].clone();
+            let forth = direction(source, changed, forth)?;
+            let back = direction(source, changed, back)?;
+            let back = changed.back.as_ref().map_or(Ok(back.clone()), |only| direction(source, only.get_ref(), back))?;
+            wires[index] = [forth.clone(), back.clone()];
+            actions.push(Action::Wire { wire: index, directions: [Some(Box::new(forth)), Some(Box::new(back))] });
+        }
+        return Ok(actions);
     }
     for (name, up) in [(&event.down, false), (&event.up, true)] {
         let Some(name) = name else { continue };
-        if let Some((of, interface)) = name.get_ref().split_once(':') {
-            let node = node(source, &Spanned::new(name.span(), of.to_owned()), plan)?;
-            if matches!(plan.nodes[node].kind, NodeKind::Guest(_)) {
-                let word = if up { "up" } else { "down" };
-                let help = format!(
-                    "let a program do it: command = [\"ip\", \"link\", \"set\", \"{interface}\", \"{word}\"]; or write {word} = \"WIRE\""
-                );
-                return Err(source.error(name.span(), format!("'{of}' is a Linux kernel, whose interfaces are its own"), help));
-            }
-            let mut ends =
-                plan.wires.iter().flat_map(|wire| &wire.ends).filter(|(of, _)| *of == node).map(|(_, interface)| interface.as_str());
-            if interface != "lo" && !ends.any(|end| end == interface) {
-                let what = format!("no wire ends at interface '{interface}' of node '{of}'");
-                source.remark(name.span(), &what, "unless a program has made it by then, the event fails");
-            }
-            return Ok(vec![Action::Interface { node, interface: interface.to_owned(), up }]);
-        }
-        return Ok(vec![Action::Carrier { wire: wire(source, name, plan)?, up }]);
+        return match name.get_ref().split_once(':') {
+            Some((of, interface)) => interfaces(source, name.span(), of, interface, up, plan),
+            None => Ok(wires_of(source, name, plan)?.into_iter().map(|wire| Action::Carrier { wire, up }).collect()),
+        };
     }
     if let Some(sides) = &event.partition {
         let between = partition(source, sides, plan)?;
@@ -165,11 +168,11 @@ fn actions(
     }
     let one = |name: &Option<Spanned<String>>| name.clone();
     if let Some(name) = one(&event.crash) {
-        return Ok(vec![Action::Crash { node: node(source, &name, plan)? }]);
+        return Ok(machines_of(source, &name, plan)?.into_iter().map(|node| Action::Crash { node }).collect());
     }
     if let Some(name) = one(&event.restart) {
         let fresh = event.fresh_disk.unwrap_or(false);
-        return Ok(vec![Action::Restart { node: node(source, &name, plan)?, fresh }]);
+        return Ok(machines_of(source, &name, plan)?.into_iter().map(|node| Action::Restart { node, fresh }).collect());
     }
     if let Some(name) = one(&event.start) {
         return Ok(called(source, &name, plan)?.into_iter().map(|program| Action::Start { program }).collect());
@@ -180,7 +183,36 @@ fn actions(
     if let Some(name) = &event.signal {
         return signal(source, event, name, plan);
     }
-    control(source, event, plan).map(|action| vec![action])
+    control(source, event, plan)
+}
+
+/// `down` and `up` of an interface, of a node or of those that a pattern stands for.
+fn interfaces(
+    source: &Source<'_>,
+    span: Range<usize>,
+    of: &str,
+    interface: &str,
+    up: bool,
+    plan: &Plan,
+) -> Result<Vec<Action>, StackError> {
+    let mut actions = Vec::new();
+    for node in machines_of(source, &Spanned::new(span.clone(), of.to_owned()), plan)? {
+        let name = &plan.nodes[node].name;
+        if matches!(plan.nodes[node].kind, NodeKind::Guest(_)) {
+            let word = if up { "up" } else { "down" };
+            let help = format!(
+                "let a program do it: command = [\"ip\", \"link\", \"set\", \"{interface}\", \"{word}\"]; or write {word} = \"WIRE\""
+            );
+            return Err(source.error(span, format!("'{name}' is a Linux kernel, whose interfaces are its own"), help));
+        }
+        let mut ends = plan.wires.iter().flat_map(|wire| &wire.ends).filter(|(of, _)| *of == node).map(|(_, interface)| interface.as_str());
+        if interface != "lo" && !ends.any(|end| end == interface) {
+            let what = format!("no wire ends at interface '{interface}' of node '{name}'");
+            source.remark(span.clone(), &what, "unless a program has made it by then, the event fails");
+        }
+        actions.push(Action::Interface { node, interface: interface.to_owned(), up });
+    }
+    Ok(actions)
 }
 
 /// Signals that people send, by their names.
@@ -212,7 +244,13 @@ fn partition(source: &Source<'_>, sides: &Spanned<Vec<Vec<Spanned<String>>>>, pl
     let mut side_of = vec![None; plan.nodes.len()];
     for (side, names) in sides.get_ref().iter().enumerate() {
         for name in names {
-            side_of[node(source, name, plan)?] = Some(side);
+            for node in nodes_of(source, name, plan)? {
+                if side_of[node].is_some_and(|other| other != side) {
+                    let what = format!("node '{}' is on two sides", plan.nodes[node].name);
+                    return Err(source.error(name.span(), what, "name each node once; a pattern may stand for it, too"));
+                }
+                side_of[node] = Some(side);
+            }
         }
     }
     let apart = |a: usize, b: usize| matches!((side_of[a], side_of[b]), (Some(a), Some(b)) if a != b);
@@ -247,9 +285,9 @@ fn through_switch(plan: &Plan, side_of: &[Option<usize>]) -> String {
 }
 
 /// `node`, with `control`, with `parameter` and `value`, or with `block`, `procedure` and `arguments`.
-fn control(source: &Source<'_>, event: &Event, plan: &Plan) -> Result<Action, StackError> {
+fn control(source: &Source<'_>, event: &Event, plan: &Plan) -> Result<Vec<Action>, StackError> {
     let Some(name) = &event.node else { return Err(source.error(event.at.span(), "an event does one thing", "")) };
-    let node = node(source, name, plan)?;
+    let nodes = machines_of(source, name, plan)?;
     let json = |value: &toml::Value| serde_json::to_value(value).unwrap_or_default();
     let op = match (&event.control, &event.parameter, &event.value, &event.block, &event.procedure) {
         (Some(lines), None, None, None, None) => commands(source, lines)?,
@@ -269,7 +307,11 @@ fn control(source: &Source<'_>, event: &Event, plan: &Plan) -> Result<Action, St
             return Err(source.error(name.span(), "what is the node told?", help));
         }
     };
-    Ok(Action::Control { node, op })
+    if matches!(op, Op::Snapshot { .. }) && nodes.len() > 1 {
+        let help = "write an event for each node, with a file of its own";
+        return Err(source.error(name.span(), format!("{} nodes would write one snapshot", nodes.len()), help));
+    }
+    Ok(nodes.into_iter().map(|node| Action::Control { node, op: op.clone() }).collect())
 }
 
 /// What to do about words that are no operation.

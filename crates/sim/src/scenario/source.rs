@@ -1,5 +1,6 @@
 //! The text of a scenario, for values in it and for messages about places in it.
 
+use super::names::matches;
 use crate::limits::{NAME_BYTES_MAX, NAMES_TOLD, RATE_MAX};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -126,6 +127,16 @@ impl Source<'_> {
             format!("{near}the scenario has: {}", all.join(", "))
         };
         Err(self.error(name.span(), format!("there is no {what} '{}'", name.get_ref()), known))
+    }
+
+    /// Which of the known names a name is; those that it is a pattern for, of which there is at least one.
+    pub fn find_all<'n, K>(&self, name: &Spanned<String>, what: &str, known: K) -> Result<Vec<usize>, StackError>
+    where
+        K: Iterator<Item = &'n str> + Clone,
+    {
+        let is_meant = |(_, candidate): &(usize, &str)| name.get_ref().contains('*') && matches(name.get_ref(), candidate);
+        let all: Vec<usize> = known.clone().enumerate().filter(is_meant).map(|(index, _)| index).collect();
+        if all.is_empty() { self.find(name, what, known).map(|index| vec![index]) } else { Ok(all) }
     }
 }
 
