@@ -36,6 +36,7 @@ WORLD += builtin("ping", "a", "ping", to="b", count=10000, interval="50ms", expe
 UNPACED = WORLD.replace('interval = "50ms"', 'interval = "1ms"').replace("count = 10000", "count = 400_000_000").replace("600s", "100000s")
 
 TELL_TIME = f"import time\nfor _ in range({TOLD}): print(time.time_ns(), flush=True); time.sleep(0.05)"
+LAN = '[nodes.lan]\nkind = "switch"\n[wires.port]\nbetween = ["a", "lan"]\n'
 
 
 @contextlib.contextmanager
@@ -163,7 +164,7 @@ def words(folder: Path) -> str:
     # The graph that it began with, but for one parameter.
     (folder / "shape.toml").write_text("[node]\nname = \"a\"\n[block.ip4]\ndefault_ttl = 9\n")
     (folder / "wired.toml").write_text("[node]\nname = \"a\"\n[[interface]]\nname = \"lab0\"\nbackend = \"tap:lab0\"\n")
-    with world(folder, WORLD, "--pace", "1.0") as (_, socket, out):
+    with world(folder, WORLD + LAN, "--pace", "1.0") as (_, socket, out):
         for command, said in (
             (("set", "ip4.default_ttl=9"), ""),
             (("get", "ip4.default_ttl"), "9"),
@@ -185,6 +186,7 @@ def words(folder: Path) -> str:
             (("set", "ip4.default_ttl=300"), "a", "default_ttl"),
             (("get", "ip5"), "a", "ip5"),
             (("show", "blocks"), "nobody", "there is no node 'nobody'"),
+            (("show", "blocks"), "lan", "'lan' is a switch: it has no stack"),
             (("show", "blocks"), None, "which node?"),
             (("show", "calls"), "a", "a world that `weft sim` runs"),
             (("subscribe",), "a", "nobody can subscribe"),
@@ -197,7 +199,9 @@ def words(folder: Path) -> str:
     summary = json.loads((out / "summary.json").read_text())
     if not any("'a': somebody told it" in why for why in summary["not_reproducible"]):
         raise Failure(f"the run is said to be reproducible: {summary['not_reproducible']}")
-    return "set, insert, exec; eight refused"
+        refused = subprocess.run(enter(socket, "lan", "true"), capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+        expect("a program in a switch", (refused.returncode, "'lan' is a switch" in refused.stderr), (2, True))
+    return "set, insert, exec; ten refused"
 
 
 def questions(folder: Path) -> str:

@@ -7,7 +7,7 @@ use crate::cell::Machine;
 use crate::early::Shared;
 use crate::life::ProgramState;
 use crate::limits::NAMES_TOLD;
-use crate::plan::{Expect, NodeKind, Plan, ProcessPlan, ProgramPlan, Run};
+use crate::plan::{Expect, NodeKind, NodePlan, Plan, ProcessPlan, ProgramPlan, Run};
 use crate::process::ProcessTree;
 use crate::report::ProgramId;
 use crate::visit::{News, Pacer, Telling, Visit, Visitor, Visits, Wish};
@@ -109,13 +109,16 @@ impl Door {
         let refused = |why: String| ControlError::World { why: why.into() };
         let names = || {
             let hosts = state.plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Host(_)));
-            hosts.take(NAMES_TOLD).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ")
+            let names = hosts.take(NAMES_TOLD).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ");
+            if names.is_empty() { "none".to_owned() } else { names }
+        };
+        let why_not = |name: &str| match state.plan.nodes.iter().find(|node| node.name == name) {
+            Some(node) => without_stack(node),
+            None => format!("there is no node '{name}' in this world\nhelp: with a stack there are: {}", names()),
         };
         let mut hosts = (0..state.plan.nodes.len()).filter(|node| matches!(state.plan.nodes[*node].kind, NodeKind::Host(_)));
         let index = match node {
-            Some(name) => hosts
-                .find(|index| state.plan.nodes[*index].name == name)
-                .ok_or_else(|| refused(format!("there is no node '{name}' with a stack in this world\nhelp: there are: {}", names())))?,
+            Some(name) => hosts.find(|index| state.plan.nodes[*index].name == name).ok_or_else(|| refused(why_not(name)))?,
             None => match (hosts.next(), hosts.next()) {
                 (Some(only), None) => only,
                 _ => return Err(refused(format!("this is the socket of a world: which node?\nhelp: --node NAME; there are: {}", names()))),
@@ -201,13 +204,26 @@ impl Door {
                     cell.core.left += 1;
                 })
             }
-            _ => Err(format!("'{}' is a switch, a Linux kernel, or off", visitor.node)),
+            _ => Err(without_stack(&world.nodes[node])),
         };
         welcomed?;
         world.programs.push(plan);
         programs[node].push(id);
         self.first = self.first.or(Some(number));
         Ok(())
+    }
+}
+
+/// Why nothing of weft's is in a node.
+fn without_stack(node: &NodePlan) -> String {
+    let name = &node.name;
+    match node.kind {
+        NodeKind::Host(_) => format!("'{name}' is off"),
+        NodeKind::Switch(_) => format!("'{name}' is a switch: it has no stack, and runs no program"),
+        NodeKind::Guest(_) => format!(
+            "'{name}' is a Linux kernel: its stack is its own, and nothing comes in from outside\nhelp: the scenario can start a program in it that \
+             says what it sees ([programs.look] node = \"{name}\", command = [\"ip\", \"addr\"])"
+        ),
     }
 }
 
