@@ -65,7 +65,7 @@ def _html(path: Path) -> str:
 
 
 def _plain(roff: str) -> str:
-    return re.sub(r"\\f[BIRP]", "", roff).replace("\\-", "-").replace("\\(aq", "'").replace("\\&", "")
+    return re.sub(r"\\f[BIRP]", "", roff).replace("\\-", "-").replace("\\(aq", "'").replace("\\*(Aq", "'").replace("\\&", "")
 
 
 def _cell(text: str) -> str:

@@ -132,10 +132,8 @@ fn argument(row: &calls::ArgumentRow) -> String {
 }
 
 fn manual() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
-    let command = help::built();
-    let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| (format!("weft-{}", sub.get_name()), sub.clone()));
     let mut pages = Vec::new();
-    for (name, command) in [("weft".to_owned(), command.clone())].into_iter().chain(visible) {
+    for (name, command) in with_subcommands("weft".to_owned(), help::built()) {
         let mut text = Vec::new();
         let values: Vec<(String, String)> = command.get_arguments().filter_map(value_of).collect();
         clap_mangen::Man::new(command.display_name(name.clone())).title(&name).section("1").render(&mut text)?;
@@ -143,6 +141,13 @@ fn manual() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         pages.push((PathBuf::from(format!("man/{name}.1")), text));
     }
     Ok(pages)
+}
+
+/// A command and all below it that are not hidden, by the names of their pages.
+fn with_subcommands(name: String, command: clap::Command) -> Vec<(String, clap::Command)> {
+    let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set() && (sub.get_name() != "help" || name == "weft"));
+    let below: Vec<_> = visible.flat_map(|sub| with_subcommands(format!("{name}-{}", sub.get_name()), sub.clone())).collect();
+    [(name, command)].into_iter().chain(below).collect()
 }
 
 /// An option that takes a value, and what it is called.
@@ -254,7 +259,7 @@ mod tests {
         };
         assert!(text("man/weft-run.1").contains("exit status"));
         assert!(text("man/weft-sim.1").contains("[\\fB\\-\\-out\\fR \\fIDIR\\fR]"));
-        assert!(text("man/weft.1").contains("weft\\-run(1)"));
+        assert!(text("man/weft.1").contains("weft\\-run(1)") && text("man/weft-kernel-build.1").contains("\\fBweft kernel build\\fR"));
         assert!(text("man/weft-scenario.5").contains(".SS [[events]]") && text("man/weft-stack.5").contains("weft\\-scenario"));
         assert!(text("completions/weft.bash").contains("WEFT_COMPLETE=bash weft --"));
         for row in weft_node::block_table().iter() {

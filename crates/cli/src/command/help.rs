@@ -9,7 +9,7 @@ use weft_core::{ControlError, Kind, Loader, Port};
 /// Help on commands, stack and scenario files, and blocks: `weft help run`, `weft help stack`, `weft help scenario`, `weft help block tcp`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A command, `stack`, `scenario`, `root`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`)
+    /// A command (`kernel build`), `stack`, `scenario`, `root`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`)
     topic: Vec<String>,
     /// Print JSON: of blocks what they declare, of `stack` and `scenario` the JSON schema of such files
     #[arg(long)]
@@ -48,14 +48,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 false => block(row.kind),
             }
         }
-        [name] => match built().find_subcommand_mut(name) {
-            Some(command) => output::line(&command.render_long_help().to_string()),
-            None if weft_node::block_table().get(name).is_some() => {
-                return run(Args { topic: vec!["block".to_owned(), name.to_owned()], json: args.json });
+        [name] if weft_node::block_table().get(name).is_some() && built().find_subcommand(name).is_none() => {
+            return run(Args { topic: vec!["block".to_owned(), name.to_owned()], json: args.json });
+        }
+        ref words => {
+            let mut command = Some(built());
+            for word in words {
+                command = command.and_then(|command| command.find_subcommand(word).cloned());
             }
-            None => bail!("no help on '{name}'; try `weft help`, `weft help stack`, `weft help scenario`, `weft help blocks`"),
-        },
-        _ => bail!("no help on '{}'; try `weft help`, `weft help block NAME`", topic.join(" ")),
+            let Some(mut command) = command else {
+                bail!("no help on '{}'; try `weft help`, `weft help stack`, `weft help scenario`, `weft help blocks`", words.join(" "))
+            };
+            output::line(&command.render_long_help().to_string());
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -44,7 +44,7 @@ pub const HELP: &str = "\
 A file for `weft root make` says, in TOML, what is to be in a folder that is / for nodes: root = \"DIR\" in a scenario.
 
 suite = \"bookworm\"            # Debian packages, by mmdebstrap or else by debootstrap
-packages = [\"python3-minimal\", \"curl\"]
+packages = [\"python3\", \"iproute2\", \"curl\"]   # beside what the variant has
 mirror = \"URL\"                # default: what apt of this machine uses
 variant = \"minbase\"           # what is there besides (default); or apt, essential, standard …
 # or:

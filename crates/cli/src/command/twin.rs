@@ -20,6 +20,12 @@ use weft_sim::sweep::{in_parallel, mean};
 use weft_sim::twin::{self, Difference, FRAMES_MAX, Flow, Name, Tolerance, VariantResult};
 
 /// Run a scenario with weft's stack and with Linux kernels, and show both side by side. Exit status 1: something is not as expected
+///
+/// What is shown is measured where frames leave and arrive at interfaces, so that it means the same for every stack. Of each direction of a connection: goodput, the
+/// bytes that were acknowledged over the time from the first byte to the last acknowledgment; segments with data that were sent again; round trips of segments that
+/// were sent once (Karn's rule). Of each direction of a wire: frames, bytes, and frames that were lost on it or in its queue. Congestion windows alone are what stacks
+/// say of themselves, at the scenario's `sample`. A flow that carries less than a hundredth of the largest one is not drawn. Then both runs are compared frame by frame
+/// at each interface: conversations by their order, sequence numbers by their distance from the first, times by --tolerance.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Scenarios (TOML). All their hosts have weft's stack in variant weft and are Linux kernels in variant linux; [[twins]] in a scenario names more
