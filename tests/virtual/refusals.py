@@ -141,13 +141,13 @@ def test_folder(folder: Path) -> str:
     os.mkfifo(here / "fifo.toml")
     (here / "link.toml").symlink_to("nowhere")
     done = weft_command(folder, "test", "here", "--wall-limit", "3s", "--junit", "junit.xml", "--out", "kept", status=1)
-    has(done.stdout, "passed", "ends within 3 s of real time", "to repeat it: weft sim here/spin.toml --seed 1", "the world can be made")
+    has(done.stdout, "passed", "ends within 3 s of real time", "to repeat it: weft sim here/spin.toml --seed 1 --wall-limit 3s", "the world can be made")
     has(done.stderr, "cannot read here/fifo.toml", "cannot read here/link.toml", "left out, since there is no [nodes.NAME] in them: here/note.toml", "1 of 7 runs")
     suites = {suite.get("name"): suite for suite in ElementTree.parse(folder / "junit.xml").iter("testsuite")}
     expect("suites", len(suites), 7)
     spun = suites["here/spin.toml seed 1"]
     said, repeat = spun.findtext("system-out"), spun.find("properties/property")
-    expect("what it wrote", (said, repeat is not None and repeat.get("value")), ("p: begun\n", "weft sim here/spin.toml --seed 1"))
+    expect("what it wrote", (said, repeat is not None and repeat.get("value")), ("p: begun\n", "weft sim here/spin.toml --seed 1 --wall-limit 3s"))
     expect("kept", (folder / "kept/here-spin-seed-1/programs/p/stdout").read_text(), "begun\n")
     for place, word in ((here, "one"), (folder, "two")):
         (place / "bad.toml").write_text(section("nodes.a") + program("p", "a", "sh", "-c", f"echo {word}; exit 1"))

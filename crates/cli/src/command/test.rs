@@ -43,6 +43,13 @@ pub struct Args {
     json: bool,
 }
 
+impl Args {
+    /// The command that repeats a run.
+    fn repeat(&self, found: &Found, seed: u64) -> String {
+        repeat(&found.path, seed, &self.over.set, self.wall_limit.as_deref())
+    }
+}
+
 /// A file, and what it says, or why it says nothing.
 struct Found {
     path: PathBuf,
@@ -66,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let watch = |number: usize, result: &RunResult| {
         if let Some(found) = of_case.get(number).and_then(|of| found.get(*of)).filter(|_| !args.json) {
-            tell(found, result, &args.over.set);
+            tell(found, result, &args);
         }
         !interrupt.is_set()
     };
@@ -74,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if results.len() < cases.len() {
         interrupt.cut();
     }
-    let report = Report { found: &found, cases: &cases, of_case: &of_case, results: &results, sets: &args.over.set };
+    let report = Report { found: &found, cases: &cases, of_case: &of_case, results: &results, args: &args };
     if let Some(file) = &args.junit {
         let text = result::junit(report.suites())?;
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -83,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::json(&report.told());
     }
     if let Some(dir) = &args.out {
-        report.keep_failed(dir, &args, &interrupt)?;
+        report.keep_failed(dir, &interrupt)?;
     }
     let (passed, all) = (results.values().filter(|result| result.passed()).count(), cases.len() + report.broken().count());
     tell!("weft: {passed} of {all} runs as expected");
@@ -91,7 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// A line as soon as a run has ended, and one for each thing that was not as expected.
-fn tell(found: &Found, result: &RunResult, sets: &[String]) {
+fn tell(found: &Found, result: &RunResult, args: &Args) {
     let word = if result.passed() { "passed" } else { "failed" };
     let mut text = format!("{word}  {:6.1} s  {} seed {}", result.wall.as_secs_f64(), found.shown, result.seed);
     for verdict in &result.verdicts {
@@ -105,7 +112,7 @@ fn tell(found: &Found, result: &RunResult, sets: &[String]) {
             let last = lines.iter().skip(lines.len().saturating_sub(LINES_TOLD));
             text.extend(last.map(|line| format!("\n        {}! {line}", said.program)));
         }
-        text += &format!("\n        to repeat it: {}", repeat(&found.path, result.seed, sets));
+        text += &format!("\n        to repeat it: {}", args.repeat(found, result.seed));
     }
     output::line(&text);
 }
@@ -120,7 +127,7 @@ struct Report<'a> {
     /// Which file each case is of.
     of_case: &'a [usize],
     results: &'a BTreeMap<usize, RunResult>,
-    sets: &'a [String],
+    args: &'a Args,
 }
 
 impl<'a> Report<'a> {
@@ -148,7 +155,7 @@ impl<'a> Report<'a> {
             verdicts: &result.verdicts,
             broken: None,
             said: &result.said,
-            repeat: repeat(&found.path, result.seed, self.sets),
+            repeat: self.args.repeat(found, result.seed),
         };
         let of_none = |(found, case): (&Found, &Case<'_>)| Suite {
             name: format!("{} seed {}", found.shown, case.seed),
@@ -156,7 +163,7 @@ impl<'a> Report<'a> {
             verdicts: &[],
             broken: Some("it has not run to its end: weft test was interrupted".to_owned()),
             said: &[],
-            repeat: repeat(&found.path, case.seed, self.sets),
+            repeat: self.args.repeat(found, case.seed),
         };
         broken.chain(self.runs().map(of_run)).chain(self.not_ended().map(of_none)).collect()
     }
@@ -169,7 +176,7 @@ impl<'a> Report<'a> {
     }
 
     /// The first runs that failed run once more, alone, and leave their results.
-    fn keep_failed(&self, dir: &Path, args: &Args, interrupt: &Interrupt) -> anyhow::Result<()> {
+    fn keep_failed(&self, dir: &Path, interrupt: &Interrupt) -> anyhow::Result<()> {
         let failed: Vec<_> = self.results.iter().filter(|(_, result)| !result.passed()).collect();
         let mut used: BTreeSet<String> = BTreeSet::new();
         for (number, result) in failed.iter().take(KEPT_MAX) {
@@ -192,9 +199,10 @@ impl<'a> Report<'a> {
             scenario.plan.seed = case.seed;
             // The time that is over is this run's only.
             let own = Interrupt::catch(false)?;
-            let limit = args.wall_limit.as_deref().map(|text| limit::Limit::begin(text, Arc::clone(&own.flag))).transpose()?;
+            let limit = self.args.wall_limit.as_deref().map(|text| limit::Limit::begin(text, Arc::clone(&own.flag))).transpose()?;
             scenario.plan.interrupt = Some(Arc::clone(&own.flag));
-            match sim::one(&sim::Args::quietly(found.path.clone(), folder.clone(), args.over.clone()), scenario, &own, limit.as_ref()) {
+            match sim::one(&sim::Args::quietly(found.path.clone(), folder.clone(), self.args.over.clone()), scenario, &own, limit.as_ref())
+            {
                 Ok(_) => tell!("weft: results of {} seed {}: {}", found.shown, result.seed, folder.display()),
                 Err(why) => tell!("weft: no results of {} seed {}: {why:#}", found.shown, result.seed),
             }

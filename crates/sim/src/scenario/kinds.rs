@@ -54,9 +54,13 @@ pub(super) fn explain(message: &str, before: &str) -> Option<(String, String)> {
         _ => return None,
     };
     let what = words.iter().fold(message.trim().to_owned(), |text, (from, to)| text.replacen(from, to, 1));
-    let help = match example(before) {
-        Some((key, value)) => format!("write it as {key} = {value}"),
-        None => "`weft help scenario` shows an example".to_owned(),
+    let scalar = what.split('`').nth(1).filter(|_| what.contains("expected a text"));
+    let help = match (example(before), scalar) {
+        (Some((key, value)), _) => format!("write it as {key} = {value}"),
+        (None, Some(scalar)) => {
+            format!("a text stands in quotes: \"{scalar}\"; behind --set a shell wants others around them: '\"{scalar}\"'")
+        }
+        (None, None) => "`weft help scenario` shows an example".to_owned(),
     };
     Some((what, help))
 }

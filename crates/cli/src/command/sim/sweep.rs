@@ -50,9 +50,10 @@ pub(in crate::command) fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
 }
 
 /// The command that repeats a run of this scenario.
-pub(in crate::command) fn repeat<'a>(file: &Path, seed: u64, sets: impl IntoIterator<Item = &'a String>) -> String {
+pub(in crate::command) fn repeat<'a>(file: &Path, seed: u64, sets: impl IntoIterator<Item = &'a String>, limit: Option<&str>) -> String {
     let sets: String = sets.into_iter().map(|set| format!(" --set {}", quoted(set))).collect();
-    format!("weft sim {} --seed {seed}{sets}", quoted(&file.display().to_string()))
+    let limit = limit.map_or(String::new(), |limit| format!(" --wall-limit {}", quoted(limit)));
+    format!("weft sim {} --seed {seed}{sets}{limit}", quoted(&file.display().to_string()))
 }
 
 /// As a shell reads it as one word.
@@ -150,7 +151,7 @@ impl<'a> Sweep<'a> {
 
     /// The command that repeats a run.
     fn repeat(&self, ended: &Ended<'_>) -> String {
-        repeat(&self.args.file, ended.result.seed, self.args.over.set.iter().chain(&ended.point.sets))
+        repeat(&self.args.file, ended.result.seed, self.args.over.set.iter().chain(&ended.point.sets), self.args.wall_limit.as_deref())
     }
 
     /// Every run that is wanted, point by point.
