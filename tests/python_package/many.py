@@ -60,6 +60,7 @@ def single(folder: Path) -> str:
                              (lambda: world.run(seed=-1), ValueError, "-1 is no seed"), (lambda: world.run(seed=1 << 64), ValueError, "is no seed"), (lambda: world.run(threads=-1), ValueError, "threads=-1"),
                              (lambda: world.run(set={"seed": None}), ValueError, "set: seed is None"), (lambda: world.run(wall_limit="-1s"), weft.ScenarioError, "-1s"),
                              (lambda: weft.sweep(world, []), ValueError, "no seed"), (lambda: weft.sweep(world, grid={"seed": "12"}), ValueError, "no list"),
+                             (lambda: weft.sweep(world, grid={"wires.ab.loss": 0.1}), ValueError, "write {\"wires.ab.loss\": [0.0, 0.01]}"),
                              (lambda: weft.sweep(world, grid={"seed": [1, 1]}), ValueError, "a value twice")):
         refused(call, kind, says)
     return "24 runs"

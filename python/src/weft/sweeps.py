@@ -48,7 +48,8 @@ def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = No
 
     With a `client` of Dask each run is a task, and the scenario and the files beside it go along. Nothing is left then to go on from.
     """
-    points = _points(grid or {})
+    lists = _lists(grid or {})
+    points = _points(lists)
     if client is not None:
         if out is not None or threads is not None:
             raise ValueError("out and threads are for sweeps on this machine: with a client, the table is what comes back")
@@ -56,8 +57,8 @@ def sweep(world: World, seeds: Optional[Seeds] = None, grid: Optional[Grid] = No
 
         found = _dask.runs(world, _numbers(seeds), [words for words, _ in points], client)
     else:
-        found = _local(world, _numbers(seeds), grid or {}, out, threads, progress, resume)
-    return _frame(_rows(points, found, list(grid or {})))
+        found = _local(world, _numbers(seeds), lists, out, threads, progress, resume)
+    return _frame(_rows(points, found, list(lists)))
 
 
 def summary(table: Any, by: Sequence[str] = ()) -> Any:
@@ -125,11 +126,20 @@ def _beyond(t: float, freedom: int) -> float:
     return 1 - sine * total
 
 
+def _lists(grid: Grid) -> dict[str, list[Any]]:
+    """Every key with its values, whatever gives them one by one."""
+    lists = {}
+    for key, values in grid.items():
+        each = [] if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable) else list(values)
+        if not each:
+            raise ValueError(f"grid: {key} has no list of values: write {{\"{key}\": [0.0, 0.01]}}")
+        lists[key] = each
+    return lists
+
+
 def _points(grid: Grid) -> list[tuple[list[str], list[Any]]]:
     """Each point as words of --grid, and as its values; the last key changes first."""
     for key, values in grid.items():
-        if isinstance(values, str) or not list(values):
-            raise ValueError(f"grid: {key} has no list of values")
         if any(value is None for value in values):
             raise ValueError(f"grid: {key} has None, which TOML does not know: write the value that holds where the key is not given")
         if len(set(map(_toml.value, values))) < len(values):
