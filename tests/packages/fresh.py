@@ -63,7 +63,7 @@ def wheel(folder: Path) -> str:
     expect("which command", run([python, "-c", "from weft import _command; print(_command.binary())"], env=variables).strip(), str(environment / "bin/weft"))
     there = files(environment)
     wanted = {to for name, to in stage.COMPLETIONS.items()} | {"share/man/man1/weft.1.gz", "share/man/man5/weft-stack.5.gz", "share/weft/schema/scenario.schema.json",
-                                                               "share/weft/examples/twin/download.toml", "share/weft/docs/examples/web.toml", "share/doc/weft-net/copyright"}
+                                                               "share/weft/examples/twin/download.toml", "share/weft/docs/examples/web.toml", "share/weft/tools/gdb/weft.py", "share/doc/weft-net/copyright"}
     if missing := {name for name in wanted if name not in there}:
         raise Failure(f"not installed: {sorted(missing)}")
     same_metadata(site(environment) / metadata.folder())

@@ -9,6 +9,7 @@
     weft sockets      the sockets of every node, as they were before the event that it is at
     weft where        node and time in one line
 
+The command of the packages has no names: install weft-net-dbgsym, or put weft.debug beside it.
 Release builds know functions by their last name (`break write_header`) and by place (`break transmit.rs:40`).
 A text is written b"…": gdb has Rust's "…" only after the program has given it memory for it (a call of malloc). Nothing here calls a function of the program.
 All stacks of a world live in one process, so that one debugger sees all of them. With `--threads 1` (the default) one thread runs all nodes.

@@ -22,7 +22,7 @@ COMPLETIONS = {
 }
 
 # What commands of the pages name, which are run in weft's folder: below share/weft it has the same places.
-EXAMPLES = ("examples", "docs/examples", "crates/plugin/include")
+EXAMPLES = ("examples", "docs/examples", "crates/plugin/include", "tools/gdb")
 
 # JSON schemas, which editors find by the first line of a scenario or stack file.
 SCHEMAS = ("scenario.schema.json", "stack.schema.json")
