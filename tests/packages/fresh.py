@@ -141,4 +141,39 @@ def scripts(folder: Path) -> str:
     return f"{many} files, by three shells"
 
 
-ROWS = {"wheel/fresh environment": wheel, "make install": install, "install.sh": scripts}
+def release(folder: Path) -> str:
+    """A version, in a clone: its number in each file, CHANGELOG's part, a commit and a tag; and what cannot be one."""
+    clone = folder / "clone"
+    run(["git", "clone", "--quiet", str(place.ROOT), str(clone)])
+    (clone / "target").mkdir()
+    (clone / "target/venv").symlink_to(place.VENV)
+    git = ["git", "-C", str(clone)]
+    for key, value in (("user.name", "nobody"), ("user.email", "nobody@example.org")):
+        run([*git, "config", key, value])
+    variables = {**os.environ, "PYTHONPATH": str(clone / "tools")}
+
+    def made(number: str, status: int = 0) -> None:
+        run([paths.PYTHON, "-m", "package.release", number], status, cwd=clone, env=variables)
+
+    old = place.version()
+    major, minor, patch = map(int, old.split("."))
+    new = f"{major}.{minor + 1}.0"
+    for number in ("", "next", old, f"{major}.{minor}.{patch - 1}"):
+        made(number, 1)
+    (clone / "README.md").write_text("changed")
+    made(new, 1)
+    run([*git, "checkout", "--quiet", "README.md"])
+    made(new)
+    # Nothing is new since.
+    made(f"{major + 1}.0.0", 1)
+    changed = run([*git, "show", "--format=", "--name-only", f"v{new}^{{commit}}"]).split()
+    expect("changed", sorted(changed), ["CHANGELOG.md", "Cargo.lock", "Cargo.toml", "python/pyproject.toml"])
+    expect("an annotated tag", run([*git, "cat-file", "-t", f"v{new}"]).strip(), "tag")
+    expect("left", run([*git, "status", "--porcelain"]), "")
+    for name in ("Cargo.toml", "python/pyproject.toml", "Cargo.lock"):
+        expect(f"{name} has the number", f'version = "{new}"' in (clone / name).read_text(), True)
+    expect("CHANGELOG.md has a part", f"## Unreleased\n\n## {new} – " in (clone / "CHANGELOG.md").read_text(), True)
+    return f"{old} becomes {new}"
+
+
+ROWS = {"release": release, "wheel/fresh environment": wheel, "make install": install, "install.sh": scripts}

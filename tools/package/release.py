@@ -41,7 +41,7 @@ def main() -> int:
         print(why, file=sys.stderr)
         return 1
     try:
-        place.run([place.tool("bump-my-version"), "bump", "--config-file", place.FILES / "bumpversion.toml",
+        place.run([place.tool("bump-my-version"), "bump", "--config-file", place.ROOT / ".bumpversion.toml",
                    "--current-version", place.version(), "--new-version", wanted])
     except place.Wrong as wrong:
         print(wrong, file=sys.stderr)
