@@ -142,14 +142,20 @@ def scripts(folder: Path) -> str:
 
 
 def release(folder: Path) -> str:
-    """A version, in a clone: its number in each file, CHANGELOG's part, a commit and a tag; and what cannot be one."""
+    """A version, in a repository of its own: its number in each file, CHANGELOG's part, a commit and a tag; and what cannot be one."""
     clone = folder / "clone"
-    run(["git", "clone", "--quiet", str(place.ROOT), str(clone)])
-    (clone / "target").mkdir()
-    (clone / "target/venv").symlink_to(place.VENV)
+    for name in run([*paths.GIT, "-C", str(place.ROOT), "ls-files", "-z"]).split("\0"):
+        if (place.ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(place.ROOT / name, clone / name)
     git = ["git", "-C", str(clone)]
+    run([*git, "init", "--quiet"])
     for key, value in (("user.name", "nobody"), ("user.email", "nobody@example.org")):
         run([*git, "config", key, value])
+    run([*git, "add", "."])
+    run([*git, "commit", "--quiet", "--message", "As it is"])
+    (clone / "target").mkdir()
+    (clone / "target/venv").symlink_to(place.VENV)
     variables = {**os.environ, "PYTHONPATH": str(clone / "tools")}
 
     def made(number: str, status: int = 0) -> None:
