@@ -135,6 +135,11 @@ impl Direction {
         self.plan = plan;
     }
 
+    /// Does it carry frames?
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
     /// Cuts or joins the wire. What waits for a wire that is cut is lost.
     pub fn set_up(&mut self, up: bool, dropped: &mut Vec<Item>) {
         self.up = up;

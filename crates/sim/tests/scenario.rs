@@ -244,6 +244,33 @@ fn what_a_node_is_told_is_checked_when_the_scenario_is_loaded() {
 }
 
 #[test]
+fn events_that_nothing_comes_of_are_told() {
+    let text =
+        "duration = \"3s\"\n[nodes.a]\n[nodes.b]\n[nodes.c]\n[wires.ab]\nbetween = [\"a\", \"b\"]\n[wires.bc]\nbetween = [\"b\", \"c\"]\n";
+    let events = [
+        "up = \"ab\"",
+        "down = \"ab\"",
+        "down = \"*b*\"",
+        "up = \"*\"",
+        "crash = \"a\"",
+        "down = \"ab\"",
+        "crash = \"*\"",
+        "restart = \"*\"",
+    ];
+    let lines: String =
+        events.iter().enumerate().map(|(number, event)| format!("[[events]]\nat = \"{}ms\"\n{event}\n", 100 + number)).collect();
+    let scenario = parse(&format!("{text}{lines}"), &[]).unwrap();
+    let end = World::new(scenario.plan, 1).unwrap().run(&mut |_| true);
+    assert_eq!(end.failures, Vec::<String>::new());
+    let told = [
+        "0.100000000s: wire 'ab' goes up, and was up already",
+        "0.102000000s: wire 'ab' goes down, and was down already",
+        "0.106000000s: 'a' crashes, and was off already",
+    ];
+    assert_eq!(end.idle, told.map(|line| format!("event at {line}")));
+}
+
+#[test]
 fn built_in_programs_live_from_their_time_on_and_not_when_they_are_stopped_before() {
     let text = "duration = \"3s\"\n[nodes.a]\n[nodes.b]\n[wires.ab]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n\
         [programs.sink]\nnode = \"b\"\nbuiltin = \"tcp-sink\"\nport = 80\n\

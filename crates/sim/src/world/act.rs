@@ -50,8 +50,11 @@ fn act(state: &mut State, action: &Action) -> Result<Acted, String> {
             Ok(Acted::Done)
         }
         Action::Carrier { wire, up } => {
+            let is_so = state.wires.is_up(&state.cells, *wire) == Some(*up);
             state.wires.set_carrier(&mut state.cells, state.now, *wire, *up);
-            Ok(Acted::Done)
+            let name = state.plan.wires.get(*wire).filter(|_| is_so).map(|wire| &wire.name);
+            let word = if *up { "up" } else { "down" };
+            Ok(name.map_or(Acted::Done, |name| Acted::Nothing(format!("wire '{name}' goes {word}, and was {word} already"))))
         }
         Action::Interface { node, interface, up } => {
             let arguments = serde_json::json!({"name": interface, "up": up});

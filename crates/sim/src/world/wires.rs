@@ -93,6 +93,12 @@ impl Wires {
         }
     }
 
+    /// Does a wire carry frames? Both of its directions are cut and joined together.
+    pub fn is_up(&self, cells: &Cells, wire: usize) -> Option<bool> {
+        let (node, port) = self.ends(wire)?[0];
+        Some(cells.get(node)?.core.ports.get(port as usize)?.out.is_up())
+    }
+
     /// What happened on a wire, from its first end to its second and back.
     pub fn counters(&self, cells: &Cells, wire: usize) -> Option<[WireCounters; 2]> {
         let ends = self.ends(wire)?;
