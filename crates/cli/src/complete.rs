@@ -8,7 +8,7 @@ mod bash;
 mod settings;
 
 use crate::command::console::{Dialect, Words};
-use crate::command::worlds;
+use crate::command::{help, worlds};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
@@ -76,6 +76,11 @@ pub fn of_blocks_and_nodes() -> ArgValueCompleter {
         all.extend(of_console().complete(current));
         all
     })
+}
+
+/// What there is help on, behind the words that are there.
+pub fn of_topics() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| beginning(help::topics(&Line::written().words), current))
 }
 
 /// A file of weft's.

@@ -1,6 +1,6 @@
 //! `weft help`
 
-use crate::output;
+use crate::{complete, output};
 use anyhow::bail;
 use clap::CommandFactory;
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use weft_core::{ControlError, Kind, Loader, Port};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// A command (`kernel build`), `stack`, `scenario`, `root`, `blocks`, `block NAME`, or `block FILE` for a loadable one (`./alternate.wasm`)
+    #[arg(add = complete::of_topics())]
     topic: Vec<String>,
     /// Print JSON: of blocks what they declare, of `stack` and `scenario` the JSON schema of such files
     #[arg(long)]
@@ -63,6 +64,28 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What may come behind `words`, which begin with the command itself.
+pub fn topics(words: &[String]) -> Vec<String> {
+    let kinds = || weft_node::block_table().names().split(", ").map(str::to_owned).collect::<Vec<_>>();
+    let behind: Vec<&str> = words.iter().skip_while(|word| *word != "help").skip(1).map(String::as_str).collect();
+    if behind == ["block"] {
+        return kinds();
+    }
+    let mut command = Some(built());
+    for word in &behind {
+        command = command.and_then(|command| command.find_subcommand(word).cloned());
+    }
+    let subcommands = command.iter().flat_map(clap::Command::get_subcommands).filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    let mut all: Vec<String> = subcommands.map(|sub| sub.get_name().to_owned()).collect();
+    if behind.is_empty() {
+        all.extend(["block", "blocks", "scenario", "stack"].map(str::to_owned));
+        all.extend(kinds());
+    }
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// The command line's declaration, complete: subcommands know that they are called `weft show`.
