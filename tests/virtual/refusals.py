@@ -78,7 +78,9 @@ def others_words(folder: Path) -> str:
         text = f"{word} = 1\n{pair()}" if word == "stop_time" else pair(**{word: 1})
         (folder / "wrong.toml").write_text(text)
         has(told(folder, "sim", "wrong.toml", "--check", status=REFUSED), f"unknown field `{word}`", ours)
-    return f"{len(wanted)} words"
+    (folder / "wrong.toml").write_text(f'[general]\nstop_time = "10s"\n{pair()}')
+    has(told(folder, "sim", "wrong.toml", "--check", status=REFUSED), "unknown field `general`", "the keys at the top of the file")
+    return f"{len(wanted) + 1} words"
 
 
 def signalled(folder: Path) -> str:

@@ -616,7 +616,8 @@ pub fn explain(message: &str, topic: &str) -> (String, String) {
 }
 
 /// What Shadow, Mininet and ns-3 call what a scenario calls otherwise.
-const ELSEWHERE: [(&[&str], &str); 17] = [
+const ELSEWHERE: [(&[&str], &str); 18] = [
+    (&["general", "experimental", "simulation"], "the keys at the top of the file (duration, seed, start), or an option of `weft sim`"),
     (&["latency", "link_delay", "propagation_delay"], "`delay` of a wire, one way"),
     (&["packet_loss", "packet_loss_rate", "loss_rate"], "`loss` of a wire, from 0 to 1"),
     (
