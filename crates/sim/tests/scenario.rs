@@ -244,6 +244,35 @@ fn what_a_node_is_told_is_checked_when_the_scenario_is_loaded() {
 }
 
 #[test]
+fn who_is_alone_in_its_network_is_told() {
+    let remarks = |addresses: &[&str]| {
+        let mut text = "[nodes.lan]\nkind = \"switch\"\n".to_owned();
+        for (number, address) in addresses.iter().enumerate() {
+            text += &format!("[nodes.n{number}]\n{address}\n[wires.w{number}]\nbetween = [\"n{number}\", \"lan\"]\n");
+        }
+        parse(&text, &[]).unwrap().remarks
+    };
+    let of = |address: &str| format!("addresses = {{ eth0 = \"{address}\" }}");
+    let (one, two, other, third) = (of("10.9.0.1/24"), of("10.9.0.2/24"), of("10.8.0.1/24"), of("10.8.0.2/24"));
+    let told = remarks(&[&one, &other]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("s.toml:3: n0:eth0 has 10.9.0.1/24, and is joined with n1:eth0, which has 10.8.0.1/24: "), "{told:?}");
+    let told = remarks(&[&one, &two, &other, &of("10.7.0.1/24")]);
+    assert!(told.len() == 2 && told[0].contains("n2:eth0 has 10.8.0.1/24") && told[1].contains("n3:eth0 has 10.7.0.1/24"), "{told:?}");
+    // Two networks on one switch, addresses by themselves, IPv6, and who gets what fits.
+    let sound: [&[&str]; 5] = [
+        &[&one, &two, &other, &third],
+        &[&of("10.9.0.1/32"), &of("10.8.0.1/32")],
+        &[&of("fd00::1/64"), &of("fd01::1/64")],
+        &[&one, ""],
+        &["addresses = { eth0 = [\"10.9.0.1/24\", \"10.8.0.9/24\"] }", &other],
+    ];
+    for addresses in sound {
+        assert_eq!(remarks(addresses), Vec::<String>::new(), "{addresses:?}");
+    }
+}
+
+#[test]
 fn events_that_nothing_comes_of_are_told() {
     let text =
         "duration = \"3s\"\n[nodes.a]\n[nodes.b]\n[nodes.c]\n[wires.ab]\nbetween = [\"a\", \"b\"]\n[wires.bc]\nbetween = [\"b\", \"c\"]\n";

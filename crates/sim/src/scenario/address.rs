@@ -102,6 +102,7 @@ pub(super) fn check(source: &Source<'_>, nodes: &[NodeDraft], subnets: &[Subnet]
         );
     }
     for subnet in subnets {
+        strangers(source, nodes, subnet);
         let mut owners: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         for (node, interface) in &subnet.members {
             let (draft, own) = (&nodes[*node], &nodes[*node].interfaces[*interface]);
@@ -125,6 +126,40 @@ pub(super) fn check(source: &Source<'_>, nodes: &[NodeDraft], subnets: &[Subnet]
         }
     }
     Ok(())
+}
+
+/// Tells of who has nobody else of its IPv4 networks beside it: nothing that it is joined with is reached there.
+fn strangers(source: &Source<'_>, nodes: &[NodeDraft], subnet: &Subnet) {
+    let prefixes = |own: &InterfaceDraft| -> Vec<(u32, u8)> {
+        let of_v4 = |(address, bits): &(IpAddr, u8)| match address {
+            IpAddr::V4(address) => Some((u32::from(*address), *bits)),
+            IpAddr::V6(_) => None,
+        };
+        own.addresses.iter().filter_map(of_v4).collect()
+    };
+    let all = subnet.members.iter().map(|(node, interface)| (*node, &nodes[*node].interfaces[*interface]));
+    let all: Vec<_> = all.map(|(node, own)| (node, own, prefixes(own))).filter(|(.., prefixes)| !prefixes.is_empty()).collect();
+    let is_stranger = |(node, _, own): &&(usize, &InterfaceDraft, Vec<(u32, u8)>)| {
+        let reaches = |(address, bits): &(u32, u8)| {
+            // Who has an address of its own without a network means that.
+            *bits >= 31
+                || all.iter().any(|(other, _, theirs)| other != node && theirs.iter().any(|(at, _)| overlap(*address, *bits, *at, 32)))
+        };
+        !own.iter().any(reaches)
+    };
+    let found: Vec<_> = all.iter().filter(is_stranger).collect();
+    // Of two, one says it all.
+    for (node, own, prefixes) in found.iter().take(if all.len() == 2 { 1 } else { found.len() }) {
+        let Some((other, theirs, their_prefixes)) = all.iter().find(|(other, ..)| other != node) else { continue };
+        let shown = |prefixes: &[(u32, u8)]| {
+            prefixes.first().map(|(address, bits)| format!("{}/{bits}", Ipv4Addr::from(*address))).unwrap_or_default()
+        };
+        let (name, other) = (&nodes[*node].name, &nodes[*other].name);
+        let (here, there) = (shown(prefixes), shown(their_prefixes));
+        let what = format!("{name}:{} has {here}, and is joined with {other}:{}, which has {there}", own.name, theirs.name);
+        let help = "without a route neither reaches the other: give both an address of one network, or one of them none";
+        source.remark(nodes[*node].span.clone(), &what, help);
+    }
 }
 
 /// What an address stands for besides its interface, and what comes of that. Of /31 and /32 nothing (RFC 3021); IPv6 has no broadcast, and its address for
