@@ -18,11 +18,11 @@ import time
 READ_BYTES = 1 << 16
 
 
-def counted(read) -> None:
-    """Until there is a payload of no byte, or of one."""
+def counted(read, least: int) -> None:
+    """Until a read brings less than so many bytes."""
     total = count = 0
     begun = last = 0.0
-    while (size := read()) > 1:
+    while (size := read()) >= least:
         last = time.monotonic()
         begun = begun or last
         total, count = total + size, count + 1
@@ -35,7 +35,8 @@ def stream_sink(port: str, protocol: str) -> None:
     listener.listen()
     connection, _ = listener.accept()
     buffer = bytearray(READ_BYTES)
-    counted(lambda: connection.recv_into(buffer))
+    # A read of a stream may bring a single byte.
+    counted(lambda: connection.recv_into(buffer), 1)
 
 
 def stream(protocol: str, address: str, port: str, size: str, count: str) -> None:
@@ -50,7 +51,7 @@ def datagrams_sink(port: str) -> None:
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     one.bind(("", int(port)))
     buffer = bytearray(READ_BYTES)
-    counted(lambda: one.recv_into(buffer))
+    counted(lambda: one.recv_into(buffer), 2)
 
 
 def datagrams(port: str, size: str, count: str, mbit: str, *addresses: str) -> None:

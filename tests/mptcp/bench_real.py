@@ -171,8 +171,11 @@ class Place:
     def payloads(self, size: int, count: int) -> Measured:
         """So many of this size."""
         asked, address = ASKED[self.kind.multipath], self.address("server")
-        return self._talk(lambda port: [PAYLOAD, "stream-sink", port, asked],
-                          lambda port: [PAYLOAD, "stream", asked, address, port, str(size), str(count)], lambda: None)
+        found = self._talk(lambda port: [PAYLOAD, "stream-sink", port, asked],
+                           lambda port: [PAYLOAD, "stream", asked, address, port, str(size), str(count)], lambda: None)
+        if found.bytes != size * count:
+            raise Failure(f"{found.bytes} bytes came of {size * count}")
+        return found
 
 
 Found = dict[str, list[Measured]]
