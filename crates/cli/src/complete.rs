@@ -8,13 +8,14 @@ mod bash;
 mod settings;
 
 use crate::command::console::{Dialect, Words};
-use crate::command::{help, worlds};
+use crate::command::worlds;
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 use weft_core::{Op, Show};
 use weft_host::control::Client;
@@ -27,8 +28,12 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// The shells that can ask.
 const SHELLS: [&dyn EnvCompleter; 5] = [&bash::Bash, &Elvish, &Fish, &Powershell, &Zsh];
 
+/// The command line's declaration.
+static COMMAND: OnceLock<fn() -> clap::Command> = OnceLock::new();
+
 /// Answers a shell that asks, and ends; else does nothing.
 pub fn answer(command: fn() -> clap::Command) {
+    COMMAND.get_or_init(|| command);
     CompleteEnv::with_factory(command).var(VARIABLE).shells(Shells(&SHELLS)).complete();
 }
 
@@ -80,7 +85,28 @@ pub fn of_blocks_and_nodes() -> ArgValueCompleter {
 
 /// What there is help on, behind the words that are there.
 pub fn of_topics() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| beginning(help::topics(&Line::written().words), current))
+    ArgValueCompleter::new(|current: &OsStr| beginning(topics(&Line::written().words), current))
+}
+
+fn topics(words: &[String]) -> Vec<String> {
+    let kinds = || weft_node::block_table().names().split(", ").map(str::to_owned).collect::<Vec<_>>();
+    let behind: Vec<&str> = words.iter().skip_while(|word| *word != "help").skip(1).map(String::as_str).collect();
+    if behind == ["block"] {
+        return kinds();
+    }
+    let mut command = COMMAND.get().map(|declared| declared());
+    for word in &behind {
+        command = command.and_then(|command| command.find_subcommand(word).cloned());
+    }
+    let subcommands = command.iter().flat_map(clap::Command::get_subcommands).filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    let mut all: Vec<String> = subcommands.map(|sub| sub.get_name().to_owned()).collect();
+    if behind.is_empty() {
+        all.extend(["block", "blocks", "scenario", "stack"].map(str::to_owned));
+        all.extend(kinds());
+    }
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// A file of weft's.

@@ -66,28 +66,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What may come behind `words`, which begin with the command itself.
-pub fn topics(words: &[String]) -> Vec<String> {
-    let kinds = || weft_node::block_table().names().split(", ").map(str::to_owned).collect::<Vec<_>>();
-    let behind: Vec<&str> = words.iter().skip_while(|word| *word != "help").skip(1).map(String::as_str).collect();
-    if behind == ["block"] {
-        return kinds();
-    }
-    let mut command = Some(built());
-    for word in &behind {
-        command = command.and_then(|command| command.find_subcommand(word).cloned());
-    }
-    let subcommands = command.iter().flat_map(clap::Command::get_subcommands).filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
-    let mut all: Vec<String> = subcommands.map(|sub| sub.get_name().to_owned()).collect();
-    if behind.is_empty() {
-        all.extend(["block", "blocks", "scenario", "stack"].map(str::to_owned));
-        all.extend(kinds());
-    }
-    all.sort();
-    all.dedup();
-    all
-}
-
 /// The command line's declaration, complete: subcommands know that they are called `weft show`.
 pub fn built() -> clap::Command {
     let mut command = crate::Cli::command();
