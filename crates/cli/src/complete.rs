@@ -94,10 +94,9 @@ fn topics(words: &[String]) -> Vec<String> {
     if behind == ["block"] {
         return kinds();
     }
-    let mut command = COMMAND.get().map(|declared| declared());
-    for word in &behind {
-        command = command.and_then(|command| command.find_subcommand(word).cloned());
-    }
+    let within =
+        |declared: &fn() -> clap::Command| behind.iter().try_fold(declared(), |command, word| command.find_subcommand(word).cloned());
+    let command = COMMAND.get().and_then(within);
     let subcommands = command.iter().flat_map(clap::Command::get_subcommands).filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
     let mut all: Vec<String> = subcommands.map(|sub| sub.get_name().to_owned()).collect();
     if behind.is_empty() {

@@ -53,11 +53,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return run(Args { topic: vec!["block".to_owned(), name.to_owned()], json: args.json });
         }
         ref words => {
-            let mut command = Some(built());
-            for word in words {
-                command = command.and_then(|command| command.find_subcommand(word).cloned());
-            }
-            let Some(mut command) = command else {
+            let found = words.iter().try_fold(built(), |command, word| command.find_subcommand(word).cloned());
+            let Some(mut command) = found else {
                 bail!("no help on '{}'; try `weft help`, `weft help stack`, `weft help scenario`, `weft help blocks`", words.join(" "))
             };
             output::line(&command.render_long_help().to_string());
