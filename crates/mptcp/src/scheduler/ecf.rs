@@ -26,7 +26,10 @@ impl Scheduler for Ecf {
         let by_fast = (1.0 + windows(fast)) * fast.rtt_s();
         let hesitation = if *waiting == 1 { 1.0 + BETA } else { 1.0 };
         if by_fast < hesitation * (slow.rtt_s() + margin) {
-            if windows(slow) * slow.rtt_s() >= 2.0 * fast.rtt_s() + margin {
+            // The paper waits if the slow one would be as long about all of it as two round trips of the fast one. A last part of a window takes the slow
+            // one a round trip all the same (so does the authors' own mptcp_ecf.c); and the fast one is often done sooner than after two of its own.
+            let by_slow = windows(slow).max(1.0) * slow.rtt_s();
+            if by_slow >= by_fast.min(2.0 * fast.rtt_s()) + margin {
                 *waiting = 1;
                 return None;
             }

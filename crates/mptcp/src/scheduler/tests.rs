@@ -162,3 +162,15 @@ fn what_is_left_waits_for_the_fast_one_if_that_is_sooner() {
     let endless = Asked { end: 64_000, more: true, ..asked(&paths) };
     assert_eq!(choose("ecf", &endless, &mut Memory::default()).map(|choice| choice.index), Some(1));
 }
+
+#[test]
+fn the_last_part_of_a_window_takes_the_slow_one_a_round_trip_all_the_same() {
+    // A wire with twice the rate of the other, and queues of as many packets in both: 2 Mbit/s and 1 Mbit/s, say.
+    let paths = [(0, path(200, 14_000)), (1, View { rtt_variation: Duration::from_millis(20), ..path(380, 12_600) })];
+    let left =
+        |bytes: u64| choose("ecf", &Asked { end: 50_000 + bytes, ..asked(&paths) }, &mut Memory::default()).map(|choice| choice.index);
+    // The fast one is done with it after 240 ms or 300, the slow one after 380.
+    assert_eq!((left(2_800), left(7_000)), (None, None));
+    // Two windows more take it 600 ms.
+    assert_eq!(left(28_000), Some(1));
+}
