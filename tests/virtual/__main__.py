@@ -2,12 +2,13 @@
 
 import sys
 
-from virtual import bench, chain, coverage, cpython, debugger, determinism, errors, exact, fidelity, kernel_bench, kernels, memory, results, table, tools, twins, worlds
+from virtual import bench, chain, clocks, coverage, cpython, debugger, determinism, errors, exact, fidelity, kernel_bench, kernels, memory, results, table, tools, twins, worlds
 
 TARGETS = {
     "bench": bench.main,
     "bench-kernel": kernel_bench.main,
     "chain": chain.main,
+    "clocks": clocks.main,
     "coverage": coverage.main,
     "cpython": cpython.main,
     "determinism": determinism.main,

@@ -99,7 +99,7 @@ def shown(lines: list[str], other: list[str]) -> str:
 
 
 def virtual(folder: Path, binary: Path, command: Path, *before: str) -> str:
-    (folder / "doors.toml").write_text(keys(duration="60s") + section("nodes.a") + program("doors", "a", str(command)))
+    (folder / "doors.toml").write_text(keys(duration="60s", boot="0s") + section("nodes.a") + program("doors", "a", str(command)))
     out = folder / "out"
     done = subprocess.run([*before, str(binary), "sim", str(folder / "doors.toml"), "--out", str(out)], capture_output=True, text=True, timeout=SECONDS_MAX,
                           stdin=subprocess.DEVNULL)

@@ -373,7 +373,7 @@ pub fn sleep(t: &Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
         return None;
     }
     let (wanted, began) = (seconds * 1_000_000_000 + nanos, now());
-    let deadline = if relative { began + wanted } else { wanted.saturating_sub(base) }.max(began);
+    let deadline = if relative { began + wanted } else { abi::at_clock(base, wanted) }.max(began);
     if deadline >= header.ahead.load(Relaxed) {
         return None;
     }

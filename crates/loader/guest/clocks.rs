@@ -23,8 +23,8 @@ pub fn clock(t: &Thread, id: i32) -> Option<u64> {
     let now = header.now.load(Relaxed);
     let own = now.saturating_sub(t.channel.resumed.load(Relaxed));
     match id {
-        0 | 5 | 8 | 11 => Some(header.epoch.load(Relaxed) + now),
-        1 | 4 | 6 | 7 | 9 => Some(header.boot.load(Relaxed) + now),
+        0 | 5 | 8 | 11 => Some(header.epoch.load(Relaxed).wrapping_add(now)),
+        1 | 4 | 6 | 7 | 9 => Some(header.boot.load(Relaxed).wrapping_add(now)),
         2 => Some(t.process.cpu.load(Relaxed) + own),
         3 => Some(t.channel.cpu.load(Relaxed) + own),
         // CPU clocks of threads and processes by number: (~pid << 3) | 2, 4 for a thread's; 0 and 1 for 2 are what ITIMER_PROF and ITIMER_VIRTUAL count by.

@@ -91,7 +91,7 @@ fn time_stamp(context: &mut Context) {
     if now >= header.grant.load(Relaxed) {
         post(block::current(), abi::YIELD, &[]);
     }
-    let now = header.now.load(Relaxed);
-    context.registers[RAX] = now & 0xffff_ffff;
-    context.registers[RDX] = now >> 32;
+    let ticks = header.boot.load(Relaxed).wrapping_add(header.now.load(Relaxed));
+    context.registers[RAX] = ticks & 0xffff_ffff;
+    context.registers[RDX] = ticks >> 32;
 }

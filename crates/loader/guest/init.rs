@@ -37,6 +37,7 @@ pub unsafe fn run(inherited: &Inherited) -> ! {
     prepare(inherited);
     short_slices();
     ignore_children(1);
+    number_from(header().first_pid.load(Relaxed));
     // PR_SET_DUMPABLE, or the controller could not read our memory after a change of identity.
     sys::call(nr::PRCTL, &[4, 1]);
     let ready = [1_u8];
@@ -127,6 +128,31 @@ pub fn guard() -> isize {
     }
     let program = Program { length: entry::VSYSCALL_FILTER.len() as u16, filter: entry::VSYSCALL_FILTER.as_ptr() as usize };
     sys::call(nr::SECCOMP, &[1, 0, &raw const program as usize])
+}
+
+/// The next process gets this number. A kernel without CONFIG_CHECKPOINT_RESTORE has no such file: there the numbers before it are used up.
+fn number_from(first: u32) {
+    let last = first.saturating_sub(1);
+    if last <= 1 {
+        return;
+    }
+    let mut digits = [0; 20];
+    let length = sys::decimal(last.into(), &mut digits);
+    // O_WRONLY|O_CLOEXEC
+    let file = sys::call(nr::OPEN, &[c"/proc/sys/kernel/ns_last_pid".as_ptr() as usize, 0x8_0001]);
+    let written = if file >= 0 { sys::call(nr::WRITE, &[file as usize, digits.as_ptr() as usize, length]) } else { file };
+    if file >= 0 {
+        sys::call(nr::CLOSE, &[file as usize]);
+    }
+    while written != length as isize {
+        match sys::call(nr::CLONE, &[SIGCHLD, 0, 0, 0, 0]) {
+            0 => {
+                sys::call(nr::EXIT_GROUP, &[0]);
+            }
+            pid if pid < 0 || pid as u32 >= last => break,
+            _ => {}
+        }
+    }
 }
 
 /// SIGCHLD ignored: the kernel reaps orphans by itself.

@@ -181,7 +181,8 @@ pub struct Header {
     pub per_call: AtomicU64,
     /// CLOCK_REALTIME at boot, in nanoseconds since 1970.
     pub epoch: AtomicU64,
-    /// CLOCK_MONOTONIC at boot, in nanoseconds.
+    /// What CLOCK_MONOTONIC shows beyond `now`, in nanoseconds: for how long the machine had been up when `now` was 0. Of one that has booted since it is
+    /// negative, in two's complement.
     pub boot: AtomicU64,
     /// The controller sleeps on it.
     pub controller: AtomicU32,
@@ -272,8 +273,20 @@ pub struct Header {
     pub root: [AtomicU64; 2],
     /// Where the node's locks of the host's files begin: `LOCKS_PLACE` bytes that no other node has, far behind the end of any file. 0: they are the host's locks.
     pub locks: AtomicU64,
+    /// The number of the first process beside init.
+    pub first_pid: AtomicU32,
     /// What CPUID tells.
     pub processor: Processor,
+}
+
+/// [`Header::boot`] of a node that has just booted, in nanoseconds. Small, never zero, and not the epoch: loops that add fractions of seconds to a huge
+/// number stand still.
+pub const BOOT_NS: u64 = 1_000_000_000;
+
+/// When a clock shows `value`, by [`Header::now`]; `base`: what it shows beyond that, which may be negative. All nanoseconds.
+pub fn at_clock(base: u64, value: u64) -> u64 {
+    let at = i128::from(value) - i128::from(base as i64);
+    at.clamp(0, u64::MAX.into()) as u64
 }
 
 /// Bytes of `Header::locks`.

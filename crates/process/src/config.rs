@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use weft_loader::abi::BOOT_NS;
 
 /// Settings of a node's programs.
 #[derive(Clone, Debug)]
@@ -20,6 +21,11 @@ pub struct Config {
     pub seed: u64,
     /// CLOCK_REALTIME at the node's boot, in nanoseconds since 1970.
     pub epoch_ns: u64,
+    /// For how long the node had been up when its time was 0, in nanoseconds: what CLOCK_MONOTONIC shows beyond it. Negative, in two's complement: it has
+    /// booted since.
+    pub boot_ns: u64,
+    /// The number of its first process beside init.
+    pub first_pid: u32,
     /// Virtual time that a call costs.
     pub per_call: Duration,
     /// Virtual time after which another runnable thread has its turn.
@@ -58,6 +64,8 @@ impl Default for Config {
             seed: 0,
             // 2030-01-01T00:00:00Z
             epoch_ns: 1_893_456_000_000_000_000,
+            boot_ns: BOOT_NS,
+            first_pid: 2,
             per_call: Duration::from_micros(1),
             slice: Duration::from_millis(1),
             cpu: None,

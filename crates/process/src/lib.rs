@@ -83,3 +83,4 @@ pub use standard_files::{OutputFile, input};
 pub use strace::{name as call_name, returned as call_result};
 pub use tree::Tree;
 pub use usage::{Traffic, Usage};
+pub use weft_loader::abi::BOOT_NS;

@@ -253,8 +253,8 @@ impl Tree {
         let header = self.arena.header();
         let (epoch, boot) = (header.epoch.load(Relaxed), header.boot.load(Relaxed));
         Moment {
-            up_ns: boot + header.now.load(Relaxed),
-            booted_ns: epoch.saturating_sub(boot),
+            up_ns: boot.wrapping_add(header.now.load(Relaxed)),
+            booted_ns: epoch.wrapping_sub(boot),
             cpu_ns: self.tasks.processes.values().map(|one| one.cpu).sum(),
             runnable: self.tasks.queue.len() + 1,
             last_pid: self.last_pid,
@@ -324,7 +324,7 @@ impl Tree {
         let _ = writeln!(
             line,
             "{} {bytes} {PAGES_PRESENT} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
-            (self.arena.header().boot.load(Relaxed) + one.began.as_nanos()) / TICK,
+            self.arena.header().boot.load(Relaxed).wrapping_add(one.began.as_nanos()) / TICK,
             one.exit_signal
         );
         line

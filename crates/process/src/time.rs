@@ -53,7 +53,7 @@ impl Tree {
         let base = self.clock_base(clock).ok_or(Errno(libc::EINVAL))?;
         if absolute {
             let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
-            Ok(Instant::from_nanos(nanos.saturating_sub(base)))
+            Ok(Instant::from_nanos(abi::at_clock(base, nanos)))
         } else {
             Ok(self.clock + value)
         }

@@ -71,8 +71,8 @@ impl Tree {
         let (arena, memory) = Arena::new()?;
         let header = arena.header();
         header.epoch.store(config.epoch_ns, Relaxed);
-        // Small, never zero, and not the epoch: loops that add fractions of seconds to a huge number stand still.
-        header.boot.store(1_000_000_000, Relaxed);
+        header.boot.store(config.boot_ns, Relaxed);
+        header.first_pid.store(config.first_pid, Relaxed);
         header.memory.store(config.limits.memory.unwrap_or(MEMORY_BYTES), Relaxed);
         header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
         header.slice.store(config.slice.as_nanos() as u64, Relaxed);
@@ -90,6 +90,7 @@ impl Tree {
 
     pub(super) fn with(arena: Arena, init: Init, config: Config) -> Tree {
         let rng = Rng::for_name(config.seed, &format!("programs/{}", config.name));
+        let last_pid = config.first_pid.saturating_sub(1);
         Tree {
             arena: Arc::new(arena),
             init,
@@ -109,7 +110,7 @@ impl Tree {
             ledger: Ledger::default(),
             shows: Shows::default(),
             settings_written: Default::default(),
-            last_pid: 1,
+            last_pid,
             descriptors_handed: 0,
             real: None,
             early: None,

@@ -79,7 +79,7 @@ pub(crate) fn launch_all(
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(nodes.len())));
     let work = || {
         while let Some((node, programs)) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let tree = ProcessTree::launch(plan, *node, programs, common, cpu_of(*node), None);
+            let tree = ProcessTree::launch(plan, *node, programs, common, cpu_of(*node), None, Instant::ZERO);
             done.lock().unwrap_or_else(PoisonError::into_inner).push((*node, tree));
         }
     };
@@ -108,7 +108,7 @@ pub(crate) fn start_programs(
     start_builtins(plan, programs, cell, now);
     let processes = processes(plan, programs);
     if !processes.is_empty() {
-        let tree = ProcessTree::launch(plan, node, &processes, common, cpu, cell.disk.take()).map_err(WorldError::Stack)?;
+        let tree = ProcessTree::launch(plan, node, &processes, common, cpu, cell.disk.take(), now).map_err(WorldError::Stack)?;
         add_tree(&processes, cell, now, tree);
     }
     Ok(())

@@ -170,6 +170,8 @@ pub struct NodePlan {
     pub per_call: Duration,
     /// What each of its unmodified programs may have at most.
     pub limits: Limits,
+    /// For how long it has been on when the world begins, beside the second in which it booted: CLOCK_MONOTONIC of its programs. None: drawn from the seed.
+    pub boot: Option<Duration>,
 }
 
 /// [`NodePlan::per_call`] unless the scenario says otherwise.
@@ -187,6 +189,7 @@ impl NodePlan {
             collect: Vec::new(),
             per_call: PER_CALL_DEFAULT,
             limits: Limits::default(),
+            boot: None,
         }
     }
 }

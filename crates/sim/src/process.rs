@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::engine::Alert;
-use weft_core::{Context, ControlError, Instant, Op};
+use weft_core::{Context, ControlError, Instant, Op, Rng};
 use weft_intercept::{Lend, Stack};
 use weft_process::{
-    Attach, Called, Config, Disk, DiskUse, Files, Mount, OutputFile, Outside, OwnFile, Record, Spawn, StartError, ToCome, Tree,
+    Attach, BOOT_NS, Called, Config, Disk, DiskUse, Files, Mount, OutputFile, Outside, OwnFile, Record, Spawn, StartError, ToCome, Tree,
 };
 pub use weft_process::{Held, OWN_FOLDERS};
 use weft_socket::{SocketId, Sockets};
@@ -177,6 +177,35 @@ struct Early {
 /// Its number in the node, and where it writes to, if this is its first life.
 type Started = (u32, Option<[OutputFile; 2]>);
 
+/// Machines that are on when the world begins have been so for as long as this, at least and at most, unless the scenario says how long.
+const UP_MIN: Duration = Duration::from_secs(60);
+const UP_MAX: Duration = Duration::from_secs(3600);
+/// A machine takes so long to boot anew, at most; at least [`BOOT_NS`].
+const BOOT_MAX_NS: u64 = 2 * BOOT_NS;
+/// The first of a node's programs has one of so many numbers, from the first on that Linux uses again (RESERVED_PIDS). No two of as many nodes have the same.
+const FIRST_PIDS: u64 = 2048;
+const RESERVED_PIDS: u64 = 300;
+/// Of two nodes after each other; odd, so that all numbers are used.
+const PIDS_APART: u64 = 421;
+
+/// What CLOCK_MONOTONIC of a node shows beyond the world's time, and the number of its first process. Both differ from node to node: programs take their
+/// identities from them.
+fn age(plan: &Plan, number: usize, node: &NodePlan, booted: Instant) -> (u64, u32) {
+    let plain = node.boot == Some(Duration::ZERO);
+    let mut rng = Rng::for_name(plan.seed, &format!("boot/{}/{}", node.name, booted.as_nanos()));
+    let up_ns = match node.boot {
+        _ if booted > Instant::ZERO && plain => BOOT_NS,
+        _ if booted > Instant::ZERO => BOOT_NS + rng.below(BOOT_MAX_NS - BOOT_NS),
+        Some(up) => BOOT_NS + u64::try_from(up.as_nanos()).unwrap_or(u64::MAX / 4),
+        None => UP_MIN.as_nanos() as u64 + rng.below((UP_MAX - UP_MIN).as_nanos() as u64),
+    };
+    let first_pid = match plain {
+        true => 2,
+        false => RESERVED_PIDS + (Rng::for_name(plan.seed, "pids").below(FIRST_PIDS) + number as u64 * PIDS_APART) % FIRST_PIDS,
+    };
+    (up_ns.wrapping_sub(booted.as_nanos()), first_pid as u32)
+}
+
 impl ProcessTree {
     /// What [`ProcessTree::launch`] wants to know about the world.
     pub fn common(plan: &Plan) -> Common {
@@ -195,7 +224,7 @@ impl ProcessTree {
     }
 
     /// The actor for the unmodified programs of node `number` of the plan, of which some start by time; pinned to the processor of the thread that
-    /// will run it. `common`: of this plan. `disk`: what is left of its life before.
+    /// will run it. `common`: of this plan. `disk`: what is left of its life before. `booted`: when it began this life.
     ///
     /// # Errors
     /// What is wrong, and what to do.
@@ -206,8 +235,10 @@ impl ProcessTree {
         common: &Common,
         cpu: Option<usize>,
         disk: Option<Disk>,
+        booted: Instant,
     ) -> Result<ProcessTree, String> {
         let node = plan.nodes.get(number).ok_or_else(|| format!("there is no node number {number}"))?;
+        let (boot_ns, first_pid) = age(plan, number, node, booted);
         let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
         let files = Some(Files {
             root: node.files.root.clone(),
@@ -233,6 +264,8 @@ impl ProcessTree {
             name: node.name.clone(),
             seed: plan.seed,
             epoch_ns,
+            boot_ns,
+            first_pid,
             files,
             disk: match disk {
                 Some(disk) => DiskUse::Again(disk),

@@ -1,5 +1,6 @@
 //! All tests of this crate, in one program: each program more would be built and linked by itself.
 
+mod boots;
 mod corners;
 mod exact;
 mod goodput;

@@ -176,7 +176,7 @@ fn what_happens_before_a_program_starts_happens_to_nobody() {
     // Processors that are idle start programs before their time: these must not be among them.
     let (world, end) = run(
         scenario(
-            "duration = \"3s\"\n[nodes.a]\n[nodes.b]\n[nodes.c]\n[nodes.d]\n\
+            "duration = \"3s\"\nboot = \"0s\"\n[nodes.a]\n[nodes.b]\n[nodes.c]\n[nodes.d]\n\
              [wires.w]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n[wires.x]\nbetween = [\"c\", \"d\"]\ndelay = \"1ms\"\n\
              [programs.stopped]\nnode = \"a\"\ncommand = [\"echo\", \"here\"]\nstart = \"1s\"\nexpect = \"any\"\n\
              [programs.again]\nnode = \"b\"\ncommand = [\"sh\", \"-c\", \"echo $$\"]\nstart = \"1s\"\n\
@@ -380,7 +380,7 @@ fn as_user(test: &str) -> Option<String> {
 #[test]
 fn a_node_has_files_names_and_users_of_its_own_whoever_runs_it() {
     let text_of = format!(
-        "[nodes.a]\nfiles = {{ \"/srv/www/x\" = \"hello\\n\", \"/usr/local/bin/own\" = \"#!/bin/sh\\necho own\\n\" }}\n\
+        "[nodes.a]\nboot = \"0s\"\nfiles = {{ \"/srv/www/x\" = \"hello\\n\", \"/usr/local/bin/own\" = \"#!/bin/sh\\necho own\\n\" }}\n\
          [nodes.b]\n[wires.w]\nbetween = [\"a\", \"b\"]\ndelay = \"1ms\"\n\
          [programs.look]\nnode = \"a\"\ncommand = [\"sh\", \"-c\", '''{LOOK}''']\nexpect = \"any\"\n"
     );

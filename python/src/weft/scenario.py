@@ -105,6 +105,8 @@ class Node(Section):
     """Parameters of blocks: {"tcp.congestion": "reno"}."""
     root: Optional[str] = None
     """A folder that is / for its programs, instead of the host's."""
+    boot: Optional[str] = None
+    """How long it has been up when the world begins; by default the seed draws that for each node, and the first process number."""
     cpu: Optional[Cpu] = None
     """What each call of an unmodified program costs."""
     memory: Optional[str] = None

@@ -43,6 +43,8 @@ class World(Section):
     """How often series are sampled, such as "10ms"; default never."""
     capture: Optional[Union[bool, list[str]]] = None
     """Write what passes interfaces to captures: all, or those of these names."""
+    boot: Optional[str] = None
+    """For how long nodes have been up when the world begins; by default the seed draws it for each. A node may have its own."""
     ipv6: Optional[bool] = None
     """Give IPv6 addresses, too."""
     blocks_may_fail: Optional[bool] = None

@@ -67,6 +67,8 @@ pub(crate) struct Core {
     pub(super) done: VecDeque<Completion>,
     /// Nothing leaves and nothing arrives: the machine is off.
     pub off: bool,
+    /// When it booted last.
+    pub booted: Instant,
     /// Large frames come as far as their wire; otherwise the interface cuts them, and leaves their checksums to the wire.
     large_frames: bool,
     /// Why the machine cannot go on: the run ends.
@@ -105,6 +107,7 @@ impl Core {
             dropped: Vec::new(),
             done: VecDeque::new(),
             off: false,
+            booted: Instant::ZERO,
             large_frames,
             failed: None,
             samples: Vec::new(),

@@ -3,7 +3,7 @@
 /// How the value of a key is written.
 const EXAMPLES: [(&[&str], &str); 19] = [
     (&["delay", "jitter", "reorder_by", "interval", "target", "sample"], "\"20ms\""),
-    (&["duration", "at", "start", "end_min", "end_max"], "\"10s\""),
+    (&["duration", "boot", "at", "start", "end_min", "end_max"], "\"10s\""),
     (&["per_call"], "\"1us\""),
     (&["rate", "goodput_min", "goodput_max"], "\"100mbit\""),
     (&["loss", "corrupt", "duplicate", "reorder", "to_bad", "to_good", "loss_good", "loss_bad"], "0.01 (one in a hundred)"),

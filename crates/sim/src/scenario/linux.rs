@@ -37,6 +37,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
             section.descriptors.as_ref().map(weft_node::Spanned::span),
             "let the program set its own limit: [\"sh\", \"-c\", \"ulimit -n 100; …\"]",
         ),
+        ("boot", section.boot.as_ref().map(weft_node::Spanned::span), "its kernel boots when the world begins"),
         (
             "collect",
             section.collect.first().map(weft_node::Spanned::span),
@@ -113,6 +114,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
         files: own_files(source, draft)?,
         per_call: per_call(source, draft)?,
         limits: Limits::default(),
+        boot: None,
     })
 }
 

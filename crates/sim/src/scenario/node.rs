@@ -82,5 +82,6 @@ fn switch(draft: &NodeDraft, raw: &Raw, learns: bool) -> NodePlan {
         collect: Vec::new(),
         per_call: PER_CALL_DEFAULT,
         limits: Default::default(),
+        boot: None,
     }
 }

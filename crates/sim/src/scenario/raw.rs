@@ -29,6 +29,9 @@ pub(crate) struct Raw {
     /// What the wall clock says at the beginning. Default: 2030-01-01T00:00:00Z.
     #[schemars(with = "Option<Moment>")]
     pub start: Option<Spanned<Datetime>>,
+    /// For how long nodes have been up when the world begins, as in a node's section.
+    #[schemars(with = "Option<TimeSpan>")]
+    pub boot: Option<Text>,
     /// How often series of wires, connections and subflows are sampled: 100us or more. Default: never.
     #[schemars(with = "Option<TimeSpan>")]
     pub sample: Option<Text>,
@@ -133,6 +136,10 @@ pub(crate) struct Node {
     pub parameters: IndexMap<Text, Spanned<toml::Value>>,
     /// A folder that is / for its programs, in place of the host's.
     pub root: Option<Text>,
+    /// For how long it has been up when the world begins: CLOCK_MONOTONIC of its programs is a second more. Default: a time from one minute to one hour
+    /// that the seed draws for each node, as it does the number of the first process; with "0s" both are the same on every node.
+    #[schemars(with = "Option<TimeSpan>")]
+    pub boot: Option<Text>,
     /// What each call of an unmodified program costs. Computing costs nothing.
     pub cpu: Option<Spanned<Cpu>>,
     /// Most private memory of each unmodified program, and what its machine is said to have; of a Linux node the kernel's (default: "96MiB").

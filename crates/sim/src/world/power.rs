@@ -44,6 +44,7 @@ pub(super) fn restart(state: &mut State, node: usize, fresh: bool) -> Result<(),
     cell.machine = machine;
     cell.taken = Default::default();
     cell.core.off = false;
+    cell.core.booted = *now;
     let programs = programs.get(node).map_or(&[][..], Vec::as_slice);
     let result = start_programs(plan, node, programs, common, cell, *now, cpu);
     cell.begin();

@@ -190,7 +190,7 @@ impl Door {
                 let made = if there {
                     Ok(())
                 } else {
-                    ProcessTree::launch(world, node, &[], common, None, cell.disk.take())
+                    ProcessTree::launch(world, node, &[], common, None, cell.disk.take(), cell.core.booted)
                         .map(|tree| cell.add_actor(Box::new(Shared::new(tree)), now, Vec::new()))
                 };
                 made.map(|()| {
