@@ -123,7 +123,7 @@ def failures(folder: Path) -> str:
     project(folder)
     said = pytest_said(folder, status=1)
     for text in ("test_good[seed-1] PASSED", "test_good[seed-3] PASSED", "test_bad[seed-5] FAILED", "test_changed[own-seed] FAILED", "test_own[own-seed] PASSED", "test_wrong[own-seed] ERROR",
-                 "whole.weft.toml::run PASSED", "part.weft.toml::run FAILED", "1 of 3 expectations failed, seed 5:", "sink: goodput_bits_per_second is at least 20000000",
+                 "whole.weft.toml::run PASSED", "part.weft.toml::run FAILED", "1 of 3 expectations failed, seed 5: sink: goodput_bits_per_second is at least 20000000",
                  "nodes.a: there is no key 'adresses'; did you mean 'addresses'?", "test_it.py:16: weft_run(weft_world)", "3 failed, 5 passed, 1 error"):
         if text not in said:
             raise Failure(f"{text!r} is not in\n{said}")
@@ -149,7 +149,7 @@ def seeds(folder: Path) -> str:
     said = pytest_said(folder, "--weft-seeds", "many", status=4)
     if "--weft-seeds: 'many' is no range of seeds" not in said:
         raise Failure(said)
-    expect("markers", "@pytest.mark.weft(scenario, *, seeds, seed)" in pytest_said(folder, "--markers", status=0), True)
+    expect("markers", "@pytest.mark.weft(scenario, *, seeds, seed, wall_limit)" in pytest_said(folder, "--markers", status=0), True)
     expect("files", sorted(path.name for path in folder.glob(".weft-*")), [])
     return "number and range"
 
@@ -182,7 +182,10 @@ def own(folder: Path) -> str:
     """A test that fails by itself has the commands and folders of its runs; whose result is not as expected has failed, however it asks for it."""
     project(folder)
     (folder / "test_it.py").write_text(OWN)
-    said = pytest_said(folder, "-k", "test_it", "--basetemp", str(folder / "kept"), status=1)
+    junit = folder / "junit.xml"
+    said = pytest_said(folder, "-k", "test_it", "--basetemp", str(folder / "kept"), "--junitxml", str(junit), status=1)
+    told = [set(re.findall("to repeat it: (weft sim [^\n\"<&]*)", text)) for text in (junit.read_text(), said)]
+    expect("commands in JUnit", told[0], told[1])
     for text in ("test_late FAILED", "test_of_unittest FAILED", "test_expected[own-seed] XFAIL", "--- weft ---", "3 failed, 2 deselected, 1 xfailed"):
         if text not in said:
             raise Failure(f"{text!r} is not in\n{said}")
@@ -198,4 +201,35 @@ def own(folder: Path) -> str:
     return "two commands"
 
 
-ROWS = {"pytest/marks": marks, "pytest/own failures": own, "pytest/failures": failures, "pytest/seeds": seeds, "pytest/world of a seed": world_of_seed}
+SLOW = """
+import pytest
+from weft import Event, Node, Program
+
+@pytest.mark.weft(wall_limit="1s")
+def test_busy(weft_world, weft_run):
+    weft_world.nodes = {"a": Node()}
+    weft_world.programs = {"p": Program("a", command=["sh", "-c", "while :; do :; done"])}
+    weft_run(weft_world)
+
+@pytest.mark.weft(wall_limit=5)
+def test_number(weft_world):
+    pass
+
+def test_wrong(weft_world, weft_run):
+    weft_world.nodes = {"a": Node()}
+    weft_world.events.append(Event(at="1s", crash="c"))
+    weft_run(weft_world)
+"""
+
+
+def limits(folder: Path) -> str:
+    """A mark's limit ends a run and is in the command that repeats it; a world that is wrong is told by the line that runs it."""
+    (folder / "test_slow.py").write_text(SLOW)
+    said = pytest_said(folder, status=1)
+    for text in ("the wall limit of 1s was over", " --wall-limit=1s", "5 is no time: write wall_limit=", "test_slow.py:18: weft_run(weft_world)", "2 failed, 1 error"):
+        if text not in said:
+            raise Failure(f"{text!r} is not in\n{said}")
+    return "one second"
+
+
+ROWS = {"pytest/limits": limits, "pytest/marks": marks, "pytest/own failures": own, "pytest/failures": failures, "pytest/seeds": seeds, "pytest/world of a seed": world_of_seed}

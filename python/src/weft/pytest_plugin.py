@@ -6,13 +6,15 @@
 
 The mark takes a scenario, and `seed=7` or `seeds`: "1..20", a list, or a number N for 1 to N. `--weft-seeds 50` runs each of these with the seeds 1 to
 50, `--weft-seeds 7..9` with 7, 8 and 9. An expectation of a scenario that fails is a failure of its test, which says the expectation, the seed, and the
-command that repeats it. Where a test fails otherwise, its report has such a command for each run of `weft_run` and `weft_result`.
+command that repeats it. Where a test fails otherwise, its report has such a command for each run of `weft_run` and `weft_result`, in JUnit, too.
+`wall_limit="60s"` in the mark ends runs that take longer by the clock on the wall.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -25,7 +27,7 @@ from .sweeps import _numbers
 from .world import SEED_MAX, World, is_whole
 
 SUFFIX = ".weft.toml"
-ARGUMENTS = ("scenario", "seeds", "seed")
+ARGUMENTS = ("scenario", "seeds", "seed", "wall_limit")
 # Of a test: what its runs came to, the expectation that failed before its body, and that its body has begun.
 _RUNS: pytest.StashKey[list[Result]] = pytest.StashKey()
 _FAILED: pytest.StashKey[Optional[ExpectationError]] = pytest.StashKey()
@@ -40,8 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The marker, and a wrong --weft-seeds."""
-    config.addinivalue_line("markers", "weft(scenario, *, seeds, seed): the scenario of weft_world, beside the test, and the seeds of its runs: "
-                                       "\"A..B\", a list, N for 1 to N, or one seed")
+    config.addinivalue_line("markers", "weft(scenario, *, seeds, seed, wall_limit): the scenario of weft_world, beside the test, and the seeds of its "
+                                       "runs: \"A..B\", a list, N for 1 to N, or one seed; a run ends after wall_limit, such as \"60s\"")
     try:
         _chosen(config)
     except ValueError as error:
@@ -69,6 +71,8 @@ def _marked(node: pytest.Item) -> tuple[Optional[str], list[Optional[int]]]:
     scenario = mark.args[0] if mark.args else given.get("scenario")
     if not isinstance(scenario, (str, os.PathLike, type(None))):
         raise ValueError(f"{scenario!r} is no scenario: write the name of a file beside the test")
+    if not isinstance(given.get("wall_limit"), (str, type(None))):
+        raise ValueError(f"{given['wall_limit']!r} is no time: write wall_limit=\"60s\"")
     seed, seeds = given.get("seed"), given.get("seeds")
     if seed is not None and seeds is not None:
         raise ValueError("it takes seed or seeds, not both")
@@ -122,10 +126,12 @@ def weft_run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callabl
     """Runs a world, as `World.run` does, with its results below tmp_path."""
     runs = request.node.stash.setdefault(_RUNS, [])
     count = iter(range(1, 1 << 30))
+    mark = request.node.get_closest_marker("weft")
+    limit = {} if mark is None else {"wall_limit": mark.kwargs.get("wall_limit")}
 
     def run(world: World, **options: Any) -> Result:
         try:
-            result = world.run(**{"out": tmp_path / f"weft-{next(count)}", "progress": False, **options})
+            result = world.run(**{"out": tmp_path / f"weft-{next(count)}", "progress": False, **limit, **options})
         except ExpectationError as error:
             runs.append(error.result)
             raise
@@ -179,7 +185,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.longrepr = f"{_place(call.excinfo)}{call.excinfo.value}"
     runs = item.stash.get(_RUNS, [])
     if report.failed and runs:
-        report.sections.append(("weft", "\n".join(map(_run_told, runs))))
+        said = str(report.longrepr)
+        told = "\n".join(_run_told(result) for result in runs if result._command() not in said)
+        if not told:
+            return
+        if hasattr(report.longrepr, "addsection"):
+            # Of the failure itself: JUnit has that always, and sections of the report only where junit_logging says so.
+            report.longrepr.addsection("weft", told, "-")
+        elif isinstance(report.longrepr, str):
+            report.longrepr += f"\n{told}"
 
 
 def _run_told(result: Result) -> str:
@@ -189,9 +203,9 @@ def _run_told(result: Result) -> str:
 
 def _place(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
     """The line of the test that ran it, if there is one."""
-    ours = Path(__file__).parent
-    lines = [entry for entry in excinfo.traceback
-             if ours not in Path(entry.path).parents and "_pytest" not in str(entry.path) and "pluggy" not in str(entry.path)]
+    others = {Path(__file__).parent, *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    lines = [entry for entry in excinfo.traceback if not others.intersection(Path(entry.path).parents)
+             and "_pytest" not in str(entry.path) and "pluggy" not in str(entry.path)]
     return f"{lines[-1].path}:{lines[-1].lineno + 1}: {str(lines[-1].statement).strip()}\n" if lines else ""
 
 

@@ -153,7 +153,8 @@ class World(Section):
         sets = [f" --set {shlex.quote(f'{key}={_toml.value(item)}')}" for key, item in (set or {}).items()]
         own = file == self.path
         beside = None if self.folder is None else Path(self.folder).absolute()
-        result._origin = Origin(file if own else None, beside, "" if own else self.to_toml(), "".join(sets))
+        limit = [] if wall_limit is None else [f" --wall-limit={shlex.quote(wall_limit)}"]
+        result._origin = Origin(file if own else None, beside, "" if own else self.to_toml(), "".join(sets + limit))
         if check and not result.passed:
             raise _failed(result, done.status == _command.WALL_LIMIT)
         return result
@@ -199,14 +200,16 @@ def _text(path: Path) -> str:
 def _failed(result: Result, is_cut: bool) -> ExpectationError:
     """What was not so, why the run ended early, what programs that failed said last, and the command that repeats it."""
     failed = [row for row in result.expectations if not row.passed]
-    text = f"{len(failed)} of {len(result.expectations)} expectations failed, seed {result.seed}:"
-    lines = [f"  {result.summary['end']}: the run was ended after {result.end_s} s of virtual time"] if is_cut and "end" in result.summary else []
-    lines += [f"  {row.expected}: {row.failure}" for row in failed]
+    lines = [f"{result.summary['end']}: the run was ended after {result.end_s} s of virtual time"] if is_cut and "end" in result.summary else []
+    lines += [f"{row.expected}: {row.failure}" for row in failed]
+    # What fits into the first line stands in it: summaries show no other.
+    gap = " " if len(lines) == 1 else "\n  "
+    text = gap.join([f"{len(failed)} of {len(result.expectations)} expectations failed, seed {result.seed}:", *lines])
     named = {row.expected.split(" ")[0].rstrip(":") for row in failed}
     said = [_said(one) for one in result.programs.values() if one.name in named or one.status not in (None, "0", "exit status 0")]
     said = [text for text in said if text]
     more = [f"{len(said) - SAID_MAX} more programs that failed have written to standard error"] if len(said) > SAID_MAX else []
-    return ExpectationError("\n".join([text, *lines, *said[:SAID_MAX], *more, f"to repeat it: {result._command()}"]), result)
+    return ExpectationError("\n".join([text, *said[:SAID_MAX], *more, f"to repeat it: {result._command()}"]), result)
 
 
 def _said(program: ProgramResult) -> str:
