@@ -4,6 +4,7 @@ use crate::error::WorldError;
 use crate::scenario::{Judged, Scenario, judge};
 use crate::world::{Reason, World};
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -225,7 +226,7 @@ pub struct Statistic {
     pub count: usize,
     /// Mean.
     pub mean: f64,
-    /// Half of the 95 % confidence interval of the mean (normal approximation, from two runs on).
+    /// Half of the 95 % confidence interval of the mean, by Student's t (0 from one run).
     pub confidence: f64,
     /// Smallest.
     pub min: u64,
@@ -233,12 +234,14 @@ pub struct Statistic {
     pub max: u64,
 }
 
-/// The mean, and half of its 95 % confidence interval (normal approximation, from two values on; otherwise 0).
+/// The mean, and half of its 95 % confidence interval, by Student's t (from two values on; otherwise 0).
 pub fn mean(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let square: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, if values.len() > 1 { 1.96 * (square / (count - 1.0) / count).sqrt() } else { 0.0 })
+    // There is no distribution with no degree of freedom.
+    let t = StudentsT::new(0.0, 1.0, count - 1.0).map_or(0.0, |students| students.inverse_cdf(0.975));
+    (mean, if values.len() > 1 { t * (square / (count - 1.0) / count).sqrt() } else { 0.0 })
 }
 
 /// The figures of runs.
@@ -300,7 +303,18 @@ mod tests {
         let found = [(1, 10), (2, 14), (3, 12), (4, 12)].map(|(seed, value)| result(seed, value, None));
         let found = statistics(&found)["p.x"];
         assert_eq!((found.count, found.mean, found.min, found.max), (4, 12.0, 10, 14));
-        // Variance 8/3, of the mean 2/3.
-        assert!((found.confidence - 1.96 * (2.0f64 / 3.0).sqrt()).abs() < 1e-9);
+        // Variance 8/3, of the mean 2/3; t with three degrees of freedom as tables have it.
+        assert!((found.confidence - 3.182_446_305 * (2.0f64 / 3.0).sqrt()).abs() < 1e-8, "{found:?}");
+    }
+
+    #[test]
+    fn few_values_have_wide_intervals_and_one_has_none() {
+        assert_eq!(mean(&[5.0]), (5.0, 0.0));
+        // Variance 2, of the mean 1. t as tables have it.
+        assert!((mean(&[1.0, 3.0]).1 - 12.706_204_736).abs() < 1e-6);
+        let many: Vec<f64> = (0..10_000).map(f64::from).collect();
+        let (_, half) = mean(&many);
+        assert!((half / (2886.896 / 100.0) - 1.960_2).abs() < 1e-3, "{half}");
+        assert_eq!(mean(&[7.0; 5]), (7.0, 0.0));
     }
 }
