@@ -6,6 +6,7 @@ import itertools
 import socket
 import struct
 import subprocess
+import time
 
 from answers import runs, said
 
@@ -151,6 +152,11 @@ def network_inside():
 def network6_inside():
     """A prefix on lo is a route like any other: who connects to another address of it is heard by nobody. One of type local is the host's."""
     ip("-6", "addr", "add", "fd19::1/64", "dev", "lo", "nodad")
+    # addrconf_dad_work makes its route of type local, which may be some time later.
+    for _ in range(500):
+        if subprocess.run(["ip", "-6", "route", "get", "fd19::1"], capture_output=True, text=True).stdout.startswith("local"):
+            break
+        time.sleep(0.01)
     print("local route", ip("-6", "route", "add", "local", "fd1a::/64", "dev", "lo"), ip("route", "add", "local", "10.11.0.0/16", "dev", "lo"))
     for host in ("fd19::1", "fd19::5", "fd19::", "fd1a::1", "fd1a::", "fd1b::1", "10.11.0.1", "10.11.0.0", "10.11.255.255", "10.12.0.1"):
         family, anywhere = (socket.AF_INET6, "::") if ":" in host else (socket.AF_INET, "0.0.0.0")
