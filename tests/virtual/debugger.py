@@ -13,7 +13,7 @@ from pathlib import Path
 from harness import paths, weft
 from harness.processes import Failure
 
-from .shared import SECONDS_MAX, compiled, difference, expect, program, run_rows, section, tcp, weft_command
+from .shared import SECONDS_MAX, compiled, difference, expect, keys, program, run_rows, section, tcp, weft_command
 
 FULL = bool(os.environ.get("FULL"))
 WORLD = section("nodes.client") + section("nodes.router") + section("nodes.server")
@@ -177,7 +177,7 @@ def counts(folder: Path, flags: tuple[str, ...]) -> str:
     # Root's nodes are nobody outside.
     folder.chmod(0o755)
     (folder / "counts.c").write_text(COUNTS)
-    return WORLD + program("counts", "client", str(compiled(folder / "counts.c", folder / "counts", "-O0", "-g", *flags)), start="10ms")
+    return keys(boot="0s") + WORLD + program("counts", "client", str(compiled(folder / "counts.c", folder / "counts", "-O0", "-g", *flags)), start="10ms")
 
 
 def watched_program(folder: Path, *flags: str) -> str:
