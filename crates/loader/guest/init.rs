@@ -130,29 +130,36 @@ pub fn guard() -> isize {
     sys::call(nr::SECCOMP, &[1, 0, &raw const program as usize])
 }
 
-/// The next process gets this number. A kernel without CONFIG_CHECKPOINT_RESTORE has no such file: there the numbers before it are used up.
+/// The next process gets this number. Where ns_last_pid is not there (CONFIG_CHECKPOINT_RESTORE) or cannot be written, as in many containers, the numbers
+/// before it are used up.
 fn number_from(first: u32) {
     let last = first.saturating_sub(1);
-    if last <= 1 {
+    if last <= 1 || wrote_last(last) {
         return;
     }
-    let mut digits = [0; 20];
-    let length = sys::decimal(last.into(), &mut digits);
-    // O_WRONLY|O_CLOEXEC
-    let file = sys::call(nr::OPEN, &[c"/proc/sys/kernel/ns_last_pid".as_ptr() as usize, 0x8_0001]);
-    let written = if file >= 0 { sys::call(nr::WRITE, &[file as usize, digits.as_ptr() as usize, length]) } else { file };
-    if file >= 0 {
-        sys::call(nr::CLOSE, &[file as usize]);
-    }
-    while written != length as isize {
+    loop {
         match sys::call(nr::CLONE, &[SIGCHLD, 0, 0, 0, 0]) {
             0 => {
                 sys::call(nr::EXIT_GROUP, &[0]);
             }
-            pid if pid < 0 || pid as u32 >= last => break,
+            errno if errno < 0 => return failed(abi::INIT_PID, errno),
+            pid if pid as u32 >= last => return,
             _ => {}
         }
     }
+}
+
+fn wrote_last(pid: u32) -> bool {
+    let mut digits = [0; 20];
+    let length = sys::decimal(pid.into(), &mut digits);
+    // O_WRONLY|O_CLOEXEC
+    let file = sys::call(nr::OPEN, &[c"/proc/sys/kernel/ns_last_pid".as_ptr() as usize, 0x8_0001]);
+    if file < 0 {
+        return false;
+    }
+    let written = sys::call(nr::WRITE, &[file as usize, digits.as_ptr() as usize, length]);
+    sys::call(nr::CLOSE, &[file as usize]);
+    written == length as isize
 }
 
 /// SIGCHLD ignored: the kernel reaps orphans by itself.

@@ -319,6 +319,8 @@ pub const STRICT: u32 = 16;
 pub const INIT_PROC: u32 = 2;
 /// `Header::init_failed`: the host name.
 pub const INIT_NAME: u32 = 4;
+/// `Header::init_failed`: the number of the first process.
+pub const INIT_PID: u32 = 16;
 /// `Header::init_failed`: the filter on the vsyscall page.
 pub const INIT_VSYSCALL: u32 = 8;
 

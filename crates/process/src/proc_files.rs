@@ -254,7 +254,8 @@ impl Tree {
         let (epoch, boot) = (header.epoch.load(Relaxed), header.boot.load(Relaxed));
         Moment {
             up_ns: boot.wrapping_add(header.now.load(Relaxed)),
-            booted_ns: epoch.wrapping_sub(boot),
+            // Who says that it is 1970 has booted before.
+            booted_ns: (epoch as i64).saturating_sub(boot as i64).max(0) as u64,
             cpu_ns: self.tasks.processes.values().map(|one| one.cpu).sum(),
             runnable: self.tasks.queue.len() + 1,
             last_pid: self.last_pid,

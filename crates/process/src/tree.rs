@@ -78,9 +78,11 @@ impl Tree {
         header.slice.store(config.slice.as_nanos() as u64, Relaxed);
         let init = Init::start(&arena, &memory, &config)?;
         let failed = arena.header().init_failed.load(Relaxed);
-        if failed & abi::INIT_VSYSCALL != 0 {
-            let errno = Errno(arena.header().init_errno.load(Relaxed) as i32);
-            return Err(StartError::Step { step: "prepare process 1 of a node", errno });
+        // Without these programs would see what others do not.
+        for (step, bit) in [("prepare process 1 of a node", abi::INIT_VSYSCALL), ("number a node's processes", abi::INIT_PID)] {
+            if failed & bit != 0 {
+                return Err(StartError::Step { step, errno: Errno(arena.header().init_errno.load(Relaxed) as i32) });
+            }
         }
         if failed != 0 {
             tracing::warn!(node = %config.name, "a node's programs see the host's /proc or name: the kernel refused a mount or sethostname");

@@ -182,6 +182,8 @@ const UP_MIN: Duration = Duration::from_secs(60);
 const UP_MAX: Duration = Duration::from_secs(3600);
 /// A machine takes so long to boot anew, at most; at least [`BOOT_NS`].
 const BOOT_MAX_NS: u64 = 2 * BOOT_NS;
+/// The first number behind process 1.
+const FIRST_PID: u64 = 2;
 /// The first of a node's programs has one of so many numbers, from the first on that Linux uses again (RESERVED_PIDS). No two of as many nodes have the same.
 const FIRST_PIDS: u64 = 2048;
 const RESERVED_PIDS: u64 = 300;
@@ -191,18 +193,17 @@ const PIDS_APART: u64 = 421;
 /// What CLOCK_MONOTONIC of a node shows beyond the world's time, and the number of its first process. Both differ from node to node: programs take their
 /// identities from them.
 fn age(plan: &Plan, number: usize, node: &NodePlan, booted: Instant) -> (u64, u32) {
-    let plain = node.boot == Some(Duration::ZERO);
+    let alike = node.boot == Some(Duration::ZERO);
     let mut rng = Rng::for_name(plan.seed, &format!("boot/{}/{}", node.name, booted.as_nanos()));
+    let again = booted > Instant::ZERO;
     let up_ns = match node.boot {
-        _ if booted > Instant::ZERO && plain => BOOT_NS,
-        _ if booted > Instant::ZERO => BOOT_NS + rng.below(BOOT_MAX_NS - BOOT_NS),
-        Some(up) => BOOT_NS + u64::try_from(up.as_nanos()).unwrap_or(u64::MAX / 4),
-        None => UP_MIN.as_nanos() as u64 + rng.below((UP_MAX - UP_MIN).as_nanos() as u64),
+        None if !again => UP_MIN.as_nanos() as u64 + rng.below((UP_MAX - UP_MIN).as_nanos() as u64),
+        Some(up) if !again => BOOT_NS + u64::try_from(up.as_nanos()).unwrap_or(u64::MAX / 4),
+        _ if alike => BOOT_NS,
+        _ => BOOT_NS + rng.below(BOOT_MAX_NS - BOOT_NS),
     };
-    let first_pid = match plain {
-        true => 2,
-        false => RESERVED_PIDS + (Rng::for_name(plan.seed, "pids").below(FIRST_PIDS) + number as u64 * PIDS_APART) % FIRST_PIDS,
-    };
+    let drawn = Rng::for_name(plan.seed, "pids").below(FIRST_PIDS);
+    let first_pid = if alike { FIRST_PID } else { RESERVED_PIDS + (drawn + number as u64 * PIDS_APART) % FIRST_PIDS };
     (up_ns.wrapping_sub(booted.as_nanos()), first_pid as u32)
 }
 
