@@ -16,7 +16,8 @@ use weft_process::{Files, Limits, settings};
 /// The node of a host's draft.
 pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[WireDraft], routes: &[Hop]) -> Result<NodePlan, StackError> {
     let files = own_files(source, draft)?;
-    let (per_call, limits, boot) = (per_call(source, draft)?, limits(source, draft)?, boot(source, raw, draft)?);
+    let (per_call, limits, boot) =
+        (per_call(source, draft)?, limits(source, draft)?, boot(source, draft.section.boot.as_ref().or(raw.boot.as_ref()))?);
     let mut stack = match &draft.section.stack {
         Some(file) => {
             let text = source

@@ -37,7 +37,11 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
             section.descriptors.as_ref().map(weft_node::Spanned::span),
             "let the program set its own limit: [\"sh\", \"-c\", \"ulimit -n 100; …\"]",
         ),
-        ("boot", section.boot.as_ref().map(weft_node::Spanned::span), "its kernel boots when the world begins"),
+        (
+            "boot",
+            section.boot.as_ref().map(weft_node::Spanned::span),
+            "its kernel boots when the world begins; `boot` at the top is for weft's own nodes",
+        ),
         (
             "collect",
             section.collect.first().map(weft_node::Spanned::span),

@@ -29,7 +29,7 @@ pub(crate) struct Raw {
     /// What the wall clock says at the beginning. Default: 2030-01-01T00:00:00Z.
     #[schemars(with = "Option<Moment>")]
     pub start: Option<Spanned<Datetime>>,
-    /// For how long nodes have been up when the world begins, as in a node's section.
+    /// For how long nodes have been up when the world begins, as in a node's section. Linux nodes boot then.
     #[schemars(with = "Option<TimeSpan>")]
     pub boot: Option<Text>,
     /// How often series of wires, connections and subflows are sampled: 100us or more. Default: never.

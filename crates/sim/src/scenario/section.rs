@@ -43,8 +43,8 @@ pub(super) fn per_call(source: &Source<'_>, draft: &NodeDraft) -> Result<Duratio
 const BOOT_MOST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// For how long it has been up; None: the seed says.
-pub(super) fn boot(source: &Source<'_>, raw: &Raw, draft: &NodeDraft) -> Result<Option<Duration>, StackError> {
-    let Some(text) = draft.section.boot.as_ref().or(raw.boot.as_ref()) else { return Ok(None) };
+pub(super) fn boot(source: &Source<'_>, text: Option<&weft_node::Spanned<String>>) -> Result<Option<Duration>, StackError> {
+    let Some(text) = text else { return Ok(None) };
     let up = source.duration(text)?;
     if up > BOOT_MOST {
         return Err(source.error(text.span(), format!("no machine is up for {}", text.get_ref()), "write ten years at most: \"87600h\""));
