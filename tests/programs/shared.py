@@ -109,16 +109,19 @@ def _ssh_key(env: Environment, name: str) -> Path:
     return path
 
 
-def _build_go(env: Environment) -> str:
-    """The static Go program. Go's own caches of the caller are used: nothing is downloaded, it has no dependency."""
-    output = env.folder / "http-go"
+def built_go(folder: Path, output: Path, *sources: str) -> Path:
+    """A static Go program. Go's own caches of the caller are used: nothing is downloaded, it has no dependency."""
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOPROXY": "off"}
     environment.setdefault("GOCACHE", str(paths.output_dir() / "go-cache"))
-    run = subprocess.run([paths.tool("go"), "build", "-trimpath", "-o", str(output), "."], cwd=HERE / "go",
+    run = subprocess.run([paths.tool("go"), "build", "-trimpath", "-o", str(output), *(sources or ".")], cwd=folder,
                          env=environment, capture_output=True, text=True, timeout=300)
     if run.returncode != 0:
         raise RuntimeError(f"go build failed:\n{run.stderr}")
-    return str(output)
+    return output
+
+
+def _build_go(env: Environment) -> str:
+    return str(built_go(HERE / "go", env.folder / "http-go"))
 
 
 def _build_c(env: Environment) -> str:
