@@ -1,6 +1,7 @@
 /* Calls whose answers the host's kernel decides: one case each, "CASE: WHAT CAME OF IT". Natively and in a node the lines must be the same. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -508,12 +509,163 @@ static void splices(void)
     say("splice", splice(from[0], 0, to[1], 0, NUMBER, 0));
 }
 
+/* What is in a folder, by getdents64(2) or getdents(2): an entry's name stands at 19 or 18. */
+static char folder[] = "/var/tmp/weft-listing-XXXXXX";
+static char seen[4096];
+
+static int number_of(const char *entry) { return entry[0] == 'f' ? atoi(entry + 1) : -1; }
+
+/* Marks the names of one call's entries; how many there were. */
+static int mark(char *buffer, long bytes, int name_at)
+{
+    int count = 0;
+    for (long at = 0; at < bytes; at += *(unsigned short *)(buffer + at + 16), count++) {
+        int number = number_of(buffer + at + name_at);
+        if (number >= 0) seen[number]++;
+    }
+    return count;
+}
+
+/* How many names there were never, once and more often. */
+static void say_seen(const char *what, int names)
+{
+    int times[3] = {0};
+    for (int n = 0; n < names; n++) times[seen[n] > 2 ? 2 : (int)seen[n]]++;
+    printf("%s: %s never %d once %d twice %d\n", name, what, times[0], times[1], times[2]);
+    memset(seen, 0, sizeof seen);
+}
+
+static void reads_folder(const char *what, int names, int call, int room, const char *does)
+{
+    static char buffer[1 << 17];
+    int fd = open(folder, O_RDONLY | O_DIRECTORY), calls = 0, own = 0, made = names;
+    char file[64];
+    long bytes;
+    while ((bytes = syscall(call, fd, buffer, room)) > 0 && calls++ < 20000) {
+        int name_at = call == SYS_getdents64 ? 19 : 18;
+        own += mark(buffer, bytes, name_at);
+        for (long at = 0; at < bytes && does; at += *(unsigned short *)(buffer + at + 16))
+            if (number_of(buffer + at + name_at) >= 0 && number_of(buffer + at + name_at) < names) {
+                if (strcmp(does, "removes") == 0) {
+                    if (unlinkat(fd, buffer + at + name_at, 0)) say("unlinkat", -1);
+                } else if (made < 2 * names) {
+                    snprintf(file, sizeof file, "f%d", made++);
+                    close(openat(fd, file, O_CREAT | O_WRONLY, 0600));
+                }
+            }
+    }
+    say(what, bytes);
+    say("at the end", syscall(call, fd, buffer, room));
+    say_seen(what, names);
+    if (!does) printf("%s: %s entries %d\n", name, what, own);
+    close(fd);
+}
+
+static void fill(int from, int to)
+{
+    char file[64];
+    for (int n = from; n < to; n++) {
+        snprintf(file, sizeof file, "%s/f%d", folder, n);
+        close(open(file, O_CREAT | O_WRONLY, 0600));
+    }
+}
+
+static void empty(int names)
+{
+    char file[64];
+    for (int n = 0; n < names; n++) {
+        snprintf(file, sizeof file, "%s/f%d", folder, n);
+        unlink(file);
+    }
+}
+
+static void listings(void)
+{
+    static const int counts[] = {0, 1, 5, 100, 1500};
+    char buffer[400];
+    if (!mkdtemp(folder)) say("mkdtemp", -1);
+    for (unsigned n = 0; n < sizeof counts / sizeof *counts; n++) {
+        int names = counts[n];
+        fill(0, names);
+        for (int way = 0; way < 2; way++) {
+            int call = way ? SYS_getdents : SYS_getdents64;
+            reads_folder("at once", names, call, 1 << 17, 0);
+            reads_folder("in pieces", names, call, 100, 0);
+            reads_folder("one by one", names, call, 32, 0);
+            reads_folder("no room", names, call, 20, 0);
+            reads_folder("makes", names, call, 200, "makes");
+            empty(2 * names);
+            fill(0, names);
+            reads_folder("removes", names, call, 200, "removes");
+            fill(0, names);
+        }
+        /* A descriptor that two processes share: what one has read the other does not. */
+        int fd = open(folder, O_RDONLY), both[2];
+        if (pipe(both)) say("pipe", -1);
+        memset(seen, 0, sizeof seen);
+        for (long turn = 0, bytes = 1; bytes > 0; turn++) {
+            if (turn % 2 == 0) {
+                if ((bytes = syscall(SYS_getdents64, fd, buffer, 200)) > 0) mark(buffer, bytes, 19);
+                continue;
+            }
+            if (fork() == 0) {
+                bytes = syscall(SYS_getdents64, fd, buffer, 200);
+                if (write(both[1], &bytes, sizeof bytes) != sizeof bytes || (bytes > 0 && write(both[1], buffer, bytes) != bytes)) say("write", -1);
+                _exit(0);
+            }
+            if (read(both[0], &bytes, sizeof bytes) != sizeof bytes || (bytes > 0 && read(both[0], buffer, bytes) != bytes)) say("read", -1);
+            if (bytes > 0) mark(buffer, bytes, 19);
+            wait(0);
+        }
+        say_seen("two processes", names);
+        /* From the beginning again, with what is new; and from where somebody was. */
+        char file[64];
+        snprintf(file, sizeof file, "%s/f%d", folder, names);
+        close(open(file, O_CREAT | O_WRONLY, 0600));
+        say("to the beginning", lseek(fd, 0, SEEK_SET));
+        for (long bytes; (bytes = syscall(SYS_getdents64, fd, buffer, sizeof buffer)) > 0;) mark(buffer, bytes, 19);
+        say_seen("again", names + 1);
+        unlink(file);
+        DIR *stream = opendir(folder);
+        struct dirent *entry;
+        int rests[2] = {0};
+        for (int k = 0; k < (names + 2) / 2; k++) readdir(stream);
+        long position = telldir(stream);
+        for (int turn = 0; turn < 2; turn++) {
+            seekdir(stream, position);
+            while ((entry = readdir(stream))) if (number_of(entry->d_name) >= 0) rests[turn]++, seen[number_of(entry->d_name)]++;
+        }
+        printf("%s: the rest, twice %d\n", name, rests[0] == rests[1]);
+        memset(seen, 0, sizeof seen);
+        closedir(stream);
+        close(fd), close(both[0]), close(both[1]);
+        empty(names);
+    }
+    int fd = open(folder, O_RDONLY), file = open("/dev/null", O_RDONLY), path = open(folder, O_PATH), both[2];
+    say("nowhere", syscall(SYS_getdents64, fd, 16L, 1000));
+    say("a device", syscall(SYS_getdents64, file, buffer, sizeof buffer));
+    say("a path", syscall(SYS_getdents64, path, buffer, sizeof buffer));
+    if (pipe(both)) say("pipe", -1);
+    say("a pipe", syscall(SYS_getdents64, both[0], buffer, sizeof buffer));
+    say("a socket", syscall(SYS_getdents64, socket(AF_INET, SOCK_DGRAM, 0), buffer, sizeof buffer));
+    say("nobody", syscall(SYS_getdents64, 999, buffer, sizeof buffer));
+    if (rmdir(folder)) say("rmdir", -1);
+    say("gone", syscall(SYS_getdents64, fd, buffer, sizeof buffer));
+    /* Processes have an order, which ps(1) relies on. */
+    int last = 0, falls = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; (entry = readdir(processes));)
+        if (atoi(entry->d_name)) falls += atoi(entry->d_name) < last, last = atoi(entry->d_name);
+    printf("%s: processes out of order %d\n", name, falls);
+    closedir(processes);
+}
+
 int main(int count, char **words)
 {
     static const struct { const char *name; void (*run)(void); } cases[] = {
         {"whole", whole}, {"all of it", all_of_it}, {"limits", limits}, {"several", several}, {"users", users},
         {"locks", locks}, {"epolls", epolls}, {"places", places}, {"processor", processor}, {"paths", paths}, {"settings", settings},
-        {"splices", splices},
+        {"splices", splices}, {"listings", listings},
     };
     signal(SIGPIPE, SIG_IGN);
     for (unsigned n = 0; n < sizeof cases / sizeof *cases; n++)

@@ -14,7 +14,7 @@ from .runs import Runs
 from .shared import SECONDS_MAX, USUAL_SIGNALS, compiled, keys, program, section
 
 SOURCE = Path(__file__).parent / "answers.c"
-CASES = ("whole", "all of it", "limits", "several", "users", "locks", "epolls", "places", "processor", "paths", "settings", "splices")
+CASES = ("whole", "all of it", "limits", "several", "users", "locks", "epolls", "places", "processor", "paths", "settings", "splices", "listings")
 # Natively they need root.
 OF_ROOT = {"users", "settings"}
 # What they change is a namespace's.

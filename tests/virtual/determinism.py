@@ -25,7 +25,7 @@ from .doors import Doors
 from .releases import elsewhere
 from .runs import Runs
 from .scenarios import IN_ANY_RELEASE, LOSS, SCENARIOS, SETTINGS, SETTINGS_SAID, go_scenario, python, two_nodes
-from .shared import compiled, difference, expect, program, run_rows, section, where
+from .shared import compiled, difference, expect, keys, program, run_rows, section, weft_command, where
 from .waits import waits
 
 FULL = bool(os.environ.get("FULL"))
@@ -168,6 +168,44 @@ ls /etc /var; mkdir -p /var/lib/weft /var/tmp/weft; ls -a /var/tmp/weft; awk 'BE
     return found["with"]
 
 
+LISTED = """
+import os
+for place, folders, names in os.walk("."): print(place, folders, names)
+print([(entry.name, entry.inode()) for entry in os.scandir("many")])
+stream = os.open("many", os.O_RDONLY); print(os.listdir(stream)); os.close(stream)
+"""
+
+
+def listings(runs: Runs) -> str:
+    """What lies in a folder comes in one order, whatever the file system and in which order it was made: scenario, mounts and root."""
+    names = [f"name{number}" for number in range(700)]
+    text = keys(duration="9s") + section("nodes.a") + "[nodes.a.mounts]\n" + '"/srv/many" = { from = "many" }\n' \
+        + program("python", "a", "python3", "lists.py") + program("shell", "a", "sh", "-euc", "ls -fU ./many; find /srv/many; ls -l /srv/many | head", start="1s") \
+        + program("removes", "a", "sh", "-euc", "cp -r ./many /srv/copy; rm -r /srv/copy; ls /srv", start="2s")
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="weft-listings-", dir="/dev/shm") as memory:
+        orders = {"as they are called": sorted, "backwards": lambda all: sorted(all, reverse=True), "by their ends": lambda all: sorted(all, key=lambda name: name[::-1])}
+        for where, parent in (("on the disk", runs.folder), ("in memory", Path(memory))):
+            parent.chmod(0o755)
+            for how, ordered in orders.items():
+                place = parent / f"listed {how}"
+                (place / "many").mkdir(parents=True)
+                for name in ordered([*names, "../lists.py", "../other", "../third"]):
+                    (place / "many" / name).write_text(LISTED if name.endswith(".py") else name)
+                (place / "s.toml").write_text(text)
+                # Times of files are shown as they are.
+                for path in [*place.rglob("*"), place]:
+                    os.utime(path, (1e9, 1e9))
+                out = place.parent / f"out {how}"
+                summary = weft_command(place, "sim", "s.toml", "--out", str(out), "--json")
+                found[f"{where}, {how}"] = json.loads(summary.stdout)["hash"]
+                kept = kept if len(found) > 1 else out
+                difference(kept, out)
+    if len(set(found.values())) != 1:
+        raise Failure(f"{found}")
+    return next(iter(found.values()))
+
+
 def main() -> int:
     # A node has a /tmp of its own: what programs are to find lies elsewhere.
     with tempfile.TemporaryDirectory(prefix="weft-determinism-", dir="/var/tmp") as name:
@@ -191,6 +229,7 @@ def main() -> int:
         rows["mappings"] = lambda _: mappings(runs)
         rows["pipes of one user"] = lambda _: pipes_of_one_user(runs)
         rows["every way to wait"] = waits
+        rows["order of listings"] = lambda _: listings(runs)
         rows["mounts below the host's folders"] = lambda _: with_mounts(runs)
         rows["under load"] = lambda _: under_load(runs)
         rows["the hash is honest"] = lambda _: honest(runs)

@@ -38,6 +38,7 @@ mod identity;
 mod init;
 mod layer;
 mod limits;
+mod listing;
 mod lock;
 mod locks;
 mod memory;

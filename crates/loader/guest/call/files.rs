@@ -14,6 +14,7 @@ use crate::forward::{Answer, forward, kernel as by_kernel, unsupported};
 use crate::identity::{self, SAME};
 use crate::layer;
 use crate::limits;
+use crate::listing;
 use crate::output_file;
 use crate::proc;
 use crate::sys;
@@ -343,16 +344,21 @@ fn told_of_system(result: isize, at: usize) -> Answer {
 
 /// getdents(2)
 pub fn getdents(_: &mut Thread, call: Getdents) -> Answer {
-    told_entries(by_kernel(&call), call.fd, call.dirent)
+    told_entries(&call, call.fd, call.dirent, call.count, 18)
 }
 
 /// getdents64(2)
 pub fn getdents64(_: &mut Thread, call: Getdents64) -> Answer {
-    told_entries(by_kernel(&call), call.fd, call.dirent)
+    told_entries(&call, call.fd, call.dirent, call.count, 19)
 }
 
-fn told_entries(result: isize, fd: Fd, at: Address) -> Answer {
-    if result >= 0 && is_own_machine() {
+/// `name_at`: where a name stands in an entry.
+fn told_entries<C: Call>(call: &C, fd: Fd, at: Address, count: Uint, name_at: usize) -> Answer {
+    if !is_own_machine() {
+        return Ok(by_kernel(call));
+    }
+    let result = listing::entries(C::NUMBER, fd.0, at.0, count.0, name_at);
+    if result > 0 {
         files::plain_entries(fd.0, at.0, result as usize)?;
     }
     Ok(result)

@@ -136,7 +136,7 @@ macro_rules! for_each_call {
             75 FDATASYNC Fdatasync(fd: Fd): kernel;
             76 TRUNCATE Truncate(path: Path, length: Long): program(files::truncate);
             77 FTRUNCATE Ftruncate(fd: Fd, length: Long): program(files::ftruncate);
-            78 GETDENTS Getdents(fd: Fd, dirent: Address, count: Uint): program(files::getdents);
+            78 GETDENTS Getdents(fd: Fd, dirent: Address, count: Uint): program(files::getdents), note "file-numbers" "folder-order";
             79 GETCWD Getcwd(buf: Path, size: Size): kernel;
             80 CHDIR Chdir(filename: Path): kernel;
             81 FCHDIR Fchdir(fd: Fd): kernel;
@@ -284,7 +284,8 @@ macro_rules! for_each_call {
             214 EPOLL_CTL_OLD EpollCtlOld(): refused(ENOSYS);
             215 EPOLL_WAIT_OLD EpollWaitOld(): refused(ENOSYS);
             216 REMAP_FILE_PAGES RemapFilePages(start: Address, size: Size, prot: Protection, pgoff: Size, flags: MapFlags): refused(ENOSYS);
-            217 GETDENTS64 Getdents64(fd: Fd, dirent: Address, count: Uint): program(files::getdents64);
+            217 GETDENTS64 Getdents64(fd: Fd, dirent: Address, count: Uint): program(files::getdents64),
+                note "file-numbers" "folder-order";
             218 SET_TID_ADDRESS SetTidAddress(tidptr: Address): program(threads::set_tid_address);
             219 RESTART_SYSCALL RestartSyscall(): refused(ENOSYS);
             220 SEMTIMEDOP Semtimedop(semid: Int, tsops: Address, nsops: Uint, timeout: In<kernel::Timespec>):
