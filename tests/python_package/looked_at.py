@@ -59,9 +59,15 @@ def plots(folder: Path) -> str:
     expect("means", [round(float(y), 6) for y in bars.lines[0].get_ydata()], [round(mean / 1e6, 6) for mean in wanted["mean"]])
     half = [round(float(part[1][1] - part[0][1]) / 2, 6) for part in bars.lines[2][0].get_segments()]
     expect("error bars", half, [round(value / 1e6, 6) for value in wanted["ci95"]])
-    expect("axes", (axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]), ("sink.goodput in Mbit/s", ["cubic", "reno"]))
+    legend = axes.get_legend()
+    expect("axes", (axes.get_xlabel(), axes.get_ylabel()), ("ab.loss", "sink.goodput in Mbit/s"))
+    expect("legend", (legend.get_title().get_text(), [text.get_text() for text in legend.get_texts()]), ("tcp.congestion", ["cubic", "reno"]))
     names = weft.plot_sweep(table, x="nodes.*.parameters.tcp.congestion", y="end_ns")
     expect("texts", [text.get_text() for text in names.get_xticklabels()], ["cubic", "reno"])
+    both = weft.plot_sweep(table, x="nodes.*.parameters.tcp.congestion", y="end_ns", hue="wires.ab.loss")
+    points = [bars.lines[0] for bars in both.containers]
+    expect("points without lines over texts", [line.get_linestyle() for line in points], ["None", "None"])
+    expect("beside each other", [[round(float(x), 3) for x in line.get_xdata()] for line in points], [[-0.1, 0.9], [0.1, 1.1]])
     refused(lambda: weft.plot_sweep(table, x="loss", y="end_ns"), weft.WeftError, "no column 'loss'")
     refused(lambda: got.plot("x"), weft.WeftError, "no plot 'x': one of throughput")
     matplotlib.pyplot.close("all")

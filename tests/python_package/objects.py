@@ -138,8 +138,8 @@ def wrong(folder: Path) -> str:
     refused(lambda: weft.World.from_file(folder / "latin.toml"), weft.ScenarioError, "line 2 is no UTF-8: save the file as UTF-8")
     (folder / "bom.toml").write_bytes(b"\xef\xbb\xbf[nodes.a]\n")
     marked = weft.World.from_file(folder / "bom.toml")
-    with marked.placed() as file:
-        expect("its own file", file, folder / "bom.toml")
+    with marked.placed() as words:
+        expect("its own file", words, [str(folder / "bom.toml")])
     marked.check()
     world.programs["p"] = weft.Program("a", command=["python3", "nowhere.py"])
     refused(world.check, weft.ScenarioError, "there is no 'nowhere.py'")

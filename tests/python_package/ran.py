@@ -128,34 +128,71 @@ def series(folder: Path) -> str:
 
 
 def beside(folder: Path) -> str:
-    """Scripts beside a world are found; its file is there while it runs, with one name, and then gone; two at a time do no harm."""
+    """Scripts beside a world are found, and programs find nothing else there; two at a time do no harm."""
     (folder / "s.py").write_text("import os\nprint(sorted(os.listdir('.')))\n")
     world = World(nodes={"a": Node()}, programs={"p": Program("a", command=["python3", "-B", "s.py"])}, folder=folder)
     got = world.run()
-    if "'.weft-" not in got.programs["p"].stdout or "'s.py'" not in got.programs["p"].stdout:
-        raise Failure(got.programs["p"].stdout)
+    expect("what it lists", got.programs["p"].stdout, "['s.py']\n")
     with multiprocessing.get_context("fork").Pool(4) as pool:
         hashes = pool.map(_hash_of, [world] * 12)
     expect("hashes of twelve at a time", set(hashes), {got.hash})
     expect("what is left", [path.name for path in folder.iterdir()], ["s.py"])
     expect("its own file", World.from_file(world.save(folder / "own.toml")).run().programs["p"].stdout, "['own.toml', 's.py']\n")
     other = World.from_toml(world.to_toml(), folder / "none")
-    refused(other.run, weft.ScenarioError, "the scenario cannot be written there: No such file")
-    left_over(folder)
+    refused(other.run, weft.ScenarioError, f"--beside: there is no folder {folder}/none")
+    repeated(folder)
     return got.hash
 
 
-def left_over(folder: Path) -> None:
-    """What stays of a world that failed goes when another process runs a world of the folder, changed or not; nothing else does."""
+def repeated(folder: Path) -> None:
+    """The command that repeats a run stays true, whatever ran since."""
     world = lossy(expect=[Expect("sink", goodput_min="20mbit")], folder=folder)
+    errors = []
     for world.seed in (7, 8):
-        refused(world.run, weft.ExpectationError, "/.weft-")
-    left = sorted(path.name for path in folder.glob(".weft-*"))
-    expect("for both commands", len(left), 2)
-    (folder / ".weft-0123456789abcdef.toml").write_text("# somebody's own\n")
-    script = "import sys, weft\nweft.World.from_file(sys.argv[1]).run()"
-    subprocess.run([paths.output_dir() / "venv/bin/python3", "-c", script, folder / "own.toml"], check=True)
-    expect("after another process", [path.name for path in folder.glob(".weft-*")], [".weft-0123456789abcdef.toml"])
+        try:
+            world.run()
+        except weft.ExpectationError as error:
+            errors.append(error)
+    for error in errors:
+        words = shlex.split(str(error).rsplit("to repeat it: ", 1)[1])
+        done = subprocess.run([os.environ["WEFT_BIN"], *words[1:], "--json"], capture_output=True, text=True)
+        expect("hash of the command", (done.returncode, json.loads(done.stdout)["hash"]), (1, error.result.hash))
+
+
+def kept(folder: Path) -> str:
+    """Worlds without a file are in the user's cache, which has a bound, or where there is none among temporary files."""
+    script = """
+import sys, os
+from pathlib import Path
+from weft import _place
+_place.KEPT_MAX = 3
+path = _place.kept(sys.argv[1])
+assert path.read_text() == sys.argv[1] and path == _place.kept(sys.argv[1])
+print(path)
+"""
+    def place(text: str, **variables: str) -> Path:
+        command = [paths.output_dir() / "venv/bin/python3", "-c", script, text]
+        said = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
+        return Path(said.stdout.strip())
+
+    cache = folder / "cache"
+    (cache / "weft/worlds").mkdir(parents=True)
+    (cache / "weft/worlds/somebodys").mkdir()
+    files = []
+    for number in range(6):
+        files.append(place(f"text {number}", XDG_CACHE_HOME=str(cache)))
+        os.utime(files[-1].parent, (time.time() - 1000 + number,) * 2)
+    # The third process found three, and each that follows takes away what is beyond them before it writes its own.
+    expect("which are left", [file.exists() for file in files], [False, False, True, True, True, True])
+    shutil.rmtree(files[2].parent)
+    os.utime(files[-1].parent, (time.time() - 31 * 86_400,) * 2)
+    place("text 0", XDG_CACHE_HOME=str(cache))
+    expect("one that is old", files[-1].exists(), False)
+    expect("what is not weft's", (cache / "weft/worlds/somebodys").exists(), True)
+    (folder / "file").write_text("")
+    temporary = place("text", XDG_CACHE_HOME=str(folder / "file"), TMPDIR=str(folder))
+    expect("without a cache", temporary.parent.parent, folder / f"weft-worlds-{os.getuid()}")
+    return f"{len(files)} worlds"
 
 
 def _hash_of(world: World) -> str:
@@ -304,5 +341,5 @@ def real_time(folder: Path) -> str:
     return "up, changed, and down"
 
 
-ROWS = {"run/result": result, "run/expectations": expectations, "run/files": files, "run/series": series, "run/beside": beside, "run/bare": bare,
+ROWS = {"run/result": result, "run/expectations": expectations, "run/files": files, "run/series": series, "run/beside": beside, "run/kept": kept, "run/bare": bare,
         "run/interrupted": interrupted, "run/processes": processes, "run/sweep interrupted": sweep_interrupted, "run/real time": real_time}

@@ -109,10 +109,13 @@ def project(folder: Path) -> None:
     (folder / "test_it.py").write_text(TESTS)
 
 
-def pytest_said(folder: Path, *words: str, status: int) -> str:
+def pytest_said(folder: Path, *words: str, status: int, caches: bool = False) -> str:
     """What pytest prints."""
-    command = [paths.output_dir() / "venv/bin/python3", "-m", "pytest", "-v", "-p", "no:cacheprovider", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    words = (*words, *([] if caches else ["-p", "no:cacheprovider"]))
+    command = [paths.output_dir() / "venv/bin/python3", "-m", "pytest", "-v", *words]
+    # As people have it: Python, too, leaves what it has compiled.
+    variables = {name: value for name, value in os.environ.items() if not caches or name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != status:
         raise Failure(f"pytest ended with {done.returncode}, not {status}:\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
@@ -232,4 +235,30 @@ def limits(folder: Path) -> str:
     return "one second"
 
 
-ROWS = {"pytest/limits": limits, "pytest/marks": marks, "pytest/own failures": own, "pytest/failures": failures, "pytest/seeds": seeds, "pytest/world of a seed": world_of_seed}
+# Programs that list the folder, of two worlds without a file of their own.
+LISTS = """
+import pytest
+from weft import Node, Program
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_lists(weft_world, weft_run, number):
+    weft_world.nodes["a"] = Node()
+    weft_world.programs["p"] = Program("a", command=["python3", "s.py", str(number)])
+    assert not weft_run(weft_world).passed
+"""
+
+
+def lists(folder: Path) -> str:
+    """Programs that list the folder find the same in the first session as in each that follows, and in the command that repeats a run."""
+    (folder / "test_it.py").write_text(LISTS)
+    (folder / "s.py").write_text("import os, sys\nprint(sorted(os.listdir('.')), sys.argv[1])\n")
+    told = [pytest_said(folder, status=1, caches=True) for _ in range(2)]
+    hashes, commands = ([list(dict.fromkeys(re.findall(text, said))) for said in told] for text in (r"hash ([0-9a-f]{32})", r"to repeat it: (weft .*)"))
+    expect("two hashes, of both sessions", (len(hashes[0]), hashes[0], commands[0]), (2, hashes[1], commands[1]))
+    for command, hash_ in zip(commands[1], hashes[1]):
+        done = subprocess.run([os.environ["WEFT_BIN"], *shlex.split(command)[1:], "--json"], capture_output=True, text=True)
+        expect("hash of the command", json.loads(done.stdout)["hash"], hash_)
+    return ", ".join(hashes[0])
+
+
+ROWS = {"pytest/lists": lists, "pytest/limits": limits, "pytest/marks": marks, "pytest/own failures": own, "pytest/failures": failures, "pytest/seeds": seeds, "pytest/world of a seed": world_of_seed}

@@ -76,6 +76,21 @@ pub struct Scenario {
     pub twins: Vec<Twin>,
 }
 
+/// A scenario as a text, and where it stands.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    /// The name of the file, for messages.
+    pub file: &'a str,
+    /// Where scripts and files that it names lie: mostly the file's.
+    pub folder: &'a Path,
+    /// What it says.
+    pub text: &'a str,
+    /// Assignments over it (`wires.ab.loss=0.01`).
+    pub sets: &'a [String],
+    /// Reads files that it names, relative to the folder.
+    pub read: ReadFile<'a>,
+}
+
 impl Scenario {
     /// Reads a scenario. `file` is its name in messages; `sets` are assignments over it (`wires.ab.loss=0.01`); `read` reads the files that it
     /// names, relative to it.
@@ -83,28 +98,31 @@ impl Scenario {
     /// # Errors
     /// What is wrong, where, and what to do.
     pub fn parse(file: &str, text: &str, sets: &[String], read: ReadFile<'_>) -> Result<Scenario, StackError> {
-        Scenario::read(file, text, sets, read, None)
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        Scenario::read(&Text { file, folder, text, sets, read }, None)
     }
 
-    /// Reads a variant of it: hosts are on the stacks that it says, whatever the file does.
+    /// Reads a scenario, or a variant of it: hosts are on the stacks that it says, whatever the file does.
     ///
     /// # Errors
     /// As [`Scenario::parse`].
-    pub fn parse_twin(file: &str, text: &str, sets: &[String], read: ReadFile<'_>, twin: &Twin) -> Result<Scenario, StackError> {
-        let sets = [sets, &twin.sets].concat();
-        Scenario::read(file, text, &sets, read, Some(&twin.linux))
-    }
-
-    fn read(file: &str, text: &str, sets: &[String], read: ReadFile<'_>, linux: Option<&[String]>) -> Result<Scenario, StackError> {
-        let loader = Arc::new(Files::kept(Path::new(file).parent().unwrap_or(Path::new(""))));
-        let source = || Source { file, text, sets, read, loader: loader.clone(), remarks: RefCell::default() };
+    pub fn read(of: &Text<'_>, twin: Option<&Twin>) -> Result<Scenario, StackError> {
+        let Text { file, folder, text, read, .. } = *of;
+        let sets = &[of.sets, twin.map_or(&[][..], |twin| &twin.sets)].concat();
+        let linux = twin.map(|twin| &twin.linux[..]);
+        let loader = Arc::new(Files::kept(folder));
+        let source = || Source { file, folder, text, sets, read, loader: loader.clone(), remarks: RefCell::default() };
         let misread = |error: &toml::de::Error| {
             let span = error.span().unwrap_or(0..0);
             // Of another kind of file all keys are wrong, which is one mistake.
             if let Some((what, help)) = weft_node::other_kind(text, "scenario") {
                 return source().error(span, what, help).at(0..0);
             }
-            let by_key = kinds::explain(error.message(), text.get(..span.start).unwrap_or_default());
+            // What was set on the command line stands behind the text.
+            let set = span.start.checked_sub(text.len() + 1).and_then(|number| sets.get(number));
+            let before = text.get(..span.start).unwrap_or_default();
+            let place = set.map_or(kinds::Place::File(before), |set| kinds::Place::Set(set));
+            let by_key = kinds::explain(error.message(), place);
             let (what, help) = by_key.unwrap_or_else(|| weft_node::explain(error.message(), "scenario"));
             source().error(span, what, help)
         };
@@ -213,6 +231,7 @@ mod tests {
         let (span, rate, size) = (fits("TimeSpan"), fits("Rate"), fits("Size"));
         let source = Source {
             file: "",
+            folder: Path::new(""),
             text: "",
             sets: &[],
             read: &|_| Err(String::new()),

@@ -39,10 +39,8 @@ class File:
 class Baggage:
     """What a run needs on the worker."""
 
-    name: str
-    """Of the file of the scenario."""
-    is_own: bool
-    """Did it stand in a file of its own?"""
+    name: Optional[str]
+    """Of the scenario's own file, if it has one."""
     text: str
     """The scenario."""
     files: tuple[File, ...]
@@ -80,9 +78,11 @@ def _run(baggage: Baggage, point: list[str], seed: Optional[int]) -> dict[str, A
         _unpack(baggage, Path(folder))
         seeds = None if seed is None else f"{seed}..{seed}"
         words = [word for text in point for word in ("--grid", text)]
-        file = Path(folder, baggage.name)
-        with contextlib.nullcontext() if baggage.is_own else _place.told_by_path(file, baggage.text):
-            found = sweeps.runs(str(file), seeds, [*words, "--threads", "1"], False)
+        path = _place.kept(baggage.text) if baggage.name is None else Path(folder, baggage.name)
+        if baggage.name is None:
+            words += ["--beside", folder]
+        with contextlib.nullcontext() if baggage.name else _place.told_by_path(path, baggage.text):
+            found = sweeps.runs(str(path), seeds, [*words, "--threads", "1"], False)
     return found[0]
 
 
@@ -103,9 +103,8 @@ def _packed(world: World) -> Baggage:
     text = world.to_toml()
     files = () if world.folder is None else _pack(Path(world.folder).absolute(), set(roots))
     # As it is called there when it runs on this machine.
-    is_own = world.path is not None and world._is_as_saved(world.path)
-    name = world.path.name if world.path is not None and is_own else _place.name_of(text)
-    return Baggage(name, is_own, text, files, roots, _command.version(_command.binary()))
+    name = world.path.name if world.path is not None and world._is_as_saved(world.path) else None
+    return Baggage(name, text, files, roots, _command.version(_command.binary()))
 
 
 def _pack(folder: Path, but: set[str]) -> tuple[File, ...]:
@@ -141,7 +140,8 @@ def _unpack(baggage: Baggage, folder: Path) -> None:
         elif stat.S_ISREG(file.mode):
             path.write_bytes(file.content)
             path.chmod(stat.S_IMODE(file.mode))
-    (folder / baggage.name).write_text(baggage.text, encoding="utf-8")
+    if baggage.name is not None:
+        (folder / baggage.name).write_text(baggage.text, encoding="utf-8")
     # Folders last, and the inner ones before the outer: what is made in one changes its time.
     for file in reversed(baggage.files):
         path = folder / file.path

@@ -1,32 +1,66 @@
-"""Where the scenario of a world stands while it runs: in its folder, since programs and files are found beside it.
+"""Where the scenario of a world stands that no file has: in the user's cache, in a folder that its content gives a name.
 
-The file's name comes from its content, `.weft-DIGEST.toml`: programs that list their folder see the same each time, and so does `--resume`.
-Whoever runs it holds a shared lock on it. The last one takes it away. That of a run that failed stays, for the command that repeats it, and goes when
-another process runs a world of this folder.
+Not in the world's own folder: programs that list that would find it there. `weft sim --beside` says in which folder scripts and files are. The same world
+has the same file each time, in every process: so the command that repeats a run stays true, and `--resume` knows the world again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Union
 
 from .errors import ScenarioError
 
-_BEGUN = time.time()
-_NAME = re.compile(r"\.weft-[0-9a-f]{16}\.toml")
+# Scenarios that are kept: so many, the latest ones, and so long after their last use.
+KEPT_MAX, KEPT_SECONDS_MAX = 1000, 30 * 86_400
+_NAME = re.compile("[0-9a-f]{16}")
 
 
-def name_of(text: Union[str, bytes]) -> str:
-    """The name of the file with this text."""
-    return f".weft-{hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()[:16]}.toml"
+def kept(text: str) -> Path:
+    """The file with this text."""
+    folder = _cache() / hashlib.sha256(text.encode()).hexdigest()[:16]
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Another process may have taken the folder away as one of the oldest.
+        with contextlib.suppress(FileNotFoundError):
+            descriptor, begun = tempfile.mkstemp(dir=folder)
+            with open(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+            # All of it at once, for whoever else reads it.
+            os.replace(begun, folder / "scenario.toml")
+            os.utime(folder)
+            return folder / "scenario.toml"
+
+
+@lru_cache(maxsize=None)
+def _cache() -> Path:
+    """The folder of all of them, without those that are too many; of a user without a cache it is one of the folder for temporary files."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    own = Path(named if os.path.isabs(named) else os.path.expanduser("~/.cache"), "weft", "worlds")
+    shared = Path(tempfile.gettempdir(), f"weft-worlds-{os.getuid()}")
+    for folder in (own, shared):
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.is_absolute() and folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK):
+                _tidy(folder)
+                return folder
+    return Path(tempfile.mkdtemp(prefix="weft-worlds-"))
+
+
+def _tidy(cache: Path) -> None:
+    """Takes away what is too old, or too much."""
+    entries = sorted(((entry.stat().st_mtime, entry.path) for entry in os.scandir(cache) if _NAME.fullmatch(entry.name)), reverse=True)
+    for number, (used, path) in enumerate(entries):
+        if number >= KEPT_MAX or used < time.time() - KEPT_SECONDS_MAX:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -57,80 +91,3 @@ def key_of(text: str, line: int) -> str:
         elif found := re.match(r'("(?:\\.|[^"\\])*"|[\w-]+) = ', row):
             key = found.group(1)
     return ".".join(part for part in (table, key) if part) or "the scenario"
-
-
-@contextlib.contextmanager
-def in_folder(folder: Path, text: str) -> Iterator[Path]:
-    """The file, which is there until the end of the block: of the last such block of all processes."""
-    path = folder / name_of(text)
-    try:
-        descriptor = _open(path, text)
-    except OSError as error:
-        raise ScenarioError(f"{folder}: the scenario cannot be written there: {error.strerror}") from None
-    try:
-        yield path
-    finally:
-        _let_go(descriptor, path)
-
-
-def leave(folder: Path, text: str) -> Path:
-    """The file, which stays: until a world with this text has run again, or another process tidies up."""
-    path = folder / name_of(text)
-    _make(path, text)
-    with contextlib.suppress(OSError):
-        os.utime(path)
-    return path
-
-
-def tidy(folder: Path) -> None:
-    """Takes away what earlier processes have left, and nobody runs now. Where that is not allowed, it stays."""
-    for path in folder.glob(".weft-*.toml"):
-        with contextlib.suppress(OSError, ValueError):
-            if _NAME.fullmatch(path.name) and path.stat().st_mtime < _BEGUN and name_of(path.read_bytes()) == path.name:
-                _let_go(os.open(path, os.O_RDONLY), path)
-
-
-def _open(path: Path, text: str) -> int:
-    """A descriptor of the file with a shared lock, and the whole text in it."""
-    while True:
-        if not path.exists():
-            _make(path, text)
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            continue
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        # Somebody may have taken it away before it was locked.
-        if _is_there(descriptor, path):
-            return descriptor
-        os.close(descriptor)
-
-
-def _make(path: Path, text: str) -> None:
-    """All of the file at once, for whoever else reads it."""
-    descriptor, begun = tempfile.mkstemp(dir=path.parent, prefix=".weft-", suffix=".part")
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        os.chmod(begun, 0o644)
-        with contextlib.suppress(FileExistsError):
-            os.link(begun, path)
-    finally:
-        os.unlink(begun)
-
-
-def _is_there(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _let_go(descriptor: int, path: Path) -> None:
-    try:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_there(descriptor, path):
-                path.unlink()
-    finally:
-        os.close(descriptor)

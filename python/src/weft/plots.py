@@ -16,6 +16,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 # Of lines beyond those.
 STYLES = ("-", (0, (6, 4)), (0, (2, 2.5)), (0, (12, 3)))
 
+# How far apart the points of all lines stand over a text of the axis; texts are 1 apart.
+SHIFT = 0.4
+
 # Most lines that have a name: as many as look different.
 NAMED_MAX = len(COLOURS) * len(STYLES)
 
@@ -121,13 +124,23 @@ def plot_sweep(table: Any, x: str, y: str, hue: Optional[str] = None, ax: Any = 
         values = {place: [float(row[y]) * factor for row in mine if places(row[x]) == place] for place in sorted({places(row[x]) for row in mine})}
         means = [sum(of) / len(of) for of in values.values()]
         bars = [half_interval(of) or 0.0 for of in values.values()]
-        ax.errorbar(list(values), means, yerr=bars, marker="o", capsize=3, label=str(group), **_look(number))
+        # Between texts there is nothing: points, beside those of the other lines.
+        shift = SHIFT * (number - (len(groups) - 1) / 2) / len(groups) if marks else 0.0
+        look = {**_look(number), "linestyle": "none"} if marks else _look(number)
+        ax.errorbar([place + shift for place in values], means, yerr=bars, marker="o", capsize=3, label=str(group), **look)
     if marks:
         ax.set_xticks(range(len(marks)), marks)
-    _dress(ax, x, f"{_name(y)} in {text}" if text else y, len(groups) if hue else 0)
+        ax.set_xlim(-0.5, len(marks) - 0.5)
+    _dress(ax, _setting(x), f"{_name(y)} in {text}" if text else y, len(groups) if hue else 0)
     if hue and ax.get_legend() is not None:
-        ax.get_legend().set_title(hue)
+        ax.get_legend().set_title(_setting(hue), prop={"size": "small"})
     return ax
+
+
+def _setting(path: str) -> str:
+    """What a setting is called in a picture: of the path of a parameter its block and name, of another its last two words."""
+    words = path.split(".")
+    return ".".join(words[words.index("parameters") + 1:] if "parameters" in words[:-1] else words[-2:])
 
 
 def _places(values: Sequence[Any]) -> tuple[Callable[[Any], float], list[str]]:

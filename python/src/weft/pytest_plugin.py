@@ -41,7 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, and a wrong --weft-seeds."""
+    """The marker, and a wrong --weft-seeds. pytest's cache is made now, and not at the end: programs that list the folder find the same in the first
+    session as in each that follows."""
+    cache = getattr(config, "cache", None)
+    if cache is not None:
+        cache.mkdir("weft")
     config.addinivalue_line("markers", "weft(scenario, *, seeds, seed, wall_limit): the scenario of weft_world, beside the test, and the seeds of its "
                                        "runs: \"A..B\", a list, N for 1 to N, or one seed; a run ends after wall_limit, such as \"60s\"")
     try:

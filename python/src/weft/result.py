@@ -6,7 +6,6 @@ import csv
 import importlib
 import importlib.util
 import json
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -114,12 +113,10 @@ class ProgramResult:
 class Origin:
     """What a result is of, for the command that repeats the run."""
 
-    file: Optional[Path]
-    """The scenario's own file; None: it has none."""
-    beside: Optional[Path]
-    """The folder that it has to stand in."""
-    text: str
-    """The scenario, where no file has it."""
+    scenario: str
+    """Its words of `weft sim`."""
+    text: Optional[str]
+    """What the scenario says, where it has no file of its own."""
     options: str
     """Of the command."""
 
@@ -146,16 +143,12 @@ class Result:
         return self.folder
 
     def _command(self) -> str:
-        """The command that repeats the run. A scenario that no file has stays from then on: beside its files, if it has some."""
+        """The command that repeats the run. Of a scenario without a file of its own, what it names is there again from now on."""
         origin = self._origin
         assert origin is not None, "a world that ran has left it"
-        kept = origin.file
-        if kept is None and origin.beside is not None:
-            kept = _place.leave(origin.beside, origin.text)
-        elif kept is None:
-            kept = self.keep() / "scenario.toml"
-            kept.write_text(origin.text, encoding="utf-8")
-        return f"weft sim {shlex.quote(str(kept))} --seed {self.seed}{origin.options}"
+        if origin.text is not None:
+            _place.kept(origin.text)
+        return f"weft sim {origin.scenario} --seed {self.seed}{origin.options}"
 
     @property
     def passed(self) -> bool:

@@ -196,10 +196,10 @@ def _local(world: World, seeds: list[Optional[int]], grid: Grid, out: Optional[P
         words += ["--grid", f"{key}={','.join(map(_toml.value, values))}"]
     ranges = _ranges(seeds)
     found: list[Row] = []
-    with world.placed() as file:
+    with world.placed() as scenario:
         for of in ranges:
             results = [] if out is None else ["--out", str(Path(out).absolute() / (of if len(ranges) > 1 and of else "")), *(["--resume"] if resume else [])]
-            found += runs(str(file), of, [*words, *results], progress)
+            found += runs(scenario[0], of, [*scenario[1:], *words, *results], progress)
     if out is not None and len(ranges) > 1:
         _write_all(Path(out), [str(of) for of in ranges], list(grid))
     return found

@@ -108,23 +108,18 @@ class World(Section):
         return file
 
     @contextlib.contextmanager
-    def placed(self) -> Iterator[Path]:
-        """The scenario as a file with its files beside: the one that it was read from, if nothing has changed, or one that ends with the block."""
-        if self.folder is not None:
-            _place.tidy(Path(self.folder))
+    def placed(self) -> Iterator[list[str]]:
+        """Words of `weft sim` for the scenario: the file that it was read from, if nothing has changed, or another, and where its files are."""
         if self.path is not None and self._is_as_saved(self.path):
-            yield self.path
+            yield [str(self.path)]
             return
         text = self.to_toml()
-        if self.folder is not None:
-            with _place.in_folder(Path(self.folder).absolute(), text) as path, _place.told_by_path(path, text):
-                yield path
-        else:
-            with tempfile.TemporaryDirectory(prefix="weft-world-") as folder:
-                path = Path(folder, "scenario.toml")
-                path.write_bytes(text.encode())
-                with _place.told_by_path(path, text):
-                    yield path
+        path = _place.kept(text)
+        with _place.told_by_path(path, text):
+            yield [str(path), *self._beside()]
+
+    def _beside(self) -> list[str]:
+        return [] if self.folder is None else ["--beside", str(Path(self.folder).absolute())]
 
     def _is_as_saved(self, path: Path) -> bool:
         try:
@@ -146,30 +141,29 @@ class World(Section):
         folder = Path(held.folder if held else out or "").absolute()
         words = _words(seed, threads, set, [("--record=full", record), ("--calls", calls), ("--keep-disks", keep_disks)])
         words += [] if wall_limit is None else [f"--wall-limit={wall_limit}"]
-        with self.placed() as file:
-            done = _command.run(["sim", str(file), "--out", str(folder), *words], progress)
+        with self.placed() as scenario:
+            done = _command.run(["sim", *scenario, "--out", str(folder), *words], progress)
             _command.checked(done, (0, 1, _command.WALL_LIMIT))
         result = Result(folder, held=held, messages=done.stderr)
         sets = [f" --set {shlex.quote(f'{key}={_toml.value(item)}')}" for key, item in (set or {}).items()]
-        own = file == self.path
-        beside = None if self.folder is None else Path(self.folder).absolute()
         limit = [] if wall_limit is None else [f" --wall-limit={shlex.quote(wall_limit)}"]
-        result._origin = Origin(file if own else None, beside, "" if own else self.to_toml(), "".join(sets + limit))
+        text = None if scenario == [str(self.path)] else self.to_toml()
+        result._origin = Origin(shlex.join(scenario), text, "".join(sets + limit))
         if check and not result.passed:
             raise _failed(result, done.status == _command.WALL_LIMIT)
         return result
 
     def check(self, set: Optional[Mapping[str, Any]] = None) -> None:
         """Reads it as `weft sim --check` does: ScenarioError says what is wrong, or which program or script is not there."""
-        with self.placed() as file:
-            _command.checked(_command.run(["sim", str(file), "--check", *_words(None, None, set, [])], False), (0,))
+        with self.placed() as scenario:
+            _command.checked(_command.run(["sim", *scenario, "--check", *_words(None, None, set, [])], False), (0,))
 
     def topology(self) -> str:
         """A picture of nodes and wires with their rates and delays, as SVG, without running it. A wrong scenario is a ScenarioError."""
-        with self.placed() as file, tempfile.TemporaryDirectory(prefix="weft-topology-") as folder:
+        with self.placed() as scenario, tempfile.TemporaryDirectory(prefix="weft-topology-") as folder:
             picture = Path(folder, "topology.svg")
             # What its programs need is not asked: 2 is also the status of one that is not there.
-            done = _command.run(["sim", str(file), "--check", "--topology", str(picture)], False)
+            done = _command.run(["sim", *scenario, "--check", "--topology", str(picture)], False)
             if not picture.exists():
                 _command.checked(done, (0,))
             return picture.read_text(encoding="utf-8")

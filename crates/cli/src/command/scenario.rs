@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weft_node::StackError;
 use weft_sim::Scenario;
-use weft_sim::scenario::Twin;
+use weft_sim::scenario::{Text, Twin};
 
 /// What is set over the file.
 #[derive(clap::Args, Clone, Debug)]
@@ -17,6 +17,9 @@ pub struct Over {
     /// Another seed
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Where scripts and files lie that the scenario names [default: beside it]. For a scenario that a program has written elsewhere
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub beside: Option<PathBuf>,
 }
 
 /// What stands around names of files.
@@ -39,7 +42,13 @@ impl Source {
     pub fn read(file: &Path, over: &Over) -> anyhow::Result<Source> {
         let mut sets = over.set.clone();
         sets.extend(over.seed.map(|seed| format!("seed={seed}")));
-        let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+        let folder = over.beside.as_deref().or(file.parent()).map(Path::to_path_buf).unwrap_or_default();
+        if let Some(folder) = over.beside.as_ref().filter(|folder| !folder.is_dir()) {
+            anyhow::bail!(
+                "--beside: there is no folder {}\nhelp: name the one in which the scenario's scripts and files are",
+                folder.display()
+            );
+        }
         Ok(Source { shown: file.display().to_string(), text: read_text(file, "scenario")?, folder, sets })
     }
 
@@ -67,9 +76,6 @@ impl Source {
     /// The scenario; of it a variant of `weft twin`, if one is asked for.
     pub fn parse(&self, twin: Option<&Twin>) -> Result<Scenario, StackError> {
         let read = |name: &str| std::fs::read(self.folder.join(name)).map_err(|error| error.to_string());
-        match twin {
-            Some(twin) => Scenario::parse_twin(&self.shown, &self.text, &self.sets, &read, twin),
-            None => Scenario::parse(&self.shown, &self.text, &self.sets, &read),
-        }
+        Scenario::read(&Text { file: &self.shown, folder: &self.folder, text: &self.text, sets: &self.sets, read: &read }, twin)
     }
 }

@@ -282,7 +282,7 @@ pub(super) fn one(args: &Args, scenario: Scenario, interrupt: &Interrupt, limit:
     if let Some(file) = &args.junit {
         let failed = verdicts.iter().any(|verdict| verdict.failure.is_some());
         let said = if failed { Said::of(&world) } else { Vec::new() };
-        let repeat = sweep::repeat(&args.file, scenario.plan.seed, &args.over.set, args.wall_limit.as_deref());
+        let repeat = sweep::repeat(&args.file, scenario.plan.seed, &args.over, &[], args.wall_limit.as_deref());
         let suite = result::Suite { name: scenario.file.clone(), wall: took, verdicts: &verdicts, broken: None, said: &said, repeat };
         std::fs::write(file, result::junit([suite])?).with_context(|| format!("cannot write {}", file.display()))?;
     }

@@ -46,7 +46,7 @@ pub struct Args {
 impl Args {
     /// The command that repeats a run.
     fn repeat(&self, found: &Found, seed: u64) -> String {
-        repeat(&found.path, seed, &self.over.set, self.wall_limit.as_deref())
+        repeat(&found.path, seed, &self.over, &[], self.wall_limit.as_deref())
     }
 }
 

@@ -108,7 +108,7 @@ fn give(source: &Source<'_>, draft: Option<&NodeDraft>, node: &mut NodePlan, mou
 }
 
 fn show_by_path(source: &Source<'_>, plan: &mut Plan, drafts: &[NodeDraft]) -> Result<(), StackError> {
-    let parent = Path::new(source.file).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = if source.folder.as_os_str().is_empty() { Path::new(".") } else { source.folder };
     let (Ok(folder), Ok(real)) = (std::path::absolute(parent), parent.canonicalize()) else { return Ok(()) };
     let Some(text) = folder.to_str().filter(|_| OWN_FOLDERS.iter().any(|hidden| folder.starts_with(hidden))) else { return Ok(()) };
     let Plan { nodes, programs, .. } = plan;

@@ -46,8 +46,17 @@ const BOUNDS: [(&str, &str); 5] = [
     ("expected i32", "expected one from -2147483648 to 2147483647"),
 ];
 
-/// The message in people's words, and what to do; None: it is about something else. `before` is the file up to the value.
-pub(super) fn explain(message: &str, before: &str) -> Option<(String, String)> {
+/// Where a value of the wrong kind stands.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// Behind this part of the file.
+    File(&'a str),
+    /// In an assignment of the command line, as a whole: a text needs no quotes there.
+    Set(&'a str),
+}
+
+/// The message in people's words, and what to do; None: it is about something else.
+pub(super) fn explain(message: &str, place: Place<'_>) -> Option<(String, String)> {
     let words = match message {
         _ if message.starts_with("invalid type") => &WORDS[..],
         _ if message.starts_with(BOUNDS[0].0) => &BOUNDS[..],
@@ -55,8 +64,15 @@ pub(super) fn explain(message: &str, before: &str) -> Option<(String, String)> {
     };
     let what = words.iter().fold(message.trim().to_owned(), |text, (from, to)| text.replacen(from, to, 1));
     let scalar = what.split('`').nth(1).filter(|_| what.contains("expected a text"));
-    let help = match (example(before), scalar) {
-        (Some((key, value)), _) => format!("write it as {key} = {value}"),
+    let found = match place {
+        Place::File(before) => example(before),
+        Place::Set(assignment) => assignment.find('=').and_then(|at| example(assignment.get(..=at)?)),
+    };
+    let help = match (found, scalar) {
+        (Some((key, value)), _) => match place {
+            Place::File(_) => format!("write it as {key} = {value}"),
+            Place::Set(_) => format!("write it as {key}={}", value.trim_matches('"')),
+        },
         (None, Some(scalar)) => {
             format!("a text stands in quotes: \"{scalar}\"; behind --set a shell wants others around them: '\"{scalar}\"'")
         }

@@ -18,6 +18,8 @@ pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 /// A file's text, for messages about places in it.
 pub(super) struct Source<'a> {
     pub file: &'a str,
+    /// Where what it names lies.
+    pub folder: &'a Path,
     pub text: &'a str,
     /// What the command line says over it.
     pub sets: &'a [String],
@@ -30,9 +32,9 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// A path that the file names: what is not absolute lies beside it.
+    /// A path that the file names: what is not absolute lies in its folder.
     pub fn beside(&self, name: &str) -> PathBuf {
-        Path::new(self.file).parent().unwrap_or(Path::new("")).join(name)
+        self.folder.join(name)
     }
 
     /// A file with text in it.

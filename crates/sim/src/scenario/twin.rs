@@ -77,14 +77,16 @@ pub(super) fn recast(drafts: &mut [NodeDraft], linux: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scenario;
+    use super::super::{Scenario, Text};
     use super::*;
     use crate::plan::NodeKind;
+    use std::path::Path;
 
     const FILE: &str = "[nodes.a]\nkind = \"linux\"\nkernel = \"6.12\"\n[nodes.b]\ncount = 2\n[nodes.s]\nkind = \"switch\"\n[wires.w]\nbetween = [\"a\", \"s\"]\n[wires.v]\nbetween = [\"b*\", \"s\"]\n";
 
     fn kinds(twin: &Twin) -> String {
-        let scenario = Scenario::parse_twin("w.toml", FILE, &[], &|_| Err(String::new()), twin).unwrap();
+        let text = Text { file: "w.toml", folder: Path::new(""), text: FILE, sets: &[], read: &|_| Err(String::new()) };
+        let scenario = Scenario::read(&text, Some(twin)).unwrap();
         let letter = |kind: &NodeKind| match kind {
             NodeKind::Host(_) => 'h',
             NodeKind::Guest(_) => 'l',

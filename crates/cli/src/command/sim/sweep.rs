@@ -4,7 +4,7 @@ use super::done::{Done, Key};
 use super::interrupt::Interrupt;
 use super::limit::Limit;
 use super::{Args, folder, one, verdict};
-use crate::command::scenario::Source;
+use crate::command::scenario::{Over, Source};
 use crate::output;
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
@@ -50,10 +50,11 @@ pub(in crate::command) fn seeds(range: &str) -> anyhow::Result<Vec<u64>> {
 }
 
 /// The command that repeats a run of this scenario.
-pub(in crate::command) fn repeat<'a>(file: &Path, seed: u64, sets: impl IntoIterator<Item = &'a String>, limit: Option<&str>) -> String {
-    let sets: String = sets.into_iter().map(|set| format!(" --set {}", quoted(set))).collect();
+pub(in crate::command) fn repeat(file: &Path, seed: u64, over: &Over, more: &[String], limit: Option<&str>) -> String {
+    let sets: String = over.set.iter().chain(more).map(|set| format!(" --set {}", quoted(set))).collect();
+    let beside = over.beside.as_ref().map_or(String::new(), |folder| format!(" --beside {}", quoted(&folder.display().to_string())));
     let limit = limit.map_or(String::new(), |limit| format!(" --wall-limit {}", quoted(limit)));
-    format!("weft sim {} --seed {seed}{sets}{limit}", quoted(&file.display().to_string()))
+    format!("weft sim {}{beside} --seed {seed}{sets}{limit}", quoted(&file.display().to_string()))
 }
 
 /// As a shell reads it as one word.
@@ -151,7 +152,7 @@ impl<'a> Sweep<'a> {
 
     /// The command that repeats a run.
     fn repeat(&self, ended: &Ended<'_>) -> String {
-        repeat(&self.args.file, ended.result.seed, self.args.over.set.iter().chain(&ended.point.sets), self.args.wall_limit.as_deref())
+        repeat(&self.args.file, ended.result.seed, &self.args.over, &ended.point.sets, self.args.wall_limit.as_deref())
     }
 
     /// Every run that is wanted, point by point.
