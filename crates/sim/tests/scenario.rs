@@ -469,6 +469,24 @@ fn what_is_set_from_outside_is_named_when_it_is_wrong() {
     assert_eq!(parse(&events, &["events.1.at=3s"]).unwrap().plan.events[0].at.as_millis(), 3000);
     let error = parse(&events, &["events.2.at=3s"]).unwrap_err();
     assert!(error.contains("counted from 1 to 1"), "{error}");
+    // A word of a list is a value, too.
+    let control = format!("{PING}[[events]]\nat = \"1s\"\nnode = \"client\"\ncontrol = [\"set tcp.congestion cubic\", \"x\"]\n");
+    let of = |set: &str| parse(&control, &[set]).map(|scenario| format!("{:?}", scenario.plan.events[0].action));
+    assert!(of("events.1.control.2=set tcp.congestion reno").unwrap().contains("reno"));
+    assert!(
+        of("events.1.control.3=set tcp.congestion reno")
+            .unwrap_err()
+            .contains("there is no 'control.3'\nhelp: they are counted from 1 to 2")
+    );
+    assert!(of("events.1.control.2.x=1").unwrap_err().contains("'control.2' is no table"));
+    // A value of the wrong kind: what to write is what a shell takes.
+    let error = wrong("wires.ab.delay=0.05");
+    assert!(
+        error.contains("--set wires.ab.delay=0.05: this is the floating point `0.05`, expected a text")
+            && error.contains("write it as delay=20ms"),
+        "{error}"
+    );
+    assert!(wrong("wires.ab.between=a").contains("write it as between=[\"client\", \"server\"]"));
 }
 
 #[test]

@@ -120,9 +120,16 @@ impl<'t> Assignment<'t, '_> {
             (Some(DeValue::Array(list)), [number, rest @ ..]) => {
                 let count = list.len();
                 let index = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-                match index.and_then(|index| list.get_mut(index)).map(Spanned::get_mut) {
-                    Some(DeValue::Table(next)) => self.enter(next, part, rest),
-                    _ => self.wrong(format!("there is no '{part}.{number}'"), &format!("they are counted from 1 to {count}")),
+                match index.and_then(|index| list.get_mut(index)) {
+                    Some(item) if rest.is_empty() => {
+                        *item = self.place(self.value.clone());
+                        Ok(())
+                    }
+                    Some(item) => match item.get_mut() {
+                        DeValue::Table(next) => self.enter(next, part, rest),
+                        _ => self.wrong(format!("'{part}.{number}' is no table"), "`weft help scenario` shows what there is to set"),
+                    },
+                    None => self.wrong(format!("there is no '{part}.{number}'"), &format!("they are counted from 1 to {count}")),
                 }
             }
             _ => self.wrong(format!("'{part}' is no table"), "`weft help scenario` shows what there is to set"),
