@@ -189,7 +189,8 @@ def words(folder: Path) -> str:
             (("show", "blocks"), "lan", "'lan' is a switch: it has no stack"),
             (("show", "blocks"), None, "which node?"),
             (("show", "calls"), "a", "a world that `weft sim` runs"),
-            (("subscribe",), "a", "nobody can subscribe"),
+            (("subscribe",), None, "nobody can subscribe"),
+            (("trace",), None, "a world that `weft sim` runs"),
             (("exec", "interfaces", "add", "name=lab0", "backend=tap:lab0"), "a", "nobody here opens 'tap:lab0'"),
             (("apply", str(folder / "wired.toml")), "a", "in virtual time interfaces are ends of the scenario's wires"),
         ):
@@ -201,7 +202,7 @@ def words(folder: Path) -> str:
         raise Failure(f"the run is said to be reproducible: {summary['not_reproducible']}")
         refused = subprocess.run(enter(socket, "lan", "true"), capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
         expect("a program in a switch", (refused.returncode, "'lan' is a switch" in refused.stderr), (2, True))
-    return "set, insert, exec; ten refused"
+    return "set, insert, exec; eleven refused"
 
 
 def questions(folder: Path) -> str:

@@ -1,6 +1,6 @@
 //! `weft down`
 
-use super::Target;
+use super::Socket;
 use crate::output;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const ENDING_WITH_PROGRAMS_MAX: Duration = Duration::from_secs(1);
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    target: Target,
+    target: Socket,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -1,6 +1,6 @@
 //! `weft exec`: a procedure of a block, or a program in a node of a virtual world.
 
-use super::{Target, worlds};
+use super::{Socket, Target, worlds};
 use crate::{complete, output};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         "both a procedure and a program: write weft exec BLOCK PROCEDURE, or weft exec NODE -- PROGRAM"
     );
     let words: Vec<String> = ["exec".to_owned(), args.name.clone(), procedure].into_iter().chain(args.arguments.clone()).collect();
-    let target = Target { control: args.control.clone(), node: args.node.clone(), json: args.json };
+    let target = Target { socket: Socket { control: args.control.clone(), json: args.json }, node: args.node.clone() };
     // What is meant as a program may have arguments that are no KEY=VALUE, and there may be no stack.
     let meant = |error: anyhow::Error| if is_node(&args) { no_dashes(&words) } else { error };
     let op = command::read(&crate::groups::numbered(&words)).map_err(|error| meant(error.into()))?;
@@ -103,7 +103,7 @@ fn without_procedure(args: &Args) -> Option<anyhow::Error> {
     if !args.command.is_empty() || is_node(args) {
         return None;
     }
-    let target = Target { control: args.control.clone(), node: args.node.clone(), json: args.json };
+    let target = Target { socket: Socket { control: args.control.clone(), json: args.json }, node: args.node.clone() };
     let blocks = target.connect().ok()?.node(Op::Show(Show::Blocks)).ok()?;
     let row = blocks.as_array()?.iter().find(|row| row["name"] == args.name.as_str())?;
     let kind = row["kind"].as_str()?;

@@ -45,31 +45,50 @@ use weft_host::publish::Publish;
 use weft_host::world::{Control, Options, World, WorldError};
 use weft_node::{EngineKind, Node, Stack, StackError};
 
-/// Which daemon a command talks to.
+/// Which stack a command talks to.
 #[derive(clap::Args, Debug)]
-pub struct Target {
+pub struct Socket {
     /// Control socket of the stack: a path, or the name of one in weft's own directory, as run-PID for the stack of `weft run` with that
     /// process id [default: $WEFT_CONTROL, which programs under weft have, else $XDG_RUNTIME_DIR/weft/control, else /run/weft/control for
     /// root and /tmp/weft-UID/control for others]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
-    /// A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world's socket then [default: the only world's]
-    #[arg(long, value_name = "NAME", add = complete::of_nodes())]
-    pub node: Option<String>,
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
 }
 
+impl Socket {
+    /// Connects to the daemon.
+    pub fn connect(&self) -> anyhow::Result<Client> {
+        Ok(Client::connect(&self.control.clone().unwrap_or_else(weft_host::place::default_path))?)
+    }
+}
+
+/// Which node a command talks to: that of a stack, or one of a world.
+#[derive(clap::Args, Debug)]
+pub struct Target {
+    #[command(flatten)]
+    socket: Socket,
+    /// A node of a world that runs (`weft sim --pace 1.0`, or --control): --control names the world's socket then [default: the only world's]
+    #[arg(long, value_name = "NAME", add = complete::of_nodes())]
+    pub node: Option<String>,
+}
+
+impl std::ops::Deref for Target {
+    type Target = Socket;
+
+    fn deref(&self) -> &Socket {
+        &self.socket
+    }
+}
+
 impl Target {
     /// Connects to the daemon.
     pub fn connect(&self) -> anyhow::Result<Client> {
-        let path = match (&self.control, &self.node) {
-            (Some(path), _) => path.clone(),
-            (None, Some(_)) => worlds::only()?,
-            (None, None) => weft_host::place::default_path(),
-        };
-        Ok(Client::connect(&path)?.of_node(self.node.clone()))
+        let Some(node) = &self.node else { return self.socket.connect() };
+        let path = self.control.clone().map_or_else(worlds::only, Ok)?;
+        Ok(Client::connect(&path)?.of_node(Some(node.clone())))
     }
 }
 

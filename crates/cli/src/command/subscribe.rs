@@ -1,13 +1,13 @@
 //! `weft subscribe`
 
-use super::Target;
+use super::Socket;
 use crate::output;
 use serde_json::Value;
 use std::process::ExitCode;
 use weft_core::command;
 use weft_host::protocol::Line;
 
-/// Print the alerts of blocks and the changes that are made to them, as they come, until interrupted.
+/// Print the alerts of a stack's blocks and the changes that are made to them, as they come, until interrupted.
 ///
 /// With --json a line is {"time","block","alert","value"}, {"time","told","answer"} or, when more came than was read, {"lost"}
 #[derive(clap::Args, Debug)]
@@ -19,7 +19,7 @@ pub struct Args {
     #[arg(long, short = 'c', value_name = "LINES")]
     count: Option<u64>,
     #[command(flatten)]
-    target: Target,
+    target: Socket,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {

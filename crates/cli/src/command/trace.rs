@@ -1,18 +1,18 @@
 //! `weft trace`
 
-use super::Target;
+use super::Socket;
 use crate::output;
 use std::process::ExitCode;
 use weft_host::protocol::{Ask, Line};
 
-/// Print a line for every frame that enters or leaves the node, until interrupted.
+/// Print a line for every frame that enters or leaves a stack, until interrupted. In a world, `capture = true` writes them
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Stop after this many frames
     #[arg(long, short = 'c', value_name = "FRAMES")]
     count: Option<u64>,
     #[command(flatten)]
-    target: Target,
+    target: Socket,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -132,7 +132,6 @@ impl Door {
             }
         };
         let not_from_outside = match op {
-            Op::Subscribe { .. } => "nobody can subscribe to a node of a running world\nhelp: ask again and again: weft get, weft show",
             Op::Snapshot { .. } | Op::Restore { .. } => {
                 "that cannot be asked of a node of a running world from outside\nhelp: write it into the scenario, as an event: control = [\"…\"]"
             }

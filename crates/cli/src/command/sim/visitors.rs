@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
-use weft_core::ControlError;
+use weft_core::{ControlError, Op};
 use weft_host::place::{Seat, listen};
 use weft_host::protocol::{Ask, LINE_BYTES_MAX, Line, Request};
 use weft_sim::Status;
@@ -24,6 +24,8 @@ use weft_sim::visit::{News, Telling, Visit, Visitor, Visits, Wish};
 /// To who asks what only the stack of `weft run` can do.
 const NO_STACK: &str = "this is the socket of a world that `weft sim` runs, and its nodes cannot do that\nhelp: they take the words of the console \
                         (weft set, show, insert … --node NAME), and programs: weft exec NODE -- ss -ti";
+/// To who wants to be told of alerts.
+const NO_NEWS: &str = "nobody can subscribe to a node of a running world\nhelp: ask again and again: weft get, weft show";
 /// Longest request.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Visitors at a time.
@@ -112,6 +114,8 @@ fn ask(visits: &Visits, nodes: &[String], request: Request) -> Result<Value, Con
         Ask::Hello => {
             return Ok(json!({"node": request.node, "nodes": nodes, "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id()}));
         }
+        // Whatever the node: `weft subscribe` names none.
+        Ask::Node(Op::Subscribe { .. }) => return Err(refused(NO_NEWS)),
         Ask::Node(op) => Wish::Op(op),
         Ask::Apply { shape, wiring, dry_run } => Wish::Apply { shape, wiring, dry_run },
         _ => return Err(refused(NO_STACK)),
