@@ -707,9 +707,7 @@ fn help_for(error: &ControlError, op: &Op, before: &[Op]) -> String {
                         "'{first}' stands in that edge already: write \"{second} {from} {first}\" (before it) or \"{second} {first} {to}\" (after it)"
                     )
                 }
-                None => {
-                    "docs/architecture/graph.md draws the default graph's edges; `weft show edges` lists those of a running node".to_owned()
-                }
+                None => "`weft show edges` lists the edges of a running node".to_owned(),
             };
         }
         (ControlError::NoKind { .. }, _) => "`weft help blocks` lists the kinds; a block whose name is not its kind needs kind = \"…\"",
@@ -718,9 +716,7 @@ fn help_for(error: &ControlError, op: &Op, before: &[Op]) -> String {
             "`weft help block KIND` lists the ports and what they carry"
         }
         (ControlError::PortTaken { .. }, _) => "use [graph] insert to put a block into an existing edge",
-        (ControlError::NotLoaded { .. }, _) => {
-            "name a block beside this file, as `weft new block` makes them; docs/plugins.md describes them"
-        }
+        (ControlError::NotLoaded { .. }, _) => "name a block beside this file; `weft new block NAME` begins one and says how it is built",
         _ => "see `weft help stack`",
     };
     help.to_owned()

@@ -605,7 +605,7 @@ pub fn explain(message: &str, topic: &str) -> (String, String) {
     let message = with_nearest(&message).unwrap_or(message);
     let help = match () {
         () if message.starts_with("unknown field") => match elsewhere(&message).filter(|_| topic == "scenario") {
-            Some(here) => format!("elsewhere it is called so; here it is {here}: docs/coming-from.md has a table"),
+            Some(here) => format!("elsewhere it is called so; here it is {here}"),
             None => format!("check the spelling; `weft help {topic}` lists what a {topic} file may hold"),
         },
         () if message.starts_with("missing field") => format!("add it; `weft help {topic}` shows an example"),

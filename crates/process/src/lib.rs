@@ -80,7 +80,7 @@ pub use limits::Limits;
 pub use outside::{Called, Exit, INSIDE, Next, Outside, Record, Status, ToCome};
 pub use real::{Loading, Parts};
 pub use standard_files::{OutputFile, input};
-pub use strace::{name as call_name, returned as call_result};
+pub use strace::{name as call_name, returned as call_result, signal_name};
 pub use tree::Tree;
 pub use usage::{Traffic, Usage};
 pub use weft_loader::abi::BOOT_NS;

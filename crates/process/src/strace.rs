@@ -62,6 +62,11 @@ const SIGNALS: [&str; 31] = [
     "SIGSYS",
 ];
 
+/// The name of a signal, of those that are no real-time ones.
+pub fn signal_name(number: i32) -> Option<&'static str> {
+    SIGNALS.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
+}
+
 /// The name of a call.
 pub fn name(number: u32) -> Option<&'static str> {
     calls::row(number as usize).map(|row| row.name)

@@ -1,5 +1,6 @@
 //! Built-in programs as data: which there are, and their parameters. [`crate::program`] plays them.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -63,5 +64,25 @@ impl Builtin {
     /// Does it say how fast it received?
     pub fn has_goodput(&self) -> bool {
         matches!(self, Builtin::UdpSink { .. } | Builtin::TcpSink { .. })
+    }
+}
+
+/// As the scenario writes it: its name, and keys with their values.
+impl fmt::Display for Builtin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Builtin::Ping { to, count, interval, bytes } => {
+                write!(f, "ping to={to} count={count} interval={interval:?} bytes={bytes}")
+            }
+            Builtin::UdpCbr { to, rate, bytes, count } => write!(f, "udp-cbr to={to} rate={rate}bit bytes={bytes} count={count}"),
+            Builtin::UdpSink { port } => write!(f, "udp-sink port={port}"),
+            Builtin::TcpSend { to, bytes, duration } => {
+                write!(f, "tcp-send to={to}")?;
+                bytes.map_or(Ok(()), |bytes| write!(f, " bytes={bytes}"))?;
+                duration.map_or(Ok(()), |duration| write!(f, " duration={duration:?}"))
+            }
+            Builtin::TcpSink { port } => write!(f, "tcp-sink port={port}"),
+            Builtin::Echo { port } => write!(f, "echo port={port}"),
+        }
     }
 }

@@ -9,9 +9,9 @@ use crate::visit::{News, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::engine::Alert;
@@ -29,6 +29,8 @@ const STATUS_NOT_FOUND: i32 = 127;
 const STATUS_NOT_EXECUTABLE: i32 = 126;
 /// So far a program may run by itself, before anything else happens at its node.
 const EARLY_MAX: Duration = Duration::from_millis(20);
+/// Longest first line of a script (BINPRM_BUF_SIZE, include/uapi/linux/binfmts.h).
+const SCRIPT_LINE_BYTES: u64 = 256;
 /// Where programs are looked for, unless their environment says otherwise.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// What a program finds in its environment unless it is told otherwise. Characters are UTF-8. Not by LANG: of C.UTF-8 all but LC_CTYPE is as in C, which is
@@ -97,7 +99,7 @@ fn usual_files(plan: &Plan, node: &NodePlan) -> impl Iterator<Item = OwnFile> + 
 pub fn files_of(plan: &Plan, node: &NodePlan) -> Vec<OwnFile> {
     let usual = common_files(plan).to_vec().into_iter().chain(usual_files(plan, node));
     // The scenario's last: they lie over the others.
-    usual.filter(|file| file.path != std::path::Path::new("/run/weft/boot_id")).chain(node.files.own.iter().cloned()).collect()
+    usual.filter(|file| file.path != Path::new("/run/weft/boot_id")).chain(node.files.own.iter().cloned()).collect()
 }
 
 /// The variables that a program finds, `NAME=value`.
@@ -105,6 +107,16 @@ pub fn environment_of(process: &ProcessPlan) -> Vec<String> {
     let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
     variables.extend(process.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     variables.iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// What the first line of a script in a node (`#!`, execve(2)) names as the program that reads it, if it is there and one.
+fn interpreter(root: &Path, script: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    let file = std::fs::File::open(root.join(script.strip_prefix("/").unwrap_or(script))).ok()?;
+    file.take(SCRIPT_LINE_BYTES).read_to_end(&mut line).ok()?;
+    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
+    Some(String::from_utf8_lossy(word).into_owned())
 }
 
 /// Most files of a node that are told of because the host has changed them.
@@ -447,19 +459,23 @@ impl Program {
                 let what = format!("cannot start {name}: there is no folder '{folder}' (directory = …)");
                 return (format!("{what}; `files` and `mounts` give a node what it lacks"), STATUS_NOT_FOUND);
             }
+            let read_by = missing.then(|| interpreter(&tree.root(), &self.plan.directory.join(name))).flatten();
             let hint = match () {
                 () if !missing => String::new(),
-                () if OWN_FOLDERS.iter().any(|hidden| std::path::Path::new(name).starts_with(hidden)) => {
+                () if read_by.is_some() => {
+                    format!("; its first line (#!) names {}, and the node has no such program", read_by.unwrap_or_default())
+                }
+                () if OWN_FOLDERS.iter().any(|hidden| Path::new(name).starts_with(hidden)) => {
                     let [one, two, three] = OWN_FOLDERS;
                     let help = "put it beside the scenario, or write mounts = { \"/data\" = { from = \"FOLDER\" } }";
                     format!("; {one}, {two} and {three} are the node's own: {help}")
                 }
-                () if name.contains('/') && !name.starts_with('/') => {
-                    format!(
-                        "; it is looked for below '{}' (directory = …). If it is there, the program in its first line (#!) is not",
-                        self.plan.directory.display()
-                    )
+                () if !name.contains('/') => {
+                    let own = self.plan.environment.iter().rev().find(|(name, _)| name == "PATH");
+                    let path = own.map_or(PATH, |(_, path)| path);
+                    format!("; it is looked for in the PATH of the node, {path}")
                 }
+                () if !name.starts_with('/') => format!("; it is looked for below '{}' (directory = …)", self.plan.directory.display()),
                 () => String::new(),
             };
             (format!("{error}{hint}"), if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })

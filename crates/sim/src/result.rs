@@ -17,6 +17,7 @@
 pub(crate) mod chart;
 mod figure;
 mod junit;
+mod marks;
 mod pdf;
 mod picture;
 mod runs;
@@ -166,7 +167,7 @@ fn program(world: &World, number: usize, waits: Option<String>) -> Value {
     let state = world.program(number);
     let ended = state.and_then(|state| state.ended);
     let command = match &plan.run {
-        Run::Builtin(builtin) => format!("{builtin:?}"),
+        Run::Builtin(builtin) => builtin.to_string(),
         Run::Process(process) => process.command.join(" "),
     };
     json!({

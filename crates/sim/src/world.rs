@@ -71,6 +71,14 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
+    /// Says what does not fit together of a plan, without building its world.
+    ///
+    /// # Errors
+    /// What does not, and what to do.
+    pub fn check(plan: &Plan) -> Result<(), WorldError> {
+        check(plan)
+    }
+
     /// Builds a world that will run on so many threads.
     ///
     /// # Errors

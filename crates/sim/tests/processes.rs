@@ -85,7 +85,11 @@ fn a_program_gets_what_the_scenario_says_and_its_end_is_told() {
     let (_, error, status) = text(&world, "missing");
     assert_eq!(
         (error.as_str(), status),
-        ("weft: cannot execute no-such-program: No such file or directory (os error 2)\n", Some(Status::Exited(127)))
+        (
+            "weft: cannot execute no-such-program: No such file or directory (os error 2); it is looked for in the PATH of the node, \
+             /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n",
+            Some(Status::Exited(127))
+        )
     );
     assert_eq!(text(&world, "told"), ("hup\n".to_owned(), String::new(), Some(Status::Exited(9))));
     assert_eq!(text(&world, "sleeper").2, Some(Status::Killed(15)));
@@ -93,6 +97,31 @@ fn a_program_gets_what_the_scenario_says_and_its_end_is_told() {
     let since = later.trim().strip_prefix("1893456003.").and_then(|nanos| nanos.parse::<u32>().ok()).unwrap_or_else(|| panic!("{later}"));
     assert!(since < 10_000_000, "{later}");
     assert!(world.not_reproducible().is_empty());
+}
+
+#[test]
+fn who_cannot_be_executed_says_where_it_was_looked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#! /no/such/python3 -u\n").expect("a script");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("its mode");
+    let text_of = |command: &str| format!("[nodes.a]\n[programs.p]\nnode = \"a\"\ncommand = [{command:?}]\nexpect = 127\n");
+    let whole = script.display().to_string();
+    for (command, says) in [
+        ("no-such", "; it is looked for in the PATH of the node, /usr/local/sbin:/usr/local/bin:"),
+        ("./script", "; its first line (#!) names /no/such/python3, and the node has no such program"),
+        (&whole, "; its first line (#!) names /no/such/python3, and the node has no such program"),
+        ("./none", "; it is looked for below '/' (directory = …)"),
+        ("/usr/bin/none", "(os error 2)\n"),
+        ("/tmp/none", "/tmp, /root and /run are the node's own"),
+    ] {
+        let file = folder.path().join("s.toml").display().to_string();
+        let found = weft_sim::Scenario::parse(&file, &text_of(command), &[], &|_| Err("no files here".to_owned())).expect("a scenario");
+        let (world, end) = run(found.plan, 1);
+        assert_eq!(end.failures, Vec::<String>::new());
+        let (_, error, status) = text(&world, "p");
+        assert!(error.contains(says) && status == Some(Status::Exited(127)), "{command}: {error}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ enum What {
     Block(BlockArgs),
 }
 
-/// Write a project for a block: it builds, and its tests pass. docs/plugins.md describes what blocks can do, docs/tutorial-ring.md makes one.
+/// Write a project for a block: it builds, and its tests pass. The page "Blocks of your own" of the site describes what blocks can do, "A ring" makes one.
 #[derive(clap::Args, Debug)]
 struct BlockArgs {
     /// Its kind, which also names the folder

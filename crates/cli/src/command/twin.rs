@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_core::Instant;
 use weft_core::parameter::parse_duration;
-use weft_sim::Scenario;
 use weft_sim::scenario::Twin;
 use weft_sim::sweep::{in_parallel, mean};
 use weft_sim::twin::{self, Difference, FRAMES_MAX, Flow, Name, Tolerance, VariantResult};
+use weft_sim::{Scenario, World};
 
 /// Run a scenario with weft's stack and with Linux kernels, and show both side by side. Exit status 1: something is not as expected
 ///
@@ -149,6 +149,8 @@ fn variants(args: &Args, file: &Path, interrupt: &Interrupt) -> anyhow::Result<V
         scenario.plan.boot = Some(Arc::clone(&kernels) as Arc<dyn weft_sim::Boot>);
         scenario.plan.interrupt = Some(Arc::clone(&interrupt.flag));
         scenario.plan.sample.get_or_insert(SAMPLE_DEFAULT);
+        // Before any of them runs: built-in programs, for one, have nobody who plays them on Linux.
+        World::check(&scenario.plan).map_err(|why| anyhow::anyhow!("{}: variant {}: {why}", source.shown, twin.name))?;
         Ok((twin, scenario))
     };
     chosen.into_iter().map(ready).collect()

@@ -29,7 +29,9 @@ impl Schedulers {
         let why = match (exists(scheduler), owner) {
             (true, _) => format!("block '{scheduler}' is no scheduler: its manifest has no [scheduler]"),
             (false, Some(other)) => format!("there is no block '{scheduler}'; the scheduler of this node is '{other}'"),
-            (false, None) => format!("there is no block '{scheduler}': `load FILE` and `add {scheduler} KIND` make one (docs/plugins.md)"),
+            (false, None) => format!(
+                "there is no block '{scheduler}': `load FILE` and `add {scheduler} KIND` make one, `weft new block NAME` begins one"
+            ),
         };
         Some((wanted, why))
     }

@@ -1,4 +1,4 @@
-/* The block NAME: lets frames through, and drops every so many of them. Make of it what you need; docs/plugins.md of weft is the reference. */
+/* The block NAME: lets frames through, and drops every so many of them. Make of it what you need; docs/plugins.md of weft's repository is the reference. */
 
 #include "weft-block.h"
 

@@ -2,9 +2,9 @@
 
 use super::chart::{Chart, Lines, Points, drawn};
 use super::figure::Figure;
-use super::subflows;
 use super::table::{Column, Table};
 use super::unit::Quantity;
+use super::{marks, subflows};
 use crate::plan::WirePlan;
 use crate::world::World;
 use std::collections::BTreeMap;
@@ -80,7 +80,10 @@ pub(super) fn connections(world: &World) -> Table {
         ("state".into(), text("state")),
     ];
     for (column, field) in COLUMNS {
-        columns.push((column.into(), Column::Number(samples.iter().map(|sample| sample.row[field].as_u64()).collect())));
+        // Before the first round trip was measured there is neither.
+        let is_there = |row: &serde_json::Value| !column.ends_with("_us") || row["rtt_us"] != 0;
+        let values = samples.iter().map(|sample| sample.row[field].as_u64().filter(|_| is_there(&sample.row)));
+        columns.push((column.into(), Column::Number(values.collect())));
     }
     Table { columns }
 }
@@ -130,7 +133,9 @@ pub(super) fn pictures(world: &World) -> Vec<(&'static str, Figure)> {
         let place = format!("{} {local}", world.plan().nodes[sample.node].name);
         let entry = connections.entry((place, remote.to_owned())).or_default();
         entry.0.push((at(sample.at.as_nanos()), cwnd as f64));
-        entry.1.push((at(sample.at.as_nanos()), srtt as f64 / 1e6));
+        if srtt > 0 {
+            entry.1.push((at(sample.at.as_nanos()), srtt as f64 / 1e6));
+        }
     }
     // Who only receives has the window that it began with.
     let moves = |points: &Points| points.windows(2).any(|pair| pair[0].1 != pair[1].1);
@@ -151,6 +156,7 @@ pub(super) fn pictures(world: &World) -> Vec<(&'static str, Figure)> {
         ("cwnd", "congestion window", Quantity::Count("segments"), cwnd),
         ("srtt", "smoothed round-trip time", Quantity::Time, srtt),
     ];
-    let of_series = all.into_iter().filter_map(|(name, title, of, lines)| Some((name, drawn(vec![Chart { title, of, lines }], &[])?)));
+    let marks = marks::of(world);
+    let of_series = all.into_iter().filter_map(|(name, title, of, lines)| Some((name, drawn(vec![Chart { title, of, lines }], &marks)?)));
     of_series.chain(subflows::picture(world).map(|figure| ("mptcp", figure))).collect()
 }

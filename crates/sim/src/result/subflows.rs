@@ -3,15 +3,15 @@
 //! Hosts of weft's stack are asked for their connections at each sample; a Linux kernel tells of its subflows only as of other TCP connections, and so they are
 //! in the series `connections` alone.
 
-use super::chart::{Chart, Lines, Marks, Points, drawn};
+use super::chart::{Chart, Lines, Points, drawn};
 use super::figure::Figure;
+use super::marks;
 use super::table::{Column, Table};
 use super::unit::Quantity;
-use crate::plan::{Action, Plan};
 use crate::world::World;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use weft_core::{Instant, command};
+use weft_core::Instant;
 
 /// A line that comes less high than this part of the highest is not drawn: what the receiver asks for, for example.
 const DRAWN_PART: f64 = 0.01;
@@ -97,7 +97,7 @@ fn table_of(samples: &[Sample<'_>]) -> Option<Table> {
 
 /// Bytes of subflows and the progress of connections, with what happened to their paths; none: there was no connection.
 pub(super) fn picture(world: &World) -> Option<Figure> {
-    picture_of(&of_world(world), &marks(world.plan()))
+    picture_of(&of_world(world), &marks::of(world))
 }
 
 fn picture_of(samples: &[Sample<'_>], marks: &[(f64, String)]) -> Option<Figure> {
@@ -142,28 +142,4 @@ fn progress(samples: &[Sample<'_>]) -> Lines {
         }
     }
     named(lines, |place, what| format!("{place} {what}"))
-}
-
-/// What happened to wires, interfaces and nodes after the beginning.
-fn marks(plan: &Plan) -> Marks {
-    let later = plan.events.iter().filter(|event| event.at > Instant::ZERO);
-    let mut marks: Marks = later.filter_map(|event| Some((event.at.as_nanos() as f64 / 1e9, told(plan, &event.action)?))).collect();
-    marks.sort_by(|one, other| one.0.total_cmp(&other.0));
-    marks
-}
-
-/// In a few words; none: it is nothing of paths.
-fn told(plan: &Plan, action: &Action) -> Option<String> {
-    let node = |node: &usize| plan.nodes[*node].name.as_str();
-    let wire = |wire: &usize| plan.wires[*wire].name.as_str();
-    let way = |up: &bool| if *up { "up" } else { "down" };
-    Some(match action {
-        Action::Carrier { wire: which, up } => format!("wire {} {}", wire(which), way(up)),
-        Action::Wire { wire: which, .. } => format!("wire {} changes", wire(which)),
-        Action::Interface { node: which, interface, up } => format!("{}:{interface} {}", node(which), way(up)),
-        Action::Control { node: which, op } => format!("{}: {}", node(which), command::write(op)?.replace('\n', "; ")),
-        Action::Crash { node: which } => format!("{} crashes", node(which)),
-        Action::Restart { node: which, .. } => format!("{} restarts", node(which)),
-        Action::Start { .. } | Action::Signal { .. } | Action::Stop { .. } => return None,
-    })
 }

@@ -199,7 +199,10 @@ fn ended(world: &World, waits: &Waits<'_>, program: usize) -> Result<Status, Str
 fn told(status: Status) -> String {
     match status {
         Status::Exited(status) => format!("it ended with exit status {status}"),
-        Status::Killed(signal) => format!("it was killed by signal {signal}"),
+        Status::Killed(signal) => {
+            let name = weft_process::signal_name(signal).map_or(String::new(), |name| format!(" ({name})"));
+            format!("it was killed by signal {signal}{name}")
+        }
     }
 }
 

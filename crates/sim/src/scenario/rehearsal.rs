@@ -84,7 +84,7 @@ fn known(node: &Node, block: &str, procedure: &str) -> Result<(), ControlError> 
 fn help(error: &ControlError) -> &'static str {
     match error {
         ControlError::NotLoaded { .. } => {
-            "a name that does not begin with / is looked for beside the scenario; docs/plugins.md describes blocks"
+            "a name that does not begin with / is looked for beside the scenario; `weft new block NAME` begins a block and says how it is built"
         }
         ControlError::NoKind { .. } => "`weft help blocks` lists the kinds",
         ControlError::NoParameter { .. } | ControlError::BadValue { .. } | ControlError::NoProcedure { .. } => {
