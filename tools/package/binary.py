@@ -36,6 +36,9 @@ def _environment() -> dict[str, str]:
         "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(maps),
         "CFLAGS": f"-ffile-prefix-map={_home()}=/cargo",
         "WEFT_FREESTANDING_LINKER": "cc",
+        # Zig compiles what it brings of C once for all that share a cache, and names the folder in which it ran: by this name each folder is called alike.
+        "PWD": "/proc/self/cwd",
+        "ZIG_GLOBAL_CACHE_DIR": str(place.ROOT / "target" / "zig"),
         "PATH": f"{place.VENV / 'bin'}:{os.environ['PATH']}",
     }
 
