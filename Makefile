@@ -33,7 +33,7 @@ else
 export WEFT_PROFILE = $(PROFILE)
 endif
 
-.PHONY: help build install uninstall packages release test-packages test-egress test-daily test-pages demo demo-live test test-under-load bench lint docs site acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-results test-clocks test-python test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage coverage-mptcp bench-interop bench-sim bench-engines bench-kernel bench-mptcp bench-egress test-iproute2 test-groups bench-groups
+.PHONY: help build install uninstall packages release test-packages test-egress test-daily test-pages demo demo-live test test-under-load bench lint docs site acceptance test-crates test-twins test-strict test-engines test-harness test-programs test-interop test-mptcp test-mptcp-sim test-mptcp-interop test-mixed test-capi test-console test-live test-load test-ring test-faults test-hostile test-mutants test-exact test-determinism test-chain test-scenario-errors test-sim-tools test-results test-clocks test-packets test-python test-programs-sim test-twins-sim test-descriptors test-options test-rows test-waits test-tcp-scripts test-cpython-sim test-foreign test-kernel test-fidelity test-gdb test-valgrind coverage coverage-mptcp bench-interop bench-sim bench-engines bench-kernel bench-mptcp bench-egress test-iproute2 test-groups bench-groups
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -205,6 +205,11 @@ test-clocks: ## virtual time: clocks and process ids that differ from node to no
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual clocks
+
+test-packets: ## packet sockets: the same body on the kernel and in a node; DHCP clients, arping and scapy in worlds; ONLY is words of names
+	@$(SETUP) test
+	@$(BUILD) --quiet
+	@$(PYTHON) -m packets
 
 test-python: ## the Python package: scenarios as objects, runs, tables, sweeps here and on Dask, the plug-in for pytest, notebooks; ONLY is words of names
 	@$(SETUP) test

@@ -65,6 +65,11 @@ pub enum Change {
         /// From now on, or no longer.
         wanted: bool,
     },
+    /// Frames of all interfaces are wanted as they come in and go out, beside their way, at the output `taps` (owner of `Interfaces`).
+    WantFrames {
+        /// From now on, or no longer.
+        wanted: bool,
+    },
     /// What one holder wants to receive of a multicast group (owner of `Groups`); the owner joins all holders' wishes (RFC 3376 §3.2, RFC 3810 §4.2).
     Group {
         /// On which interface.

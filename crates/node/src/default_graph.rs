@@ -23,6 +23,9 @@ pub const BLOCKS: &[(&str, &str)] = &[
 pub const EDGES: &[(&str, &str)] = &[
     ("interfaces:upper", "ether:lower"),
     ("ether:lower", "interfaces:upper"),
+    // Packet sockets
+    ("interfaces:taps", "sockets:frames"),
+    ("sockets:frames", "ether:frames"),
     // IPv4
     ("ether:ip4", "ip4:lower"),
     ("ether:arp", "arp:lower"),

@@ -140,11 +140,21 @@ impl Tree {
 
     /// net/sysctl_net.c, net_ctl_permissions: "Allow network administrator to have same access as root." Everybody else may only read.
     pub(super) fn manages_network(&self, thread: ThreadId) -> bool {
-        const EFFECTIVE: usize = 1;
         const CAP_NET_ADMIN: u32 = 12;
+        self.may(thread, CAP_NET_ADMIN)
+    }
+
+    /// May it send and receive packets as a whole?
+    pub(super) fn sends_raw(&self, thread: ThreadId) -> bool {
+        const CAP_NET_RAW: u32 = 13;
+        self.may(thread, CAP_NET_RAW)
+    }
+
+    fn may(&self, thread: ThreadId, capability: u32) -> bool {
+        const EFFECTIVE: usize = 1;
         self.tasks
             .process_of(thread)
-            .is_ok_and(|process| self.arena.process(process).users[EFFECTIVE].load(Relaxed) == 0 || self.arena.may(process, CAP_NET_ADMIN))
+            .is_ok_and(|process| self.arena.process(process).users[EFFECTIVE].load(Relaxed) == 0 || self.arena.may(process, capability))
     }
 
     /// A program wants to write where nothing of the node's is yet. The other programs are told, and follow. What cannot be done is a row of calls: the program

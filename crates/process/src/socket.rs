@@ -69,6 +69,9 @@ impl Tree {
         let Kind { domain, kind, protocol, flags } = wanted;
         let made = match domain {
             libc::AF_INET | libc::AF_INET6 => outside.stack().socket(domain, kind, protocol),
+            // packet_create: "if (!ns_capable(net->user_ns, CAP_NET_RAW)) return -EPERM;"
+            libc::AF_PACKET if self.real.is_some() || self.sends_raw(thread) => outside.stack().socket(domain, kind, protocol),
+            libc::AF_PACKET => return Err(Errno(libc::EPERM)),
             libc::AF_NETLINK => {
                 let link = Link::new(kind, protocol, &self.objects.link_ports, outside.stack())?;
                 let (nonblocking, close_on_exec) = (flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0);

@@ -62,6 +62,46 @@ pub const SOL_ICMPV6: i32 = 58;
 pub const SOL_UDPLITE: i32 = 136;
 pub const SOL_RAW: i32 = 255;
 pub const SOL_MPTCP: i32 = 284;
+pub const SOL_PACKET: i32 = 263;
+
+pub const PACKET_ADD_MEMBERSHIP: i32 = 1;
+pub const PACKET_DROP_MEMBERSHIP: i32 = 2;
+pub const PACKET_STATISTICS: i32 = 6;
+pub const PACKET_COPY_THRESH: i32 = 7;
+pub const PACKET_AUXDATA: i32 = 8;
+pub const PACKET_ORIGDEV: i32 = 9;
+pub const PACKET_VERSION: i32 = 10;
+pub const PACKET_HDRLEN: i32 = 11;
+pub const PACKET_LOSS: i32 = 14;
+pub const PACKET_TIMESTAMP: i32 = 17;
+pub const PACKET_QDISC_BYPASS: i32 = 20;
+pub const PACKET_IGNORE_OUTGOING: i32 = 23;
+
+/// `sll_pkttype`.
+pub const PACKET_HOST: u8 = 0;
+pub const PACKET_BROADCAST: u8 = 1;
+pub const PACKET_MULTICAST: u8 = 2;
+pub const PACKET_OTHERHOST: u8 = 3;
+pub const PACKET_OUTGOING: u8 = 4;
+
+/// `struct packet_mreq`: what a membership is of.
+pub const PACKET_MR_MULTICAST: u16 = 0;
+pub const PACKET_MR_PROMISC: u16 = 1;
+pub const PACKET_MR_ALLMULTI: u16 = 2;
+pub const PACKET_MR_UNICAST: u16 = 3;
+
+/// `sll_hatype`.
+pub const ARPHRD_ETHER: u16 = 1;
+pub const ARPHRD_LOOPBACK: u16 = 772;
+pub const ARPHRD_NONE: u16 = 0xfffe;
+
+pub const ETH_P_802_3_MIN: u16 = 0x600;
+pub const ETH_P_802_2: u16 = 4;
+
+/// Status of a frame in `struct tpacket_auxdata`.
+pub const TP_STATUS_USER: u32 = 1;
+pub const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
+pub const TP_STATUS_CSUM_VALID: u32 = 1 << 7;
 
 pub const SO_DEBUG: i32 = 1;
 pub const SO_REUSEADDR: i32 = 2;

@@ -26,6 +26,7 @@ const UDP_IN: InPort = InPort(1);
 const ERROR_IN: InPort = InPort(2);
 const RAW_IN: InPort = InPort(3);
 const ICMP_IN: InPort = InPort(4);
+const FRAMES_IN: InPort = InPort(5);
 
 /// How to make one.
 pub const ROW: BlockRow = BlockRow { kind: &KIND, make };
@@ -70,6 +71,7 @@ impl Block for Sockets {
                 ERROR_IN => icmp_errors::input(&self.messages, &mut self.registry, frame, cx),
                 RAW_IN => self.messages.raw.input(&mut self.registry, frame, cx),
                 ICMP_IN => self.messages.pings.input(&mut self.registry, frame, cx),
+                FRAMES_IN => self.messages.packets.input(&mut self.registry, frame, cx),
                 _ => cx.drop(frame, Reason::Refused),
             }
         }
@@ -101,6 +103,7 @@ impl Block for Sockets {
 
     fn started(&mut self, cx: &mut Context<'_>) {
         self.messages.raw.tell(cx);
+        self.messages.packets.tell(cx);
         self.groups.tell_all(&self.registry, cx);
         listener::tell_all(&self.registry, cx);
     }
@@ -112,9 +115,10 @@ impl Block for Sockets {
     }
 
     fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
-        let _ = cx;
-        if matches!(table, Table::Addresses(_)) {
-            self.registry.kinds.forget();
+        match table {
+            Table::Addresses(_) => self.registry.kinds.forget(),
+            Table::Interfaces => self.messages.packets.interfaces_changed(&mut self.registry, cx),
+            _ => {}
         }
     }
 

@@ -152,6 +152,7 @@ fn enqueue(sockets: &mut Registry, s: SocketId, vector: u64, mut frame: Frame, o
         joined: Joined { each_bytes: 0, datagrams: 1, vector },
         dropped: if tells_dropped { datagram.dropped } else { 0 },
         data: frame.into_payload(),
+        link: None,
     };
     datagram.queued_truesize += truesize;
     datagram.queue.push_back(waiting);

@@ -15,11 +15,14 @@ use crate::error_queue;
 use crate::holds;
 use crate::inet6;
 use crate::limits::{Buffers, Limits};
+use crate::link_address::{self, AF_PACKET};
 use crate::listener;
 use crate::listing;
 use crate::messages::Messages;
 use crate::multicast::Groups;
 use crate::options::{self, Access, Options};
+use crate::outputs::FRAMES;
+use crate::packet_socket::{self, PacketSockets};
 use crate::ping_socket::{self, Pings};
 use crate::poll::Poll;
 use crate::raw_socket::{self, RawSockets};
@@ -28,7 +31,7 @@ use crate::receive_queue;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::sending::Sending;
-use crate::socket::{Body, Datagram, Raw, Shutdown, SocketId, Stream};
+use crate::socket::{Body, Datagram, Packet, Raw, Shutdown, SocketId, Stream};
 use crate::socket_state::{self, SocketState};
 use crate::stream_receive;
 use crate::stream_send;
@@ -67,7 +70,7 @@ impl Sockets {
         let streams = Streams::new(rng);
         let datagrams = Datagrams::new(rng);
         let lite = datagrams.of_another_protocol();
-        let messages = Messages { datagrams, lite, raw: RawSockets::default(), pings };
+        let messages = Messages { datagrams, lite, raw: RawSockets::default(), pings, packets: PacketSockets::default() };
         Sockets { registry, streams, messages, groups: Groups::default() }
     }
 
@@ -81,6 +84,9 @@ impl Sockets {
         }
         if !(0..11).contains(&kind) {
             return Err(Errno::EINVAL);
+        }
+        if domain == AF_PACKET {
+            return self.packet_socket(kind, protocol, cx);
         }
         // A node without IPv6's blocks answers as a kernel without IPv6.
         let without_ipv6 =
@@ -108,10 +114,7 @@ impl Sockets {
             (SOCK_STREAM | SOCK_DGRAM, _) => return Err(Errno::EPROTONOSUPPORT),
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
-        if self.registry.store.len() >= self.registry.limits.sockets_max {
-            self.registry.count(counters::SOCKETS_FULL);
-            return Err(Errno::ENFILE);
-        }
+        self.admit()?;
         // inet6_create sets no MC_ALL for IPv4's groups.
         let mut options = Options { multicast_all: domain == AF_INET, ..Options::default() };
         let streams = matches!(body, Body::Stream(_));
@@ -131,11 +134,47 @@ impl Sockets {
         Ok(id)
     }
 
+    fn admit(&mut self) -> Result<(), Errno> {
+        if self.registry.store.len() >= self.registry.limits.sockets_max {
+            self.registry.count(counters::SOCKETS_FULL);
+            return Err(Errno::ENFILE);
+        }
+        Ok(())
+    }
+
+    /// `packet_create`; whether a program may (CAP_NET_RAW) is the adapter's matter. `protocol` is in network order.
+    fn packet_socket(&mut self, kind: i32, protocol: i32, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
+        // "if (sock->type != SOCK_DGRAM && sock->type != SOCK_RAW && sock->type != SOCK_PACKET) return -ESOCKTNOSUPPORT;". The last one is of
+        // Linux 2.0, and not here.
+        if !matches!(kind, SOCK_DGRAM | SOCK_RAW) {
+            return Err(Errno::ESOCKTNOSUPPORT);
+        }
+        // A graph that nobody has drawn the edges of frames into has no packet sockets.
+        if !cx.is_bound(FRAMES) {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        self.admit()?;
+        let options = Options {
+            send_buffer: self.registry.limits.send_buffer.default,
+            receive_buffer: self.registry.limits.receive_buffer.default,
+            ..Options::default()
+        };
+        // "__be16 proto = (__force __be16)protocol; /* weird, but documented */"
+        let heard = u16::from_be_bytes((protocol as u16).to_ne_bytes());
+        let body = Body::Packet(Box::new(Packet { protocol: heard, ..Packet::default() }));
+        let socket = self.registry.fresh(AF_PACKET, kind, 0, options, body);
+        self.registry.count(counters::SOCKETS_OPENED);
+        let id = self.registry.store.insert(socket);
+        self.messages.packets.open(&self.registry, id, cx);
+        Ok(id)
+    }
+
     /// bind(2). EINVAL (length, bound already), EAFNOSUPPORT, EADDRNOTAVAIL, EADDRINUSE.
     pub fn bind(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         match &self.registry.get(s)?.body {
             Body::Raw(_) => raw_socket::bind(&mut self.registry, s, address, cx),
             Body::Ping(_) => self.messages.pings.bind(&mut self.registry, s, address, cx),
+            Body::Packet(_) => self.messages.packets.bind(&mut self.registry, s, address, cx),
             Body::Stream(_) => inet6::bind(&mut self.registry, &mut self.streams.ports, s, address, cx),
             Body::Datagram(_) => self.messages.of(&self.registry, s).bind(&mut self.registry, s, address, cx),
         }
@@ -145,6 +184,8 @@ impl Sockets {
     pub fn connect(&mut self, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         let family = address::family(address)?;
         match &self.registry.get(s)?.body {
+            // sock_no_connect
+            Body::Packet(_) => Err(Errno::EOPNOTSUPP),
             // ip6_datagram_connect_v6_only: "if (sin6->sin6_family != AF_INET6) return -EAFNOSUPPORT;"
             Body::Raw(_) if self.registry.get(s)?.is_v6() && !matches!(family, AF_INET6 | address::AF_UNSPEC) => Err(Errno::EAFNOSUPPORT),
             Body::Stream(_) => connection::connect(&mut self.streams, &mut self.registry, s, family, address, cx),
@@ -156,7 +197,7 @@ impl Sockets {
     pub fn listen(&mut self, s: SocketId, backlog: i32, cx: &mut Context<'_>) -> Result<(), Errno> {
         match &self.registry.get(s)?.body {
             Body::Stream(_) => listener::listen(&mut self.streams, &mut self.registry, s, backlog, cx),
-            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) | Body::Packet(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -164,7 +205,7 @@ impl Sockets {
     pub fn accept(&mut self, s: SocketId, cx: &mut Context<'_>) -> Result<SocketId, Errno> {
         match &self.registry.get(s)?.body {
             Body::Stream(_) => listener::accept(&mut self.streams, &mut self.registry, s, cx),
-            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) | Body::Packet(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -178,6 +219,8 @@ impl Sockets {
         };
         match &self.registry.get(s)?.body {
             Body::Stream(_) => stream_socket::shutdown(&mut self.streams, &mut self.registry, s, Shutdown { receive, send }, cx),
+            // sock_no_shutdown
+            Body::Packet(_) => Err(Errno::EOPNOTSUPP),
             Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => {
                 let socket = self.registry.get_mut(s)?;
                 socket.shutdown.receive |= receive;
@@ -193,12 +236,14 @@ impl Sockets {
     /// getsockname(2): `sockaddr` bytes.
     pub fn local_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
         let socket = self.registry.get(s)?;
-        Ok(address::told(socket.domain, socket.local))
+        Ok(socket.packet().map_or_else(|| address::told(socket.domain, socket.local), link_address::local_address))
     }
 
     /// getpeername(2): `sockaddr` bytes; ENOTCONN.
     pub fn peer_address(&self, s: SocketId) -> Result<Vec<u8>, Errno> {
-        self.registry.get(s)?.peer_address()
+        let socket = self.registry.get(s)?;
+        // packet_getname: "if (peer) return -EOPNOTSUPP;"
+        if socket.packet().is_some() { Err(Errno::EOPNOTSUPP) } else { socket.peer_address() }
     }
 
     /// The peer's address for accept(2), which is told even when the connection has failed since.
@@ -258,6 +303,7 @@ impl Sockets {
             }
             Body::Raw(_) => raw_socket::send(&mut self.registry, s, sending, cx),
             Body::Ping(_) => self.messages.pings.send(&mut self.registry, s, sending, cx),
+            Body::Packet(_) => packet_socket::send(&mut self.registry, s, sending, cx),
         }
     }
 
@@ -272,6 +318,9 @@ impl Sockets {
             Body::Raw(_) | Body::Ping(_) if flags & MSG_OOB != 0 => Err(Errno::EOPNOTSUPP),
             Body::Raw(_) => receive_queue::receive(&mut self.registry, s, length, flags),
             Body::Ping(_) => ping_socket::receive(&mut self.registry, s, length, flags),
+            // packet_recvmsg: "if (flags & ~(MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_COMPAT | MSG_ERRQUEUE)) goto out;"
+            Body::Packet(_) if flags & !(MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC | MSG_ERRQUEUE) != 0 => Err(Errno::EINVAL),
+            Body::Packet(_) => receive_queue::receive(&mut self.registry, s, length, flags),
         }
     }
 
@@ -302,6 +351,7 @@ impl Sockets {
             Body::Ping(_) => return Err(Errno::ENOTTY),
             Body::Datagram(datagram) => ioctl_messages(datagram, request)?,
             Body::Raw(raw) => ioctl_messages(&raw.queue, request)?,
+            Body::Packet(packet) => ioctl_messages(&packet.queue, request)?,
         };
         Ok(number.to_ne_bytes().to_vec())
     }
@@ -312,7 +362,7 @@ impl Sockets {
         let Some(socket) = self.registry.store.get(s) else { return };
         match &socket.body {
             Body::Stream(_) => stream_socket::close(&mut self.streams, &mut self.registry, s, cx),
-            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => self.messages.close(&mut self.registry, s, cx),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) | Body::Packet(_) => self.messages.close(&mut self.registry, s, cx),
         }
     }
 

@@ -104,6 +104,7 @@ pub static KIND: Kind = Kind {
           `unreachable6`. \
           Raw sockets tell the IP block which protocols they want (WantRaw) and get them through `raw`; ICMP sockets get echo replies \
           through `icmp`. What both send leaves through `ip4` and `ip6`, and through `packet` and `packet6` with a header of their own. \
+          Packet sockets tell the block of interfaces that they want frames (WantFrames), get them through `frames`, and send through `frames`. \
           Its state is every socket with all that waits in it, under the same number: programs notice nothing of a successor.\n\
           Example: sockets:tcp -> tcp:upper, tcp:upper -> sockets:tcp, sockets:udp -> udp:upper, udp:upper -> sockets:udp",
     inputs: &[
@@ -112,6 +113,7 @@ pub static KIND: Kind = Kind {
         Port::optional("error", Carries::Error, "ICMP errors about datagrams and raw packets that were sent from here"),
         Port::optional("raw", Carries::Transport, "received packets of protocols that raw sockets want, each a copy"),
         Port::optional("icmp", Carries::Transport, "received ICMP messages, for ICMP datagram sockets"),
+        Port::optional("frames", Carries::Ethernet, "frames that came in and went out, each a copy, for packet sockets"),
     ],
     outputs: &[
         Port::required("tcp", Carries::Stream, "calls and data for the stream transport"),
@@ -122,6 +124,7 @@ pub static KIND: Kind = Kind {
         Port::optional("ip6", Carries::Transport, "what raw and ICMP sockets send over IPv6"),
         Port::optional("packet", Carries::Link, "whole IPv4 packets (IP_HDRINCL)"),
         Port::optional("packet6", Carries::Link, "whole IPv6 packets (IPV6_HDRINCL)"),
+        Port::optional("frames", Carries::Ethernet, "frames that packet sockets send"),
     ],
     parameters: PARAMETERS,
     procedures: &[],
@@ -129,6 +132,6 @@ pub static KIND: Kind = Kind {
     counters: COUNTERS,
     owns: &[Table::Sockets],
     asks: Table::ALL,
-    state_version: 7,
+    state_version: 8,
     ..Kind::EMPTY
 };

@@ -48,6 +48,7 @@ mod socket_state;
 mod address_kinds;
 mod error_queue;
 mod inet6;
+mod link_address;
 mod outgoing;
 mod receive_queue;
 mod registry;
@@ -70,6 +71,7 @@ mod datagrams;
 mod icmp_errors;
 mod messages;
 mod multicast;
+mod packet_socket;
 mod ping_socket;
 mod raw_socket;
 

@@ -1,6 +1,6 @@
 //! Sockets as people see them: the rows of their table.
 
-use crate::abi::IPPROTO_UDPLITE;
+use crate::abi::{IPPROTO_UDPLITE, SOCK_DGRAM};
 use crate::registry::Registry;
 use crate::socket::{Body, Datagram, Socket, SocketId, TcpState};
 use crate::streams::Streams;
@@ -41,6 +41,7 @@ fn details(socket: &Socket) -> Value {
         }
         Body::Datagram(datagram) | Body::Ping(datagram) => (options.send_buffer as usize, datagram.queued_truesize, datagram.dropped),
         Body::Raw(raw) => (options.send_buffer as usize, raw.queue.queued_truesize, raw.queue.dropped),
+        Body::Packet(packet) => (options.send_buffer as usize, packet.queue.queued_truesize, packet.lost),
     };
     json!({
         "interface": options.interface, "uid": socket.owner, "mark": options.mark, "priority": options.priority, "tos": options.tos,
@@ -67,6 +68,10 @@ pub(crate) fn row(id: SocketId, socket: &Socket) -> Value {
         Body::Datagram(datagram) => ("udp", connected, queued(datagram), datagram.sending, None),
         Body::Raw(raw) => ("raw", connected, queued(&raw.queue), raw.queue.sending, None),
         Body::Ping(datagram) => ("icmp", connected, queued(datagram), datagram.sending, None),
+        // The names of ss.
+        Body::Packet(packet) => {
+            (if socket.kind == SOCK_DGRAM { "p_dgr" } else { "p_raw" }, connected, queued(&packet.queue), packet.queue.sending, None)
+        }
     };
     json!({"proto": proto, "state": state, "recv_q": recv, "send_q": send, "local": address(socket.local), "peer": peer,
            "inode": socket.cookie, "socket": id.number(), "flow": flow.map(|flow| flow.0), "options": socket.options.summary()})

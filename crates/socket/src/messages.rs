@@ -6,6 +6,7 @@ use crate::address;
 use crate::datagrams::Datagrams;
 use crate::errno::Errno;
 use crate::inet6;
+use crate::packet_socket::PacketSockets;
 use crate::ping_socket::Pings;
 use crate::poll::Poll;
 use crate::raw_socket::RawSockets;
@@ -23,6 +24,7 @@ pub(crate) struct Messages {
     pub pings: Pings,
     /// UDP-Lite's: ports of its own.
     pub lite: Datagrams,
+    pub packets: PacketSockets,
 }
 
 impl Messages {
@@ -122,10 +124,10 @@ impl Messages {
 
     /// close(2): nothing finds the socket any more.
     pub(crate) fn close(&mut self, sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
-        if sockets.get(s).is_ok_and(|socket| socket.raw().is_some()) {
-            self.raw.unhash(sockets, s, cx);
-        } else {
-            self.release(sockets, s);
+        match sockets.get(s).map(|socket| &socket.body) {
+            Ok(Body::Raw(_)) => self.raw.unhash(sockets, s, cx),
+            Ok(Body::Packet(_)) => self.packets.unhook(s, cx),
+            _ => self.release(sockets, s),
         }
         sockets.remove(s);
     }

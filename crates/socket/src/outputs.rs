@@ -18,3 +18,5 @@ pub(crate) const IP6: OutPort = OutPort(5);
 pub(crate) const PACKET: OutPort = OutPort(6);
 /// Output for whole IPv6 packets.
 pub(crate) const PACKET6: OutPort = OutPort(7);
+/// Output for what packet sockets send, from the link header on.
+pub(crate) const FRAMES: OutPort = OutPort(8);

@@ -8,6 +8,7 @@ use crate::counters;
 use crate::errno::Errno;
 use crate::error_queue;
 use crate::filter;
+use crate::link_address;
 use crate::memory::truesize;
 use crate::options::Options;
 use crate::poll::Poll;
@@ -114,6 +115,7 @@ pub(crate) fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, own
         joined: Joined::default(),
         dropped: if tells_dropped { queue.dropped } else { 0 },
         data: frame.into_payload(),
+        link: None,
     };
     queue.queued_truesize += waiting.truesize;
     sockets.waiting_bytes += waiting.truesize;
@@ -162,11 +164,20 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
     offset = offset.min(waiting.bytes);
     let available = waiting.bytes - offset;
     let copied = length.min(available);
+    let mut control = cmsg::of_received(socket, &waiting, boot_time, dropped);
+    let from = match (socket.packet(), &waiting.link) {
+        (Some(packet), Some(link)) => {
+            let (from, auxiliary) = link_address::received(packet, link, waiting.bytes);
+            control.extend(auxiliary);
+            from
+        }
+        _ => address::told(domain, waiting.from),
+    };
     let out = Received {
         data: cut(&waiting.data, offset, copied),
-        from: address::told(domain, waiting.from),
+        from,
         flags: if length < available { MSG_TRUNC } else { 0 },
-        control: cmsg::of_received(socket, &waiting, boot_time, dropped),
+        control,
         datagram_bytes: available,
     };
     keep_stamp(&mut socket.options, boot_time.saturating_add(waiting.received.as_nanos()));

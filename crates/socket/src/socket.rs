@@ -255,8 +255,100 @@ pub(crate) struct Waiting {
     pub joined: Joined,
     /// How many were lost before it came, if the program wanted to know that then (`sock_skb_set_dropcount`).
     pub dropped: u32,
+    /// What a packet socket tells of it.
+    pub link: Option<Box<LinkSeen>>,
 }
-weft_core::fields!(struct Waiting { data, bytes, truesize, from, seen, received, joined, dropped });
+
+/// Since this version of the block's state messages have what packet sockets tell of them.
+pub(crate) const VERSION_WITH_LINKS: u32 = 8;
+
+impl Field for Waiting {
+    fn write(&self, out: &mut Writer) {
+        let Waiting { data, bytes, truesize, from, seen, received, joined, dropped, link } = self;
+        out.put(data);
+        out.put(bytes);
+        out.put(truesize);
+        out.put(from);
+        out.put(seen);
+        out.put(received);
+        out.put(joined);
+        out.put(dropped);
+        out.put(link);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Waiting, Damage> {
+        Ok(Waiting {
+            data: from.take()?,
+            bytes: from.take()?,
+            truesize: from.take()?,
+            from: from.take()?,
+            seen: from.take()?,
+            received: from.take()?,
+            joined: from.take()?,
+            dropped: from.take()?,
+            link: if from.version() >= VERSION_WITH_LINKS { from.take()? } else { None },
+        })
+    }
+}
+
+/// What a packet socket tells of a frame: `struct sockaddr_ll`, and what `struct tpacket_auxdata` has beside it.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkSeen {
+    /// EtherType.
+    pub protocol: u16,
+    pub interface: u32,
+    /// ARPHRD_*.
+    pub hardware: u16,
+    /// PACKET_HOST, PACKET_BROADCAST, ….
+    pub kind: u8,
+    /// Link-layer source; empty where the link has no addresses.
+    pub source: Option<[u8; 6]>,
+    /// Bytes of the whole frame, before a filter cut it, from where this kind of socket begins.
+    pub whole_bytes: u32,
+    /// Where the network header begins in what is read.
+    pub network_at: u16,
+    /// TP_STATUS_*.
+    pub status: u32,
+}
+weft_core::fields!(struct LinkSeen { protocol, interface, hardware, kind, source, whole_bytes, network_at, status });
+
+/// What only a packet socket has (`struct packet_sock`).
+#[derive(Debug, Default)]
+pub(crate) struct Packet {
+    pub queue: Datagram,
+    /// `po->num`: which EtherType it hears; ETH_P_ALL: all, also what goes out; 0: none.
+    pub protocol: u16,
+    /// `po->ifindex`; 0: all.
+    pub interface: u32,
+    /// ARPHRD_* of that interface, and its address; 0: it is bound to none.
+    pub hardware: u16,
+    pub address: Option<[u8; 6]>,
+    /// PACKET_AUXDATA.
+    pub auxiliary: bool,
+    /// PACKET_ORIGDEV.
+    pub original_device: bool,
+    /// PACKET_IGNORE_OUTGOING.
+    pub ignores_outgoing: bool,
+    /// PACKET_STATISTICS since they were asked for: frames, and those of them that were lost.
+    pub frames: u32,
+    pub lost: u32,
+    /// PACKET_ADD_MEMBERSHIP: which, how often each.
+    pub memberships: Vec<(LinkMembership, u32)>,
+    /// It is bound to an interface that is down: it hears nothing until that is up.
+    pub waits_for_interface: bool,
+}
+weft_core::fields!(struct Packet {
+    queue, protocol, interface, hardware, address, auxiliary, original_device, ignores_outgoing, frames, lost, memberships, waits_for_interface,
+});
+
+/// `struct packet_mreq`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LinkMembership {
+    pub interface: u32,
+    /// PACKET_MR_*.
+    pub kind: u16,
+    pub address: Vec<u8>,
+}
+weft_core::fields!(struct LinkMembership { interface, kind, address });
 
 /// An entry of the error queue: an ICMP error, a local one, a transmit time or a completion.
 #[derive(Debug, Clone)]
@@ -370,6 +462,8 @@ pub(crate) enum Body {
     Raw(Box<Raw>),
     /// SOCK_DGRAM over ICMP.
     Ping(Datagram),
+    /// AF_PACKET.
+    Packet(Box<Packet>),
 }
 
 impl Field for Body {
@@ -391,6 +485,10 @@ impl Field for Body {
                 out.byte(3);
                 out.put(datagram);
             }
+            Body::Packet(packet) => {
+                out.byte(4);
+                out.put(packet);
+            }
         }
     }
     fn read(from: &mut Reader<'_>) -> Result<Body, Damage> {
@@ -399,6 +497,7 @@ impl Field for Body {
             1 => from.take().map(Body::Datagram),
             2 => from.take().map(Body::Raw),
             3 => from.take().map(Body::Ping),
+            4 => from.take().map(Body::Packet),
             other => Err(Damage::new(format_args!("there is no kind of socket {other}"))),
         }
     }
@@ -442,13 +541,13 @@ impl Socket {
     pub(crate) fn stream(&self) -> Option<&Stream> {
         match &self.body {
             Body::Stream(stream) => Some(stream),
-            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => None,
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) | Body::Packet(_) => None,
         }
     }
     pub(crate) fn stream_mut(&mut self) -> Option<&mut Stream> {
         match &mut self.body {
             Body::Stream(stream) => Some(stream),
-            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => None,
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) | Body::Packet(_) => None,
         }
     }
     /// The queues of a socket whose messages have boundaries.
@@ -456,6 +555,7 @@ impl Socket {
         match &self.body {
             Body::Datagram(datagram) | Body::Ping(datagram) => Some(datagram),
             Body::Raw(raw) => Some(&raw.queue),
+            Body::Packet(packet) => Some(&packet.queue),
             Body::Stream(_) => None,
         }
     }
@@ -463,6 +563,7 @@ impl Socket {
         match &mut self.body {
             Body::Datagram(datagram) | Body::Ping(datagram) => Some(datagram),
             Body::Raw(raw) => Some(&mut raw.queue),
+            Body::Packet(packet) => Some(&mut packet.queue),
             Body::Stream(_) => None,
         }
     }
@@ -472,6 +573,7 @@ impl Socket {
             Body::Stream(stream) => &mut stream.errors,
             Body::Datagram(datagram) | Body::Ping(datagram) => &mut datagram.errors,
             Body::Raw(raw) => &mut raw.queue.errors,
+            Body::Packet(packet) => &mut packet.queue.errors,
         }
     }
     /// `sk_rmem_alloc`, without the error queue.
@@ -487,6 +589,18 @@ impl Socket {
     pub(crate) fn raw_mut(&mut self) -> Option<&mut Raw> {
         match &mut self.body {
             Body::Raw(raw) => Some(raw),
+            _ => None,
+        }
+    }
+    pub(crate) fn packet(&self) -> Option<&Packet> {
+        match &self.body {
+            Body::Packet(packet) => Some(packet),
+            _ => None,
+        }
+    }
+    pub(crate) fn packet_mut(&mut self) -> Option<&mut Packet> {
+        match &mut self.body {
+            Body::Packet(packet) => Some(packet),
             _ => None,
         }
     }

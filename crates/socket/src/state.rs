@@ -8,10 +8,11 @@ use crate::kind::KIND;
 use crate::messages::Messages;
 use crate::multicast::Groups;
 use crate::options::rows;
+use crate::packet_socket::PacketSockets;
 use crate::ping_socket::Pings;
 use crate::raw_socket::RawSockets;
 use crate::registry::Registry;
-use crate::socket::{SocketId, Store};
+use crate::socket::{SocketId, Store, VERSION_WITH_LINKS};
 use crate::streams::Streams;
 use weft_core::map::{KeyedHasher, Map};
 use weft_core::state::{Damage, Reader, Writer};
@@ -24,7 +25,7 @@ const STATE_OLDEST: u32 = 6;
 pub(crate) fn export(sockets: &Sockets, now: Instant) -> State {
     let mut out = Writer::new(now);
     // The limits are parameters; what an address is to the node is asked again.
-    let Sockets { registry, streams, messages: Messages { datagrams, lite, raw, pings }, groups } = sockets;
+    let Sockets { registry, streams, messages: Messages { datagrams, lite, raw, pings, packets }, groups } = sockets;
     out.put(&registry.birth);
     out.put(&registry.store);
     out.put(&streams.ports);
@@ -51,6 +52,7 @@ pub(crate) fn export(sockets: &Sockets, now: Instant) -> State {
     out.put(&streams.short_of_memory);
     out.put(&lite.ports);
     out.put(&lite.receivers);
+    out.put(packets);
     out.finish(KIND.name, KIND.state_version)
 }
 
@@ -74,6 +76,7 @@ fn read(old: &Sockets, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
     let (hasher, vector, vector_goes_on) = (from.take()?, from.take()?, from.take()?);
     let (members, short_of_memory) = (from.take()?, from.take()?);
     let (lite_ports, lite_receivers) = (from.take()?, from.take()?);
+    let packets = if from.version() >= VERSION_WITH_LINKS { from.take()? } else { PacketSockets::default() };
     let limits = old.registry.limits.clone();
     let kinds = AddressKinds::default();
     let mut sockets = Sockets {
@@ -85,6 +88,7 @@ fn read(old: &Sockets, from: &mut Reader<'_>) -> Result<Sockets, Damage> {
             lite: Datagrams { ports: lite_ports, receivers: lite_receivers, hasher, vector: 0, vector_goes_on: false },
             raw: RawSockets { by_protocol },
             pings: Pings { by_ident, rover },
+            packets,
         },
         groups: Groups { members },
     };
@@ -102,7 +106,7 @@ fn settle_options(store: &mut Store) -> Result<(), Damage> {
 
 /// What the rest relies on.
 fn check(sockets: &Sockets) -> Result<(), Damage> {
-    let Sockets { registry, streams, messages: Messages { datagrams, lite, raw, pings }, .. } = sockets;
+    let Sockets { registry, streams, messages: Messages { datagrams, lite, raw, pings, packets }, .. } = sockets;
     let known = |id: &SocketId| registry.store.get(*id).is_some();
     let mut listed = datagrams
         .receivers
@@ -110,6 +114,7 @@ fn check(sockets: &Sockets) -> Result<(), Damage> {
         .chain(lite.receivers.values())
         .chain(raw.by_protocol.values())
         .chain(pings.by_ident.values())
+        .chain([&packets.hearing])
         .flatten();
     let queues_fit = |store: &Store| {
         let streams = store.iter().filter_map(|(_, socket)| socket.stream());

@@ -53,8 +53,20 @@ fn the_page_names_every_option_that_the_code_has() {
 #[test]
 fn what_the_page_calls_refused_is_refused_so_and_everything_else_is_not() {
     let mut model = graph::model(Mode::Inline);
-    // All kinds of AF_INET6 and AF_INET: whichever takes an option decides.
-    let kinds = [(10, 1, 0), (10, 2, 0), (10, 3, 200), (10, 3, 58), (2, 1, 0), (2, 2, 0), (2, 3, 1), (2, 3, 200), (2, 2, 1), (2, 1, 262)];
+    // All kinds of AF_INET6, AF_INET and AF_PACKET: whichever takes an option decides.
+    let kinds = [
+        (10, 1, 0),
+        (10, 2, 0),
+        (10, 3, 200),
+        (10, 3, 58),
+        (2, 1, 0),
+        (2, 2, 0),
+        (2, 3, 1),
+        (2, 3, 200),
+        (2, 2, 1),
+        (2, 1, 262),
+        (17, 3, 0x300),
+    ];
     let sockets: Vec<usize> =
         kinds.iter().map(|(domain, kind, protocol)| model.socket(*domain, *kind, *protocol).expect("a socket")).collect();
     let mut wrong = Vec::new();

@@ -15,6 +15,7 @@ use weft_core::*;
 use weft_wire::ethernet::{EtherType, HEADER_LEN, Header, Mac, TAGGED_HEADER_LEN};
 
 const IN_LOWER: InPort = InPort(0);
+const IN_FRAMES: InPort = InPort(2);
 const OUT_LOWER: OutPort = OutPort(0);
 const OUT_IP4: OutPort = OutPort(1);
 const OUT_IP6: OutPort = OutPort(2);
@@ -33,6 +34,7 @@ pub static KIND: Kind = Kind {
     inputs: &[
         Port::required("lower", Carries::Ethernet, "received frames"),
         Port::required("upper", Carries::Link, "packets to send, with dst_mac and interface"),
+        Port::optional("frames", Carries::Ethernet, "frames to send that have their header already, from packet sockets"),
     ],
     outputs: &[
         Port::required("lower", Carries::Ethernet, "frames to send"),
@@ -164,6 +166,10 @@ impl Block for Ether {
     fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         match port {
             IN_LOWER => vector.each(|frame| self.receive(frame, cx)),
+            IN_FRAMES => {
+                self.counters[1] += vector.len() as u64;
+                vector.forward_all(OUT_LOWER);
+            }
             _ => vector.each(|frame| self.send(frame, cx)),
         }
     }

@@ -43,6 +43,7 @@ const GSO_BYTES_MAX: u32 = 65_535;
 const IN_WIRE: InPort = InPort(0);
 const OUT_WIRE: OutPort = OutPort(0);
 const OUT_UPPER: OutPort = OutPort(1);
+const OUT_TAPS: OutPort = OutPort(2);
 
 /// What this kind declares.
 pub static KIND: Kind = Kind {
@@ -50,7 +51,8 @@ pub static KIND: Kind = Kind {
     summary: "the node's network devices: in from backends and out to them",
     doc: "Frames enter through `wire` with the number of their interface and go on through `upper`; frames that come in through `upper` leave \
           the graph through `wire`. Frames of interfaces that are down or do not exist are dropped (interface-down, unknown-interface). \
-          Owns the table of interfaces; `lo` (1) always exists. Names have at most 15 bytes; numbers are never used again.\n\
+          Owns the table of interfaces; `lo` (1) always exists. Names have at most 15 bytes; numbers are never used again. While somebody wants \
+          all frames (WantFrames), copies of those that come in and go out leave through `taps`.\n\
           Example: bind interfaces:upper ether:lower",
     inputs: &[
         Port::optional("wire", Carries::Ethernet, "frames that a backend received"),
@@ -59,6 +61,7 @@ pub static KIND: Kind = Kind {
     outputs: &[
         Port::outside("wire", Carries::Ethernet, "frames for a backend"),
         Port::required("upper", Carries::Ethernet, "received frames"),
+        Port::optional("taps", Carries::Ethernet, "copies of received and sent frames, for packet sockets"),
     ],
     procedures: &[
         Named {
@@ -112,7 +115,7 @@ pub static KIND: Kind = Kind {
         Counter { name: "QueuesRefused", text: "requests for queues that could not be met: too many, or a wrong graph or parameter" },
     ],
     owns: &[Table::Interfaces],
-    state_version: 2,
+    state_version: 3,
     ..Kind::EMPTY
 };
 
@@ -140,6 +143,8 @@ pub struct Interfaces {
     counters: [u64; 9],
     requests: queue::Requests,
     leaving: VecDeque<Leaving>,
+    /// Somebody wants a copy of each frame.
+    tapped: bool,
 }
 
 /// Interfaces that are gone, of which is told when all other blocks have heard it: what they say of addresses and neighbours comes before.
@@ -151,10 +156,18 @@ struct Leaving {
     value: Value,
 }
 
+/// What builds before packet sockets wrote, as version 2.
+#[derive(Deserialize)]
+struct ExportedUntapped {
+    next_index: u32,
+    entries: Vec<Entry>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Exported {
     next_index: u32,
     entries: Vec<Entry>,
+    tapped: bool,
 }
 
 impl Interfaces {
@@ -171,6 +184,7 @@ impl Interfaces {
             counters: [0; 9],
             requests: queue::Requests::default(),
             leaving: VecDeque::new(),
+            tapped: false,
         };
         interfaces.put(Entry {
             interface: Interface {
@@ -245,7 +259,16 @@ impl Interfaces {
         self.entries.get_mut(index as usize).and_then(Option::as_deref_mut)
     }
 
-    fn receive(&mut self, frame: &mut Frame) -> Verdict {
+    /// A copy for packet sockets. Whom its end is to be told, it tells them alone: who sent it himself does not get it.
+    fn tap(frame: &Frame, cx: &mut Context<'_>) {
+        let mut copy = frame.clone();
+        if let Some(completion) = &mut copy.meta_mut().completion {
+            completion.bytes = 0;
+        }
+        cx.emit(OUT_TAPS, copy);
+    }
+
+    fn receive(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
         let (index, bytes) = (frame.meta().interface.0, frame.len() as u64);
         let Some(entry) = self.entry_mut(index) else {
             self.counters[2] += 1;
@@ -261,10 +284,13 @@ impl Interfaces {
         self.counters[0] += 1;
         self.counters[1] += bytes;
         frame.meta_mut().direction = Direction::Ingress;
+        if self.tapped {
+            Interfaces::tap(frame, cx);
+        }
         Verdict::Forward(OUT_UPPER)
     }
 
-    fn transmit(&mut self, frame: &Frame) -> Verdict {
+    fn transmit(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
         let (index, bytes) = (frame.meta().interface.0, frame.len() as u64);
         let Some(entry) = self.entry_mut(index).filter(|entry| entry.interface.link != LinkType::Loopback) else {
             self.counters[5] += 1;
@@ -279,6 +305,10 @@ impl Interfaces {
         entry.counts.tx_bytes += bytes;
         self.counters[3] += 1;
         self.counters[4] += bytes;
+        if self.tapped {
+            frame.meta_mut().direction = Direction::Egress;
+            Interfaces::tap(frame, cx);
+        }
         Verdict::Forward(OUT_WIRE)
     }
 
@@ -590,10 +620,16 @@ impl Block for Interfaces {
         &KIND
     }
 
-    fn process(&mut self, port: InPort, vector: &mut Vector, _cx: &mut Context<'_>) {
+    fn process(&mut self, port: InPort, vector: &mut Vector, cx: &mut Context<'_>) {
         match port {
-            IN_WIRE => vector.each(|frame| self.receive(frame)),
-            _ => vector.each(|frame| self.transmit(frame)),
+            IN_WIRE => vector.each(|frame| self.receive(frame, cx)),
+            _ => vector.each(|frame| self.transmit(frame, cx)),
+        }
+    }
+
+    fn change(&mut self, _table: Table, change: Change, _cx: &mut Context<'_>) {
+        if let Change::WantFrames { wanted } = change {
+            self.tapped = wanted;
         }
     }
 
@@ -641,11 +677,15 @@ impl Block for Interfaces {
 
     fn export(&self, _now: Instant) -> Result<State, StateError> {
         let entries = self.entries.iter().flatten().map(|entry| (**entry).clone()).collect();
-        State::write(KIND.name, KIND.state_version, &Exported { next_index: self.next_index, entries })
+        State::write(KIND.name, KIND.state_version, &Exported { next_index: self.next_index, entries, tapped: self.tapped })
     }
 
     fn import(&mut self, state: &State, _now: Instant) -> Result<(), StateError> {
-        let read: Exported = state.read(KIND.name, KIND.state_version)?;
+        let read = match state.read::<ExportedUntapped>(KIND.name, 2) {
+            Ok(ExportedUntapped { next_index, entries }) => Exported { next_index, entries, tapped: false },
+            Err(StateError::WrongVersion { .. }) => state.read(KIND.name, KIND.state_version)?,
+            Err(damaged) => return Err(damaged),
+        };
         let damaged = |why: &str| StateError::Damaged { kind: KIND.name.to_owned(), why: why.to_owned() };
         if read.entries.len() > INTERFACES_MAX || read.entries.iter().any(|entry| entry.interface.index.0 > INTERFACE_INDEX_MAX) {
             return Err(damaged("too many interfaces, or numbers out of range"));
@@ -656,7 +696,7 @@ impl Block for Interfaces {
         self.entries.clear();
         self.by_name.clear();
         self.groups.clear();
-        self.next_index = read.next_index;
+        (self.next_index, self.tapped) = (read.next_index, read.tapped);
         for entry in read.entries {
             self.put(entry);
         }

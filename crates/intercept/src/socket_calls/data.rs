@@ -382,7 +382,9 @@ pub fn gather_whole(memory: &impl Memory, message: &Message, most: usize) -> Res
 /// Those of the socket; EAGAIN when there is nothing.
 pub fn take(stack: &mut dyn Stack, s: SocketId, bytes: u64, most: usize, flags: i32) -> Result<Taken, Errno> {
     let room = usize::try_from(bytes).unwrap_or(usize::MAX).min(most);
-    let received = stack.receive(s, room, flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT)?;
+    // Waiting for all of it is the caller's; packet sockets refuse the flag.
+    let waits_for_all = if flags & libc::MSG_WAITALL != 0 && stack.is_stream(s) { libc::MSG_WAITALL } else { 0 };
+    let received = stack.receive(s, room, flags & !waits_for_all | libc::MSG_DONTWAIT)?;
     let data = joined(received.data);
     // tcp_recv_urg: "msg->msg_flags |= MSG_OOB; if (len > 0) … else msg->msg_flags |= MSG_TRUNC;"
     let cut = received.datagram_bytes > data.len();

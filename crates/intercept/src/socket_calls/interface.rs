@@ -1,8 +1,10 @@
 //! SIOCGIF*, SIOCSIF* and their relatives, answered from the node's tables. libc asks these through AF_UNIX sockets too, so they are answered
 //! whatever socket they come through, but for those about addresses, which sockets of their own family answer; none reaches the host's interfaces.
 //! What they set is set by the procedures that netlink uses, too: flags, MTU, link-layer address, queue length, name, IPv4 address, mask and
-//! broadcast address, IPv6 addresses. Routes and ARP entries are netlink's alone.
+//! broadcast address, IPv6 addresses. Routes are netlink's alone.
 
+use super::arp;
+use super::procedure::told;
 use crate::face::{SocketId, Stack};
 use crate::memory::Memory;
 use crate::sys::Errno;
@@ -10,7 +12,6 @@ use crate::tables::{self, InterfaceRow};
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::table::{Address, Family, LinkType};
-use weft_core::{Op, Selector};
 
 /// Bytes of `struct ifreq`: a name and a union.
 const IFREQ_BYTES: usize = 40;
@@ -46,10 +47,10 @@ const SIOCSIFHWADDR: u32 = 0x8924;
 const SIOCSIFPFLAGS: u32 = 0x8934;
 const SIOCDIFADDR: u32 = 0x8936;
 const SIOCSIFTXQLEN: u32 = 0x8943;
-/// SIOCADDRT, SIOCDELRT, SIOCDARP, SIOCSARP. What they point to is no `struct ifreq`.
-const ROUTES_AND_ARP: [u32; 4] = [0x890b, 0x890c, 0x8953, 0x8955];
-/// Requests that change something: routes, ARP, SIOCSIF*.
-const SETTING: [u32; 14] = [
+/// SIOCADDRT, SIOCDELRT. What they point to is no `struct ifreq`.
+const ROUTES: [u32; 2] = [0x890b, 0x890c];
+/// Requests that change something: routes, SIOCSIF*.
+const SETTING: [u32; 12] = [
     0x890b,
     0x890c,
     SIOCSIFFLAGS,
@@ -61,8 +62,6 @@ const SETTING: [u32; 14] = [
     SIOCSIFMTU,
     SIOCSIFHWADDR,
     SIOCSIFTXQLEN,
-    0x8953,
-    0x8955,
     SIOCSIFNAME,
 ];
 
@@ -102,10 +101,16 @@ fn family(stack: &mut dyn Stack, socket: Option<SocketId>) -> Option<i32> {
 pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer: u64, asker: Asker) -> Result<(), Errno> {
     let Asker { manages, socket } = asker;
     let family = family(stack, socket);
+    // packet_ioctl hands these on to inet_dgram_ops.
+    let of_inet = matches!(family, Some(libc::AF_INET | libc::AF_PACKET));
+    let of_arp = matches!(request, arp::SIOCGARP | arp::SIOCSARP | arp::SIOCDARP);
+    if of_inet && of_arp {
+        return arp::answer(memory, stack, request, pointer, manages);
+    }
     if ADDRESSES6.contains(&request) && family == Some(libc::AF_INET6) {
         return set_address6(memory, stack, request, pointer, manages);
     }
-    if request == SIOCDIFADDR || ADDRESSES.contains(&request) && family != Some(libc::AF_INET) {
+    if request == SIOCDIFADDR || of_arp || ADDRESSES.contains(&request) && !of_inet {
         memory.read(pointer, &mut [0; IFREQ_BYTES])?;
         // inet_ioctl alone calls devinet_ioctl; dev_ioctl does not know them: "default: … return -ENOTTY;"
         return Err(Errno(libc::ENOTTY));
@@ -114,7 +119,7 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
         if !manages {
             return Err(Errno(libc::EPERM));
         }
-        if ROUTES_AND_ARP.contains(&request) {
+        if ROUTES.contains(&request) {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let mut ifreq = [0; IFREQ_BYTES];
@@ -180,12 +185,6 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
         _ => return Err(Errno(libc::EOPNOTSUPP)),
     }
     memory.write(pointer, &ifreq)
-}
-
-/// Runs a procedure of a block.
-fn told(stack: &mut dyn Stack, block: &str, procedure: &str, arguments: serde_json::Value) -> Result<(), Errno> {
-    let op = Op::Exec { target: Selector::Name(block.to_owned()), procedure: procedure.to_owned(), arguments };
-    stack.control(op).map(|_| ()).map_err(|error| Errno(error.kind().errno()))
 }
 
 /// dev_ifsioc, devinet_ioctl.

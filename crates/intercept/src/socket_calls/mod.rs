@@ -4,12 +4,14 @@
 //! What a call means stands here: the order in which Linux looks at its arguments, what it copies, when it waits and what it says then. Where
 //! adapters truly differ the carrier has a method, and its documentation says why. docs/architecture/calls.md lists those.
 
+mod arp;
 mod carrier;
 pub mod connection;
 pub mod data;
 pub mod interface;
 pub mod message;
 pub mod option;
+mod procedure;
 
 pub use carrier::{Carrier, Limit};
 pub use message::{Message, Taken};

@@ -3,7 +3,7 @@
 //! What switches join is one network, and a wire between two hosts is one. Each gets the next free /24 (or a larger one for more than 254
 //! interfaces) of `network`, in the order of the wires; hosts count up from 1 in the order in which they are joined. With `ipv6 = true` network number n
 //! has `fd77:0:0:n::/64`, too. Paths count wires; the first found wins, in the order of names. An interface with `dhcp` gets its IPv4 address and routes
-//! from a node that runs a DHCP server.
+//! from a node that runs a DHCP server. One whose list of addresses is empty (`eth0 = []`) begins without any, and is in no route.
 //!
 //! A host with several ways out (`forward = false`, or `mptcp = true`) has a second route by each of its interfaces, as the machines of people have: what
 //! is bound to an interface goes out there, and Multipath TCP has its paths.
@@ -209,8 +209,8 @@ fn fill_v4(nodes: &mut [NodeDraft], subnet: &Subnet, network: u32, bits: u8) {
         .collect();
     let mut host = network;
     for (node, interface) in members {
-        let InterfaceDraft { addresses, dhcp, .. } = &mut nodes[*node].interfaces[*interface];
-        if *dhcp || addresses.iter().any(|(address, _)| address.is_ipv4()) {
+        let InterfaceDraft { addresses, dhcp, bare, .. } = &mut nodes[*node].interfaces[*interface];
+        if *dhcp || *bare || addresses.iter().any(|(address, _)| address.is_ipv4()) {
             continue;
         }
         host += 1;
@@ -226,8 +226,8 @@ fn fill_v6(nodes: &mut [NodeDraft], subnet: &Subnet, network: Ipv6Addr, bits: u8
     let all = subnet.members.iter().flat_map(|(node, interface)| &nodes[*node].interfaces[*interface].addresses);
     let mut used: BTreeSet<IpAddr> = all.map(|(address, _)| *address).collect();
     for (number, (node, interface)) in subnet.members.iter().enumerate() {
-        let addresses = &mut nodes[*node].interfaces[*interface].addresses;
-        if addresses.iter().any(|(address, _)| address.is_ipv6()) {
+        let InterfaceDraft { addresses, bare, .. } = &mut nodes[*node].interfaces[*interface];
+        if *bare || addresses.iter().any(|(address, _)| address.is_ipv6()) {
             continue;
         }
         let mut host = u128::from(network) + number as u128 + 1;
@@ -287,7 +287,7 @@ pub(super) fn routes(nodes: &[NodeDraft], wires: &[WireDraft], subnets: &[Subnet
 }
 
 fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
-    let own = &of_node[start];
+    let own = &of_node[start].iter().filter(|(_, interface)| !nodes[start].interfaces[*interface].bare).copied().collect::<Vec<_>>();
     let mut hops = by_these(start, own, nodes, subnets, of_node);
     if own.len() > 1 && nodes[start].has_ways_out() {
         for one in own {
@@ -437,6 +437,18 @@ mod tests {
         for keys in ["", "forward = true", "mptcp = false"] {
             assert!(routes(keys).iter().all(|route| route.ends_with(" 0")), "{keys}");
         }
+    }
+
+    #[test]
+    fn an_empty_list_is_no_address() {
+        let text = "ipv6 = true\n[nodes.a]\naddresses = { eth0 = [] }\n[nodes.b]\n[nodes.c]\n[nodes.d]\n[wires.x]\nbetween = [\"a\", \"b\"]\n\
+                    [wires.y]\nbetween = [\"a\", \"c\"]\n[wires.z]\nbetween = [\"b\", \"d\"]\n";
+        let plan = super::super::Scenario::parse("w.toml", text, &[], &|_| Err(String::new())).unwrap().plan;
+        let crate::plan::NodeKind::Host(stack) = &plan.nodes[0].kind else { panic!("a host") };
+        let addresses: Vec<String> = stack.addresses().map(|one| format!("{} {}", one.interface, one.address)).collect();
+        assert_eq!(addresses, ["eth1 10.0.1.1/24", "eth1 fd77:0:0:2::1/64"]);
+        assert_eq!(stack.routes().count(), 0);
+        assert_eq!(plan.hosts["a"].to_string(), "10.0.1.1");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) struct InterfaceDraft {
     pub addresses: Vec<(IpAddr, u8)>,
     /// A node of the scenario gives it its IPv4 address when it runs.
     pub dhcp: bool,
+    /// It begins without an address, and is in no route: a program gives it one, or nobody.
+    pub bare: bool,
     pub mtu: Option<u32>,
 }
 

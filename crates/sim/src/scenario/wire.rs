@@ -173,8 +173,9 @@ fn join(
             return Err(source.error(span, what, "name another interface, or put a switch between"));
         }
         let addresses = addresses(source, draft, &interface)?;
+        let bare = draft.section.addresses.iter().any(|(name, texts)| *name.get_ref() == interface && texts.get_ref().all().is_empty());
         let dhcp = draft.section.dhcp.as_ref().is_some_and(|dhcp| dhcp.get_ref().has(&interface));
-        draft.interfaces.push(InterfaceDraft { name: interface.clone(), wire: number, addresses, dhcp, mtu: directions[0].mtu });
+        draft.interfaces.push(InterfaceDraft { name: interface.clone(), wire: number, addresses, dhcp, bare, mtu: directions[0].mtu });
         named.push((node, interface));
     }
     let ends = [named[0].clone(), named[1].clone()];

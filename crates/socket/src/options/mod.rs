@@ -14,6 +14,7 @@ mod ipv6;
 mod kept;
 mod multicast;
 mod multipath;
+mod packet;
 mod raw;
 mod reads;
 mod row;
@@ -52,12 +53,16 @@ pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
         .chain(multicast::ROWS)
         .chain(control::ROWS)
         .chain(multipath::ROWS)
+        .chain(packet::ROWS)
 }
 
 /// The rows of a level, as far as this socket has it.
 fn tables(socket: &Socket, level: i32) -> Option<[&'static [OptionRow]; 2]> {
     match (level, &socket.body) {
         (SOL_SOCKET, _) => Some([socket::ROWS, tuning::SOCKET_ROWS]),
+        // packet_setsockopt, packet_getsockopt: "if (level != SOL_PACKET) return -ENOPROTOOPT;"
+        (SOL_PACKET, Body::Packet(_)) => Some([packet::ROWS, &[]]),
+        (_, Body::Packet(_)) => None,
         // ipv6_setsockopt: "if (level == SOL_IP && sk->sk_type != SOCK_RAW) return ip_setsockopt(…); if (level != SOL_IPV6) return -ENOPROTOOPT;"
         (SOL_IP, Body::Raw(_)) if socket.is_v6() => None,
         (SOL_IP, _) => Some([ip::ROWS, &[]]),
@@ -77,6 +82,7 @@ fn find(socket: &Socket, level: i32, name: i32) -> Option<&'static OptionRow> {
         Applies::Stream => matches!(socket.body, Body::Stream(_)),
         Applies::Datagram => matches!(socket.body, Body::Datagram(_)),
         Applies::Raw => matches!(socket.body, Body::Raw(_)),
+        Applies::Packet => matches!(socket.body, Body::Packet(_)),
     };
     tables(socket, level)?
         .into_iter()
@@ -161,7 +167,7 @@ pub(crate) fn get(access: &mut Access<'_, '_>, level: i32, name: i32, asked: &[u
     let socket = access.socket()?;
     // ip_getsockopt: "if (level != SOL_IP) return -EOPNOTSUPP;", where ip_setsockopt says ENOPROTOOPT, and ipv6_getsockopt too.
     let of_level = tables(socket, level).is_some();
-    let unknown = if socket.is_v6() || of_level { unknown(socket, level) } else { Errno::EOPNOTSUPP };
+    let unknown = if socket.is_v6() || socket.packet().is_some() || of_level { unknown(socket, level) } else { Errno::EOPNOTSUPP };
     let row = find(socket, level, name);
     let told = length;
     let length = match usize::try_from(length) {

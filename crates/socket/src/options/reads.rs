@@ -19,6 +19,9 @@ const GROUP_FILTER_BYTES: usize = 144;
 const MREQ_BYTES: usize = 8;
 const MREQN_BYTES: usize = 12;
 const MSFILTER_BYTES: usize = 16;
+/// Bytes of `struct packet_mreq`, and of the longest.
+const PACKET_MREQ_BYTES: usize = 16;
+const PACKET_MREQ_BYTES_MAX: usize = 40;
 /// Bytes of `struct in6_pktinfo` and `struct ipv6_mreq`.
 const IN6_BYTES: usize = 20;
 /// MAX_IPOPTLEN
@@ -77,6 +80,14 @@ pub(crate) fn bytes_read(socket: &Socket, level: i32, name: i32, length: usize) 
         SOL_RAW if name == ICMP_FILTER && socket.protocol == IPPROTO_ICMP => length.min(ICMP_FILTER_BYTES),
         SOL_ICMPV6 if row.is_some() && socket.protocol == IPPROTO_ICMPV6 => length.min(ICMP6_FILTER_BYTES),
         SOL_RAW | SOL_ICMPV6 => 0,
+        // "struct packet_mreq_max mreq; int len = optlen; if (len < sizeof(struct packet_mreq)) return -EINVAL; if (len > sizeof(mreq)) …"
+        SOL_PACKET if matches!(name, PACKET_ADD_MEMBERSHIP | PACKET_DROP_MEMBERSHIP) => {
+            if length < PACKET_MREQ_BYTES {
+                0
+            } else {
+                length.min(PACKET_MREQ_BYTES_MAX)
+            }
+        }
         _ => int(length),
     }
 }

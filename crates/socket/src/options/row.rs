@@ -22,6 +22,8 @@ pub enum Applies {
     Datagram,
     /// SOCK_RAW.
     Raw,
+    /// AF_PACKET.
+    Packet,
 }
 
 /// How a value is written.
@@ -105,7 +107,7 @@ impl Access<'_, '_> {
     pub(crate) fn stream(&mut self) -> Result<&mut Stream, Errno> {
         match &mut self.sockets.get_mut(self.id)?.body {
             Body::Stream(stream) => Ok(stream),
-            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) => Err(Errno::ENOPROTOOPT),
+            Body::Datagram(_) | Body::Raw(_) | Body::Ping(_) | Body::Packet(_) => Err(Errno::ENOPROTOOPT),
         }
     }
     /// Tells a stream's transport, now and at connect or listen.

@@ -257,11 +257,11 @@ pub(super) const ROWS: &[OptionRow] = &[
         Any,
         // "if (sock->ops->set_peek_off) ret = …; else ret = -EOPNOTSUPP": inet_sockraw_ops has none.
         Set::Int(|a, v| match a.socket()?.body {
-            Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            Body::Raw(_) | Body::Ping(_) | Body::Packet(_) => Err(Errno::EOPNOTSUPP),
             _ => Ok(a.options()?.peek_offset = v),
         }),
         Get::Int(|a| match a.socket()?.body {
-            Body::Raw(_) | Body::Ping(_) => Err(Errno::EOPNOTSUPP),
+            Body::Raw(_) | Body::Ping(_) | Body::Packet(_) => Err(Errno::EOPNOTSUPP),
             _ => Ok(a.options()?.peek_offset),
         }),
     ),

@@ -1,0 +1,111 @@
+//! SOL_PACKET (linux/net/packet/af_packet.c: packet_setsockopt, packet_getsockopt).
+
+use super::row::{Access, Applies::Packet, Get, OptionRow, Set, flag, row};
+use crate::abi::*;
+use crate::errno::Errno;
+use crate::socket::{self, LinkMembership};
+use weft_core::table::LinkType;
+use weft_core::{Answer, InterfaceIndex, Query, Table};
+
+/// Bytes of `struct packet_mreq`, and of what stands before its address.
+const MREQ_BYTES: usize = 16;
+const MREQ_HEAD_BYTES: usize = 8;
+/// Memberships of one socket; Linux has no bound but its memory (ENOBUFS).
+const MEMBERSHIPS_MAX: usize = 1024;
+const NO_SUCH: Set = Set::Never(Errno::ENOPROTOOPT);
+
+fn packet<'a>(a: &'a mut Access<'_, '_>) -> Result<&'a mut socket::Packet, Errno> {
+    a.socket()?.packet_mut().ok_or(Errno::ENOPROTOOPT)
+}
+
+pub(super) const ROWS: &[OptionRow] = &[
+    row(SOL_PACKET, PACKET_ADD_MEMBERSHIP, "PACKET_ADD_MEMBERSHIP", Packet, Set::Bytes(add), Get::Never(Errno::ENOPROTOOPT)),
+    row(SOL_PACKET, PACKET_DROP_MEMBERSHIP, "PACKET_DROP_MEMBERSHIP", Packet, Set::Bytes(drop), Get::Never(Errno::ENOPROTOOPT)),
+    row(SOL_PACKET, PACKET_STATISTICS, "PACKET_STATISTICS", Packet, NO_SUCH, Get::Bytes(|a, _| statistics(a))),
+    row(
+        SOL_PACKET,
+        PACKET_AUXDATA,
+        "PACKET_AUXDATA",
+        Packet,
+        Set::Int(|a, v| Ok(packet(a)?.auxiliary = v != 0)),
+        Get::Int(|a| flag(packet(a)?.auxiliary)),
+    ),
+    // Kept: no interface is below another one.
+    row(
+        SOL_PACKET,
+        PACKET_ORIGDEV,
+        "PACKET_ORIGDEV",
+        Packet,
+        Set::Int(|a, v| Ok(packet(a)?.original_device = v != 0)),
+        Get::Int(|a| flag(packet(a)?.original_device)),
+    ),
+    row(
+        SOL_PACKET,
+        PACKET_IGNORE_OUTGOING,
+        "PACKET_IGNORE_OUTGOING",
+        Packet,
+        // "if (val < 0 || val > 1) return -EINVAL;"
+        Set::Int(|a, v| match v {
+            0 | 1 => Ok(packet(a)?.ignores_outgoing = v == 1),
+            _ => Err(Errno::EINVAL),
+        }),
+        Get::Int(|a| flag(packet(a)?.ignores_outgoing)),
+    ),
+];
+
+/// `struct packet_mreq`; an address of up to 32 bytes may follow its head.
+fn membership(a: &mut Access<'_, '_>, value: &[u8]) -> Result<LinkMembership, Errno> {
+    let head = value.first_chunk::<MREQ_HEAD_BYTES>().filter(|_| value.len() >= MREQ_BYTES).ok_or(Errno::EINVAL)?;
+    let &[i0, i1, i2, i3, k0, k1, l0, l1] = head;
+    let length = usize::from(u16::from_ne_bytes([l0, l1]));
+    let address = value.get(MREQ_HEAD_BYTES..MREQ_HEAD_BYTES + length).ok_or(Errno::EINVAL)?;
+    packet(a)?;
+    Ok(LinkMembership { interface: u32::from_ne_bytes([i0, i1, i2, i3]), kind: u16::from_ne_bytes([k0, k1]), address: address.to_vec() })
+}
+
+/// `packet_mc_add`.
+fn add(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    let wanted = membership(a, value)?;
+    let Answer::Interface(device) = a.cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(wanted.interface))) else {
+        return Err(Errno::ENODEV);
+    };
+    // "if (mreq->mr_alen > dev->addr_len) goto done;"
+    let address_bytes = if device.link == LinkType::Raw { 0 } else { 6 };
+    if wanted.address.len() > address_bytes {
+        return Err(Errno::EINVAL);
+    }
+    let packet = packet(a)?;
+    if let Some((_, times)) = packet.memberships.iter_mut().find(|(membership, _)| *membership == wanted) {
+        *times = times.saturating_add(1);
+        return Ok(());
+    }
+    if packet.memberships.len() >= MEMBERSHIPS_MAX {
+        return Err(Errno::ENOBUFS);
+    }
+    // packet_dev_mc: "if (i->alen != dev->addr_len) return -EINVAL;" of addresses, not of PACKET_MR_PROMISC and PACKET_MR_ALLMULTI.
+    if matches!(wanted.kind, PACKET_MR_MULTICAST | PACKET_MR_UNICAST) && wanted.address.len() != address_bytes {
+        return Err(Errno::EINVAL);
+    }
+    packet.memberships.push((wanted, 1));
+    Ok(())
+}
+
+/// `packet_mc_drop`: what was not added is no error.
+fn drop(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    let wanted = membership(a, value)?;
+    let packet = packet(a)?;
+    for (membership, times) in &mut packet.memberships {
+        if *membership == wanted {
+            *times -= 1;
+        }
+    }
+    packet.memberships.retain(|(_, times)| *times > 0);
+    Ok(())
+}
+
+/// `struct tpacket_stats`: frames, lost ones among them, and how many were lost, since the last question.
+fn statistics(a: &mut Access<'_, '_>) -> Result<Vec<u8>, Errno> {
+    let packet = packet(a)?;
+    let (frames, lost) = (std::mem::take(&mut packet.frames), std::mem::take(&mut packet.lost));
+    Ok([frames.to_ne_bytes(), lost.to_ne_bytes()].concat())
+}

@@ -1,0 +1,376 @@
+//! Packet sockets: `net/packet/af_packet.c`.
+//!
+//! A packet socket hears frames of one EtherType as they come in, or all of them (ETH_P_ALL), then also those that go out; of one interface or of all. As
+//! SOCK_RAW it begins with the link header, as SOCK_DGRAM behind it. The filter of the socket sees what the program would see.
+
+use crate::abi::*;
+use crate::cmsg;
+use crate::errno::Errno;
+use crate::filter;
+use crate::link_address::{AF_PACKET, SOCKADDR_LL_HEAD_BYTES, fields};
+use crate::memory::truesize;
+use crate::outputs::FRAMES;
+use crate::poll::Poll;
+use crate::receive_queue;
+use crate::registry::Registry;
+use crate::sending::Sending;
+use crate::socket::{Joined, LinkSeen, Packet, Seen, Socket, SocketId, Waiting};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::table::{Interface, LinkType};
+use weft_core::{Answer, Change, Checksum, Completion, Context, Direction, Frame, Instant, InterfaceIndex, Query, Reason, Table};
+use weft_wire::ethernet::{EtherType, HEADER_LEN, Header, Mac};
+
+/// ETH_P_ALL: all frames, outgoing ones too.
+const ETH_P_ALL: u16 = 3;
+/// VLAN_HLEN: a tagged frame may be so much longer.
+const VLAN_BYTES: usize = 4;
+const ETH_P_8021Q: u16 = 0x8100;
+
+/// Packet sockets that hear something.
+#[derive(Debug, Default)]
+pub(crate) struct PacketSockets {
+    /// Oldest first.
+    pub hearing: Vec<SocketId>,
+}
+weft_core::fields!(struct PacketSockets { hearing });
+
+const fn hardware(link: LinkType) -> u16 {
+    match link {
+        LinkType::Ethernet => ARPHRD_ETHER,
+        LinkType::Loopback => ARPHRD_LOOPBACK,
+        LinkType::Raw => ARPHRD_NONE,
+    }
+}
+
+/// Bytes of the link header (`dev->hard_header_len`).
+const fn header_bytes(link: LinkType) -> usize {
+    match link {
+        LinkType::Ethernet | LinkType::Loopback => HEADER_LEN,
+        LinkType::Raw => 0,
+    }
+}
+
+fn interface(index: u32, cx: &Context<'_>) -> Option<Box<Interface>> {
+    match cx.ask(Table::Interfaces, &Query::Interface(InterfaceIndex(index))) {
+        Answer::Interface(interface) => Some(interface),
+        _ => None,
+    }
+}
+
+impl Packet {
+    fn is_on(&mut self, device: Option<&Interface>) {
+        self.hardware = device.map_or(0, |device| hardware(device.link));
+        self.address = device.filter(|device| device.link != LinkType::Raw).map(|device| device.mac);
+    }
+}
+
+impl PacketSockets {
+    /// `packet_create`: "if (proto) { po->prot_hook.type = proto; __register_prot_hook(sk); }"
+    pub(crate) fn open(&mut self, sockets: &Registry, s: SocketId, cx: &mut Context<'_>) {
+        if sockets.store.get(s).and_then(Socket::packet).is_some_and(|packet| packet.protocol != 0) {
+            self.hook(s, cx);
+        }
+    }
+
+    fn hook(&mut self, s: SocketId, cx: &mut Context<'_>) {
+        if !self.hearing.contains(&s) {
+            self.hearing.push(s);
+            if self.hearing.len() == 1 {
+                cx.tell(Table::Interfaces, Change::WantFrames { wanted: true });
+            }
+        }
+    }
+
+    /// It hears nothing from now on.
+    pub(crate) fn unhook(&mut self, s: SocketId, cx: &mut Context<'_>) {
+        let before = self.hearing.len();
+        self.hearing.retain(|other| *other != s);
+        if before > 0 && self.hearing.is_empty() {
+            cx.tell(Table::Interfaces, Change::WantFrames { wanted: false });
+        }
+    }
+
+    /// Tells the block of interfaces, which may be new, whether frames are wanted.
+    pub(crate) fn tell(&self, cx: &mut Context<'_>) {
+        if !self.hearing.is_empty() {
+            cx.tell(Table::Interfaces, Change::WantFrames { wanted: true });
+        }
+    }
+
+    /// `packet_bind` and `packet_do_bind`.
+    pub(crate) fn bind(&mut self, sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
+        let (family, to) = fields(address).ok_or(Errno::EINVAL)?;
+        if i32::from(family) != AF_PACKET {
+            return Err(Errno::EINVAL);
+        }
+        // "else if (ifindex) { dev = dev_get_by_index_rcu(sock_net(sk), ifindex); if (!dev) { ret = -ENODEV; goto out_unlock; } }"
+        let device = match to.interface {
+            0 => None,
+            index => Some(u32::try_from(index).ok().and_then(|index| interface(index, cx)).ok_or(Errno::ENODEV)?),
+        };
+        let socket = sockets.get_mut(s)?;
+        let packet = socket.packet_mut().ok_or(Errno::EINVAL)?;
+        let index = device.as_ref().map_or(0, |device| device.index.0);
+        // "return packet_do_bind(sk, NULL, sll->sll_ifindex, sll->sll_protocol ? : pkt_sk(sk)->num);"
+        let protocol = if to.protocol == 0 { packet.protocol } else { to.protocol };
+        let same = packet.protocol == protocol && packet.interface == index;
+        (packet.protocol, packet.interface, packet.waits_for_interface) = (protocol, index, false);
+        packet.is_on(device.as_deref());
+        if protocol == 0 {
+            self.unhook(s, cx);
+        } else if !same {
+            // "if (!unlisted && (!dev || (dev->flags & IFF_UP))) register_prot_hook(sk); else { sk->sk_err = ENETDOWN; sk_error_report(sk); }"
+            if device.is_none_or(|device| device.up) {
+                self.hook(s, cx);
+            } else {
+                packet.waits_for_interface = true;
+                self.unhook(s, cx);
+                self.fail(sockets, s);
+            }
+        }
+        sockets.touch(s, Poll::NONE);
+        Ok(())
+    }
+
+    fn fail(&self, sockets: &mut Registry, s: SocketId) {
+        if let Some(socket) = sockets.store.get_mut(s) {
+            socket.error = Some(Errno::ENETDOWN);
+            sockets.touch(s, Poll::ALL);
+        }
+    }
+
+    /// `packet_notifier`: who is bound to an interface that goes down has an error and hears nothing until it is up again.
+    pub(crate) fn interfaces_changed(&mut self, sockets: &mut Registry, cx: &mut Context<'_>) {
+        let bound: Vec<(SocketId, u32, u16, bool)> = sockets
+            .store
+            .iter()
+            .filter_map(|(id, socket)| Some((id, socket.packet()?)))
+            .filter(|(_, packet)| packet.interface != 0)
+            .map(|(id, packet)| (id, packet.interface, packet.protocol, packet.waits_for_interface))
+            .collect();
+        for (s, index, protocol, waits) in bound {
+            let device = interface(index, cx);
+            let gone = device.is_none();
+            let up = device.as_ref().is_some_and(|device| device.up);
+            let Some(packet) = sockets.store.get_mut(s).and_then(Socket::packet_mut) else { continue };
+            packet.is_on(device.as_deref());
+            if gone {
+                // "if (msg == NETDEV_UNREGISTER) { packet_cached_dev_reset(po); WRITE_ONCE(po->ifindex, -1); …"
+                (packet.interface, packet.waits_for_interface) = (u32::MAX, true);
+            }
+            if !up && !waits && protocol != 0 {
+                packet.waits_for_interface = true;
+                self.unhook(s, cx);
+                self.fail(sockets, s);
+            } else if up && waits && protocol != 0 {
+                packet.waits_for_interface = false;
+                self.hook(s, cx);
+            }
+        }
+    }
+
+    /// `packet_rcv`: a frame that came in or goes out, from its link header on.
+    pub(crate) fn input(&self, sockets: &mut Registry, mut frame: Frame, cx: &mut Context<'_>) {
+        // A copy: the end of the frame itself is somebody else's.
+        let sender = frame.take_completion().filter(|completion| completion.block == cx.me()).map(|completion| completion.token);
+        let index = frame.meta().interface.0;
+        let outgoing = frame.meta().direction == Direction::Egress;
+        let Some(device) = interface(index, cx) else { return cx.drop(frame, Reason::UnknownInterface) };
+        let header = header_bytes(device.link);
+        if frame.head().len() < header {
+            // Never more than it has.
+            let _ = frame.pull_up(frame.len().min(header));
+        }
+        let seen = seen(&frame, &device, outgoing);
+        frame.meta_mut().ether_type = EtherType(seen.protocol);
+        let wants = |socket: &Packet| {
+            let kind = socket.protocol == ETH_P_ALL || socket.protocol == seen.protocol && !outgoing;
+            kind && matches!(socket.interface, 0) | (socket.interface == index) && !(outgoing && socket.ignores_outgoing)
+        };
+        for s in &self.hearing {
+            let Some(socket) = sockets.store.get(*s) else { continue };
+            if sender != Some(s.number()) && socket.packet().is_some_and(wants) {
+                let mut copy = frame.clone();
+                // "if (sk->sk_type != SOCK_DGRAM) skb_push(skb, skb->data - skb_mac_header(skb)); else if (skb->pkt_type == PACKET_OUTGOING)
+                // skb_pull(skb, skb_network_offset(skb));"
+                if socket.kind == SOCK_DGRAM && copy.pull(header).is_err() {
+                    continue;
+                }
+                let network_at = if socket.kind == SOCK_DGRAM { 0 } else { header };
+                enqueue(sockets, *s, copy, LinkSeen { network_at: network_at as u16, ..seen.clone() }, cx);
+            }
+        }
+    }
+}
+
+/// What is told of a frame. eth_type_trans says whose it is, and which EtherType an 802.3 frame counts as.
+fn seen(frame: &Frame, device: &Interface, outgoing: bool) -> LinkSeen {
+    let partial = matches!(frame.meta().checksum, Checksum::Partial { .. });
+    let mut out = LinkSeen {
+        protocol: 0,
+        interface: device.index.0,
+        hardware: hardware(device.link),
+        kind: if outgoing { PACKET_OUTGOING } else { PACKET_HOST },
+        source: None,
+        whole_bytes: 0,
+        network_at: 0,
+        status: TP_STATUS_USER | if partial { TP_STATUS_CSUMNOTREADY } else { 0 },
+    };
+    if !partial && matches!(frame.meta().checksum, Checksum::Valid) && !outgoing {
+        out.status |= TP_STATUS_CSUM_VALID;
+    }
+    if device.link == LinkType::Raw {
+        out.protocol = match frame.head().first().map(|byte| byte >> 4) {
+            Some(6) => EtherType::IPV6.0,
+            _ => EtherType::IPV4.0,
+        };
+        return out;
+    }
+    let Some(header) = frame.head().first_chunk::<HEADER_LEN>() else { return out };
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *header;
+    let to = Mac([d0, d1, d2, d3, d4, d5]);
+    out.source = Some([s0, s1, s2, s3, s4, s5]);
+    out.protocol = match u16::from_be_bytes([t0, t1]) {
+        // What goes out is of the protocol that its sender said.
+        _ if outgoing && frame.meta().ether_type.0 != 0 => frame.meta().ether_type.0,
+        // "if (likely(eth_proto_is_802_3(eth->h_proto))) return eth->h_proto; … return htons(ETH_P_802_2);"
+        length @ ..ETH_P_802_3_MIN if length < ETH_P_802_3_MIN => ETH_P_802_2,
+        protocol => protocol,
+    };
+    if !outgoing {
+        out.kind = match to {
+            Mac::BROADCAST => PACKET_BROADCAST,
+            to if to.is_multicast() => PACKET_MULTICAST,
+            to if to == device.mac() => PACKET_HOST,
+            _ => PACKET_OTHERHOST,
+        };
+    }
+    out
+}
+
+/// Puts a frame, from where this kind of socket begins, into a socket's queue.
+fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, mut link: LinkSeen, cx: &mut Context<'_>) {
+    link.whole_bytes = frame.len() as u32;
+    // Of no bytes run_filter wants none: "if (!res) goto drop_n_restore;"
+    if frame.is_empty() {
+        return;
+    }
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    // "res = run_filter(skb, sk, snaplen); if (!res) goto drop_n_restore; if (snaplen > res) snaplen = res;"
+    if !filter::passes(socket.options.filter.as_ref(), &mut frame, 0, 0) {
+        return;
+    }
+    if let Some(packet) = socket.packet_mut() {
+        packet.frames = packet.frames.saturating_add(1);
+    }
+    if receive_queue::is_full(sockets, s) {
+        if let Some(packet) = sockets.store.get_mut(s).and_then(Socket::packet_mut) {
+            packet.lost = packet.lost.saturating_add(1);
+        }
+        return cx.count_drop(Reason::SocketBufferFull);
+    }
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    let tells_dropped = socket.options.receive_overflow;
+    let Some(queue) = socket.datagram_mut() else { return };
+    let bytes = frame.len();
+    let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let meta = frame.meta();
+    let waiting = Waiting {
+        bytes,
+        truesize: truesize(bytes),
+        from: SocketAddr::new(nowhere, 0),
+        seen: Seen {
+            to: nowhere,
+            own: nowhere,
+            to_port: None,
+            interface: link.interface,
+            ttl: 0,
+            tos: 0,
+            headers: None,
+            flow_info: 0,
+            mark: meta.mark,
+        },
+        received: if meta.received == Instant::ZERO || meta.direction == Direction::Egress { cx.now } else { meta.received },
+        joined: Joined::default(),
+        dropped: if tells_dropped { queue.dropped } else { 0 },
+        link: Some(Box::new(link)),
+        data: frame.into_payload(),
+    };
+    queue.queued_truesize += waiting.truesize;
+    sockets.waiting_bytes += waiting.truesize;
+    queue.queue.push_back(waiting);
+    sockets.touch(s, Poll::WAKES_READERS);
+}
+
+/// `packet_snd`.
+pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx: &mut Context<'_>) -> Result<usize, Errno> {
+    let Sending { data, flags, to, control } = sending;
+    let socket = sockets.get(s)?;
+    let packet = socket.packet().ok_or(Errno::EINVAL)?;
+    let cooked = socket.kind == SOCK_DGRAM;
+    let (device, protocol, address) = match to {
+        None | Some([]) => (interface(packet.interface, cx).filter(|_| packet.interface != 0), packet.protocol, None),
+        Some(bytes) => {
+            let (_, to) = fields(bytes).ok_or(Errno::EINVAL)?;
+            if bytes.len() < to.address_bytes + SOCKADDR_LL_HEAD_BYTES {
+                return Err(Errno::EINVAL);
+            }
+            let device = u32::try_from(to.interface).ok().filter(|index| *index != 0).and_then(|index| interface(index, cx));
+            (device, to.protocol, Some(to.address))
+        }
+    };
+    let device = device.ok_or(Errno::ENXIO)?;
+    if !device.up {
+        return Err(Errno::ENETDOWN);
+    }
+    if !control.is_empty() {
+        cmsg::each(control, |_, _, _| Ok(()))?;
+    }
+    // eth_header: "if (daddr) { … return ETH_HLEN; } … return -ETH_HLEN;"
+    if cooked && address.is_none() && device.link == LinkType::Ethernet {
+        return Err(Errno::EINVAL);
+    }
+    let header = header_bytes(device.link);
+    let reserve = if cooked { 0 } else { header };
+    // "if (!vnet_hdr.gso_type && (len > dev->mtu + reserve + extra_len)) …": one with a tag of a VLAN may be longer.
+    let tagged = !cooked && data.get(12..14).is_some_and(|kind| kind == ETH_P_8021Q.to_be_bytes());
+    if data.len() > device.mtu as usize + reserve + if tagged { VLAN_BYTES } else { 0 } {
+        return Err(Errno::EMSGSIZE);
+    }
+    let room = socket.options.send_buffer as usize;
+    if socket.datagram().is_some_and(|queue| queue.sending >= room) {
+        return Err(Errno::EAGAIN);
+    }
+    if flags & MSG_UNREADABLE != 0 {
+        return Err(Errno::EFAULT);
+    }
+    // dev_validate_header: "if (len < dev->min_header_len) return false;"
+    if !cooked && data.len() < header {
+        return Err(Errno::EINVAL);
+    }
+    let length = data.len();
+    let mut frame = Frame::egress();
+    if !cooked {
+        frame.extend(data.get(..header).unwrap_or_default());
+        frame.append(data.slice(header..));
+    } else {
+        frame.append(data);
+        if header > 0 {
+            let dst = address.and_then(|address| address.first_chunk::<6>().copied()).map_or(Mac::ZERO, Mac);
+            Header { dst, src: device.mac(), vlan: None, ether_type: EtherType(protocol) }.emit(frame.push(HEADER_LEN));
+        }
+    }
+    let bytes = truesize(frame.len());
+    let mark = socket.options.mark;
+    let meta = frame.meta_mut();
+    (meta.direction, meta.interface, meta.mark) = (Direction::Egress, device.index, mark);
+    // packet_parse_headers: "if ((!skb->protocol || skb->protocol == htons(ETH_P_ALL)) && sock->type == SOCK_RAW) … skb->protocol =
+    // dev_parse_header_protocol(skb);"
+    meta.ether_type = EtherType(if cooked || protocol != ETH_P_ALL { protocol } else { 0 });
+    meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
+    if let Some(queue) = sockets.get_mut(s)?.datagram_mut() {
+        queue.sending += bytes;
+    }
+    cx.emit(FRAMES, frame);
+    Ok(length)
+}

@@ -1,0 +1,1 @@
+"""Packet sockets, on the kernel and in nodes."""
