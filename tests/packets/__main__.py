@@ -24,11 +24,13 @@ from virtual.shared import USUAL_SIGNALS, keys, program, run_rows, section
 from . import programs
 
 BODY = Path(__file__).with_name("body.py")
-CASES = ("refusals", "hears", "sends", "reads", "lost", "polls", "downs")
+CASES = ("refusals", "hears", "sends", "reads", "lost", "polls", "downs", "loops")
 SECONDS_MAX = 60 * PATIENCE
+RIGHTS = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
 # A namespace with eth0, whose other end is eth0 of a second one, where the peer is.
 NATIVE = """
 sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+sysctl -qw net.ipv6.conf.lo.disable_ipv6=0
 ip link set lo up
 ip link add eth0 type veth peer name other
 unshare --net sh -euc 'sysctl -qw net.ipv6.conf.default.disable_ipv6=1; until ip link show other >/dev/null 2>&1; do sleep 0.05; done
@@ -50,8 +52,7 @@ def world(runs: Runs) -> Iterator[str]:
 
 
 def natively(case: str) -> list[str]:
-    rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    command = [paths.tool("unshare"), *rights, "--net", "--pid", "--fork", "--mount-proc", "--kill-child", *USUAL_SIGNALS, "sh", "-euc", NATIVE, "sh", str(BODY), case]
+    command = [paths.tool("unshare"), *RIGHTS, "--net", "--pid", "--fork", "--mount-proc", "--kill-child", *USUAL_SIGNALS, "sh", "-euc", NATIVE, "sh", str(BODY), case]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise Failure(f"natively: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -61,12 +62,23 @@ def natively(case: str) -> list[str]:
 def same(runs: Runs, case: str) -> str:
     with world(runs) as text:
         _, out = runs.run(text + program("body", "a", "python3", str(BODY), case, start="1s"))
-    virtual = (out / "programs" / "body" / "stdout").read_text().splitlines()
-    native = natively(case)
-    differ = [f"natively   {one!r}\nin a node  {two!r}" for one, two in zip(native, virtual) if one != two]
-    if not native or native != virtual:
-        raise Failure("\n".join([*differ[:20], f"{len(native)} lines natively, {len(virtual)} in a node"]))
+    return alike(natively(case), (out / "programs" / "body" / "stdout").read_text().splitlines())
+
+
+def alike(native: list[str], other: list[str]) -> str:
+    differ = [f"natively  {one!r}\nhere      {two!r}" for one, two in zip(native, other) if one != two]
+    if not native or native != other:
+        raise Failure("\n".join([*differ[:20], f"{len(native)} lines natively, {len(other)} here"]))
     return f"{len(native)} lines"
+
+
+def strict(runs: Runs) -> str:
+    """The case that needs nobody else, with --strict on a stack that has nothing but lo."""
+    command = [paths.tool("unshare"), *RIGHTS, "--net", str(runs.folder / "weft"), "run", "--strict", "--", "python3", str(BODY), "loops"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise Failure(f"{done.returncode}\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
+    return alike(natively("loops"), done.stdout.splitlines())
 
 
 def main() -> int:
@@ -76,6 +88,7 @@ def main() -> int:
         shutil.copy2(weft.binary(), folder / "weft")
         runs = Runs(folder)
         rows = {f"socket/{case}": (lambda _, case=case: same(runs, case)) for case in CASES}
+        rows["strict/loops"] = lambda _: strict(runs)
         rows |= programs.rows(runs)
         return run_rows(rows, directory="/var/tmp")
 

@@ -298,7 +298,44 @@ def downs():
         said(f"{what} hears", lambda: one.recv(2000)[14:])
 
 
-CASES = {"refusals": refusals, "hears": hears, "sends": sends, "reads": reads, "lost": lost, "polls": polls, "downs": downs}
+def loops():
+    """Frames of lo, which IP and packet sockets send: their addresses are nobody's."""
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        all_, ip, cooked = packet(protocol=ETH_P_ALL, interface="lo"), packet(protocol=0x800, interface="lo"), packet(socket.SOCK_DGRAM, 0x800, "lo")
+        said("name", lambda: all_.getsockname())
+        try:
+            takes = socket.socket(family, socket.SOCK_DGRAM)
+            takes.bind((address, 7000))
+        except OSError as error:
+            print(f"{address}: {errno.errorcode[error.errno]}")
+            continue
+        takes.settimeout(5)
+        sends = socket.socket(family, socket.SOCK_DGRAM)
+        sends.bind((address, 7001))
+        sends.sendto(b"hello", (address, 7000))
+        said("came", lambda: takes.recv(100))
+        kept = b""
+        for what, one in (("all", all_), ("IPv4", ip), ("cooked", cooked)):
+            one.setblocking(False)
+            while True:
+                try:
+                    data, who = one.recvfrom(2000)
+                except BlockingIOError:
+                    break
+                kept = data if what == "IPv4" else kept
+                header = data[:14] if what != "cooked" else b""
+                print(f"{what}: {header} {len(data)} {data[-5:]} {who}", flush=True)
+        if kept:
+            said("again", lambda: ip.send(kept))
+            takes.settimeout(0.2)
+            said("came again", lambda: takes.recv(100))
+            said("all hear it", lambda: [all_.recvfrom(2000)[1] for _ in range(2)])
+            said("the sender hears it come", lambda: ip.recvfrom(2000)[1])
+            said("what is no IP", lambda: ip.sendto(b"\0" * 12 + b"\x88\xb5x", ("lo", ETH_P_OURS)))
+            said("is heard", lambda: [all_.recvfrom(2000)[1] for _ in range(2)])
+
+
+CASES = {"loops": loops, "refusals": refusals, "hears": hears, "sends": sends, "reads": reads, "lost": lost, "polls": polls, "downs": downs}
 
 if __name__ == "__main__":
     serve() if sys.argv[1] == "peer" else CASES[sys.argv[1]]()

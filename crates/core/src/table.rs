@@ -615,6 +615,8 @@ pub enum Query {
         /// What else rules may look at. With [`Traffic::input`] the packet is another's, and its source need not be of this node.
         traffic: Traffic,
     },
+    /// Does somebody want a copy of each frame ([`crate::Change::WantFrames`])? (owner of `Interfaces`)
+    FramesWanted,
     /// The route that a packet follows which is not for this node itself, as a list of one or none; of several next hops the row's own route has the
     /// one that the packet takes (owner of `Routes`).
     RouteFollowed {
@@ -710,7 +712,7 @@ pub enum Answer {
     HasTable(bool),
     /// To [`Query::Rules`].
     Rules(Vec<RuleRow>),
-    /// To [`Query::Wanted`].
+    /// To [`Query::Wanted`] and [`Query::FramesWanted`].
     Wanted(bool),
     /// To [`Query::FlowInfo`].
     FlowInfo(Box<StreamInfo>),

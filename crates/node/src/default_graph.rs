@@ -26,6 +26,8 @@ pub const EDGES: &[(&str, &str)] = &[
     // Packet sockets
     ("interfaces:taps", "sockets:frames"),
     ("sockets:frames", "ether:frames"),
+    ("loopback:taps", "sockets:frames"),
+    ("loopback6:taps", "sockets:frames"),
     // IPv4
     ("ether:ip4", "ip4:lower"),
     ("ether:arp", "arp:lower"),

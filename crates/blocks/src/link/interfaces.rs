@@ -18,7 +18,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weft_core::table::{Interface, InterfaceCounts, InterfaceRow, InterfaceSettings, LinkType, Which};
 use weft_core::*;
-use weft_wire::ethernet::Mac;
+use weft_wire::ethernet::{HEADER_LEN, Mac};
 
 /// Most interfaces of a node.
 pub const INTERFACES_MAX: usize = 131_072;
@@ -292,6 +292,9 @@ impl Interfaces {
 
     fn transmit(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
         let (index, bytes) = (frame.meta().interface.0, frame.len() as u64);
+        if index == InterfaceIndex::LOOPBACK.0 {
+            return self.loop_back(frame, cx);
+        }
         let Some(entry) = self.entry_mut(index).filter(|entry| entry.interface.link != LinkType::Loopback) else {
             self.counters[5] += 1;
             return Verdict::Drop(Reason::UnknownInterface);
@@ -310,6 +313,28 @@ impl Interfaces {
             Interfaces::tap(frame, cx);
         }
         Verdict::Forward(OUT_WIRE)
+    }
+
+    /// A frame that a packet socket sends on `lo`: it comes in again. What IP sends there goes through the loopback blocks.
+    fn loop_back(&mut self, frame: &mut Frame, cx: &mut Context<'_>) -> Verdict {
+        if !self.entry(InterfaceIndex::LOOPBACK.0).is_some_and(|entry| entry.interface.up) {
+            self.counters[5] += 1;
+            return Verdict::Drop(Reason::InterfaceDown);
+        }
+        for direction in [Direction::Egress, Direction::Ingress] {
+            frame.meta_mut().direction = direction;
+            if self.tapped {
+                Interfaces::tap(frame, cx);
+            }
+            // Its way out is over.
+            if let Some(completion) = frame.take_completion() {
+                cx.complete(completion);
+            }
+        }
+        match frame.pull(HEADER_LEN) {
+            Ok(()) => Verdict::Forward(OUT_UPPER),
+            Err(_) => Verdict::Drop(Reason::Truncated),
+        }
     }
 
     fn changed(&self, interface: &Interface, event: &str, cx: &mut Context<'_>) {
@@ -627,9 +652,11 @@ impl Block for Interfaces {
         }
     }
 
-    fn change(&mut self, _table: Table, change: Change, _cx: &mut Context<'_>) {
+    fn change(&mut self, _table: Table, change: Change, cx: &mut Context<'_>) {
         if let Change::WantFrames { wanted } = change {
             self.tapped = wanted;
+            // Frames of `lo` are the loopback blocks' to copy.
+            cx.row_changed(Table::Interfaces, Row::Interface(InterfaceIndex::LOOPBACK));
         }
     }
 
@@ -651,6 +678,7 @@ impl Block for Interfaces {
             Query::InterfaceNamed(name) => self.by_name.get(name).and_then(|index| self.entry(*index)),
             Query::List(Table::Interfaces) => return Answer::List(self.rows()),
             Query::Interfaces(which) => return Answer::Interfaces(self.rows_of(which)),
+            Query::FramesWanted => return Answer::Wanted(self.tapped),
             _ => None,
         };
         entry.map_or(Answer::None, |entry| Answer::Interface(Box::new(entry.interface.clone())))

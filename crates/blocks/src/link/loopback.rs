@@ -10,9 +10,10 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use weft_core::*;
-use weft_wire::ethernet::Mac;
+use weft_wire::ethernet::{EtherType, HEADER_LEN, Header, Mac};
 
 const OUT: OutPort = OutPort(0);
+const OUT_TAPS: OutPort = OutPort(1);
 
 /// What this kind declares.
 pub static KIND: Kind = Kind {
@@ -23,7 +24,11 @@ pub static KIND: Kind = Kind {
           Packets that wait are lost when the block is replaced.\n\
           Example: bind ip4:loopback loopback:in",
     inputs: &[Port::required("in", Carries::Link, "packets to this node's own addresses")],
-    outputs: &[Port::required("out", Carries::Link, "the same packets, coming in")],
+    outputs: &[
+        Port::required("out", Carries::Link, "the same packets, coming in"),
+        Port::optional("taps", Carries::Ethernet, "copies of packets that go out and come in, with a header of zeros, for packet sockets"),
+    ],
+    asks: &[Table::Interfaces],
     parameters: &[Parameter {
         name: "queue_frames_max",
         value: ParameterType::Unsigned { min: 1, max: 1_000_000 },
@@ -43,7 +48,8 @@ pub static KIND: Kind = Kind {
 pub const ROW: BlockRow = BlockRow {
     kind: &KIND,
     make: |config| {
-        Ok(Box::new(Loopback { queue: VecDeque::new(), queue_frames_max: config.u64("queue_frames_max") as usize, counters: [0; 3] }))
+        let queue_frames_max = config.u64("queue_frames_max") as usize;
+        Ok(Box::new(Loopback { queue: VecDeque::new(), queue_frames_max, counters: [0; 3], tapped: false }))
     },
 };
 
@@ -53,6 +59,26 @@ pub struct Loopback {
     queue: VecDeque<Frame>,
     queue_frames_max: usize,
     counters: [u64; 3],
+    /// Somebody wants a copy of each frame.
+    tapped: bool,
+}
+
+impl Loopback {
+    /// A copy for packet sockets, as lo has it: with the addresses of nobody.
+    fn tap(frame: &Frame, direction: Direction, cx: &mut Context<'_>) {
+        let mut copy = frame.clone();
+        copy.take_completion();
+        let version = copy.head().first().map(|byte| byte >> 4);
+        let ether_type = if version == Some(6) { EtherType::IPV6 } else { EtherType::IPV4 };
+        Header { dst: Mac::ZERO, src: Mac::ZERO, vlan: None, ether_type }.emit(copy.push(HEADER_LEN));
+        let meta = copy.meta_mut();
+        (meta.direction, meta.interface, meta.ether_type) = (direction, InterfaceIndex::LOOPBACK, ether_type);
+        cx.emit(OUT_TAPS, copy);
+    }
+
+    fn look(&mut self, cx: &Context<'_>) {
+        self.tapped = cx.is_bound(OUT_TAPS) && matches!(cx.ask(Table::Interfaces, &Query::FramesWanted), Answer::Wanted(true));
+    }
 }
 
 impl Block for Loopback {
@@ -69,6 +95,9 @@ impl Block for Loopback {
             }
             if let Some(completion) = frame.take_completion() {
                 cx.complete(completion);
+            }
+            if self.tapped {
+                Loopback::tap(&frame, Direction::Egress, cx);
             }
             self.counters[0] += 1;
             self.counters[1] += frame.len() as u64;
@@ -88,7 +117,20 @@ impl Block for Loopback {
 
     fn timer(&mut self, _token: u64, cx: &mut Context<'_>) {
         for frame in self.queue.drain(..) {
+            if self.tapped {
+                Loopback::tap(&frame, Direction::Ingress, cx);
+            }
             cx.emit(OUT, frame);
+        }
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>) {
+        self.look(cx);
+    }
+
+    fn table_changed(&mut self, table: Table, cx: &mut Context<'_>) {
+        if table == Table::Interfaces {
+            self.look(cx);
         }
     }
 
