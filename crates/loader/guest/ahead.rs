@@ -2,7 +2,7 @@
 //! thread that can run, and mirrors show what sockets would say. Each such call is logged, and made good by the controller, at its own
 //! time, before anything else happens. Whatever is not sure is left to the controller at once.
 
-use crate::abi::{self, ADDRESS_BYTES, Entry, LOG_BYTES, Logged, Mirror, kind};
+use crate::abi::{self, ADDRESS_BYTES, Clock, Entry, LOG_BYTES, Logged, Mirror, kind};
 use crate::arena::{header, mirror};
 use crate::block::Thread;
 use crate::calls::number as nr;
@@ -360,9 +360,10 @@ pub fn sleep(t: &Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
     let relative = number == nr::NANOSLEEP || a[1] & TIMER_ABSTIME == 0;
     let (clock, at) = if number == nr::NANOSLEEP { (1, a[0]) } else { (a[0], a[2]) };
     let header = header();
-    let base = match clock {
-        0 => header.epoch.load(Relaxed),
-        1 | 7 => header.boot.load(Relaxed),
+    // A relative sleep by CLOCK_REALTIME is one by CLOCK_MONOTONIC.
+    let clock = match clock {
+        0 if !relative => Clock::Realtime,
+        0 | 1 | 7 => Clock::Monotonic,
         _ => return None,
     };
     if number == nr::CLOCK_NANOSLEEP && a[1] & !TIMER_ABSTIME != 0 {
@@ -373,7 +374,8 @@ pub fn sleep(t: &Thread, number: usize, a: &[usize; 6]) -> Option<isize> {
         return None;
     }
     let (wanted, began) = (seconds * 1_000_000_000 + nanos, now());
-    let deadline = if relative { began + wanted } else { abi::at_clock(base, wanted) }.max(began);
+    let value = if relative { header.clocks.shows(clock, began) + wanted } else { wanted };
+    let deadline = header.clocks.when(clock, value).max(began);
     if deadline >= header.ahead.load(Relaxed) {
         return None;
     }

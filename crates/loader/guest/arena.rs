@@ -10,6 +10,10 @@ pub fn header() -> &'static Header {
     // SAFETY: mapped by `map_arena` before anything else, for ever.
     unsafe { &*(abi::ARENA_ADDRESS as *const Header) }
 }
+/// CLOCK_MONOTONIC, by which time limits count.
+pub fn monotonic() -> u64 {
+    header().present(abi::Clock::Monotonic)
+}
 pub fn process(index: usize) -> &'static Process {
     // SAFETY: as in `header`; the index is below the bound.
     unsafe { &*((abi::ARENA_ADDRESS + abi::process_at(index % abi::PROCESSES_MAX)) as *const Process) }

@@ -1,6 +1,6 @@
 //! The node's clocks, as they stand in the arena.
 
-use crate::abi;
+use crate::abi::{self, Clock};
 use crate::arena::header;
 use crate::block::Thread;
 use crate::calls::number as nr;
@@ -23,8 +23,6 @@ pub fn clock(t: &Thread, id: i32) -> Option<u64> {
     let now = header.now.load(Relaxed);
     let own = now.saturating_sub(t.channel.resumed.load(Relaxed));
     match id {
-        0 | 5 | 8 | 11 => Some(header.epoch.load(Relaxed).wrapping_add(now)),
-        1 | 4 | 6 | 7 | 9 => Some(header.boot.load(Relaxed).wrapping_add(now)),
         2 => Some(t.process.cpu.load(Relaxed) + own),
         3 => Some(t.channel.cpu.load(Relaxed) + own),
         // CPU clocks of threads and processes by number: (~pid << 3) | 2, 4 for a thread's; 0 and 1 for 2 are what ITIMER_PROF and ITIMER_VIRTUAL count by.
@@ -35,7 +33,7 @@ pub fn clock(t: &Thread, id: i32) -> Option<u64> {
             let base = if thread { t.channel.cpu.load(Relaxed) } else { t.process.cpu.load(Relaxed) };
             mine.then_some(base + own)
         }
-        _ => None,
+        id => Some(header.clocks.shows(Clock::of(id)?, now)),
     }
 }
 

@@ -83,7 +83,7 @@ fn emulate(context: &mut Context) -> bool {
     true
 }
 
-/// A time stamp counter of 1 GHz that began with the node. Each look costs what a call costs.
+/// A time stamp counter of 1 GHz that began with the node, by a crystal that may be wrong. Each look costs what a call costs.
 fn time_stamp(context: &mut Context) {
     let header = header();
     let now = header.now.load(Relaxed) + header.per_call.load(Relaxed);
@@ -91,7 +91,7 @@ fn time_stamp(context: &mut Context) {
     if now >= header.grant.load(Relaxed) {
         post(block::current(), abi::YIELD, &[]);
     }
-    let ticks = header.boot.load(Relaxed).wrapping_add(header.now.load(Relaxed));
+    let ticks = header.present(abi::Clock::Raw);
     context.registers[RAX] = ticks & 0xffff_ffff;
     context.registers[RDX] = ticks >> 32;
 }

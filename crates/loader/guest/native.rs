@@ -3,7 +3,7 @@
 
 use crate::abi;
 use crate::arena::header;
-use crate::arena::touched;
+use crate::arena::{monotonic, touched};
 use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::channel::post;
@@ -32,14 +32,14 @@ pub fn option(fd: usize, name: usize) -> Option<[u64; 2]> {
 /// How long a call on a descriptor of the kernel's waits at most. Looked up when it has to wait for the first time.
 #[derive(Default)]
 pub struct Patience {
-    /// By the node's clock; 0: for ever.
+    /// By CLOCK_MONOTONIC; 0: for ever.
     until: Option<u64>,
 }
 
 impl Patience {
     /// Waits until something may have changed. The errno to return: the time is over, or a signal came.
     pub fn wait(&mut self, t: &mut Thread, fd: usize, number: usize, writes: bool) -> Result<(), isize> {
-        let now = header().now.load(Relaxed);
+        let now = monotonic();
         let until = *self.until.get_or_insert_with(|| {
             // struct timeval; all zero: none.
             match option(fd, if writes { SO_SNDTIMEO } else { SO_RCVTIMEO }) {
@@ -47,7 +47,7 @@ impl Patience {
                 Some([seconds, micros]) => now.saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(micros * 1000).max(1),
             }
         });
-        if until != 0 && header().now.load(Relaxed) >= until {
+        if until != 0 && monotonic() >= until {
             return Err(sys::EAGAIN);
         }
         if post(t, abi::BLOCKED, &[fd as u64, if writes { POLLOUT } else { POLLIN }, number as u64, until]) < 0 {

@@ -245,7 +245,7 @@ fn plain_list(fd: usize, times: &core::ops::Range<usize>) -> isize {
         return copy;
     }
     let mut digits = [0_u8; 24];
-    let epoch = sys::decimal(header().epoch.load(Relaxed) / 1_000_000_000, &mut digits);
+    let epoch = sys::decimal(header().clocks.began.load(Relaxed) / 1_000_000_000, &mut digits);
     let mut line = [0_u8; 256];
     let (mut read, mut written, mut first) = (0, 0, true);
     loop {

@@ -46,7 +46,7 @@ const CREDENTIALS: u32 = 2;
 pub fn control(message: usize) -> Result<(), isize> {
     // struct msghdr: msg_control at 32, msg_controllen at 40.
     let (mut at, mut left) = (sys::read_u64(message + 32)? as usize, sys::read_u64(message + 40)? as usize);
-    let now = header().epoch.load(Relaxed) + header().now.load(Relaxed);
+    let now = header().present(abi::Clock::Realtime);
     while at != 0 && left >= 16 {
         let length = sys::read_u64(at)? as usize;
         let (level, kind) = (sys::read_u32(at + 8)?, sys::read_u32(at + 12)?);

@@ -86,8 +86,8 @@ fn plain((seconds, nanos): (i64, u32), touched: bool) -> (i64, u32) {
 
 /// The node's start in its own time.
 fn node_began() -> (i64, u32) {
-    let epoch = header().epoch.load(Relaxed) as i64;
-    (epoch / NANOS, (epoch % NANOS) as u32)
+    let began = header().clocks.began.load(Relaxed) as i64;
+    (began / NANOS, (began % NANOS) as u32)
 }
 
 /// The node's start by the host's clock.

@@ -8,6 +8,7 @@
 //! on `word` until it is [`ANSWERED`].
 
 use core::cell::UnsafeCell;
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 /// Where every process maps the arena.
@@ -15,7 +16,7 @@ pub const ARENA_ADDRESS: usize = 0x7eb0_0000_0000;
 /// Where position-independent programs go.
 pub const PROGRAM_ADDRESS: usize = 0x5600_0000_0000;
 /// `Header::magic`; changes with the layout.
-pub const MAGIC: u64 = 0x7765_6674_6c64_7236;
+pub const MAGIC: u64 = 0x7765_6674_6c64_7237;
 
 /// Most processes of a node at a time: each has a thread. A slot that was never used costs addresses alone.
 pub const PROCESSES_MAX: usize = CHANNELS_MAX;
@@ -53,6 +54,9 @@ pub const OUTPUT_FILE_SEALS: i32 = 1 | 2;
 /// Bytes of a host name (HOST_NAME_MAX and its end).
 pub const NAME_BYTES: usize = 65;
 
+#[path = "abi/clocks.rs"]
+mod clocks;
+pub use clocks::*;
 #[path = "abi/files.rs"]
 mod files;
 pub use files::*;
@@ -168,7 +172,7 @@ impl<const N: usize> Area<N> {
     }
 }
 
-/// The first pages. The vDSO knows the offsets of the first six words.
+/// The first pages. The vDSO knows the offsets of the words up to `clocks`.
 #[repr(C)]
 pub struct Header {
     /// [`MAGIC`].
@@ -179,11 +183,8 @@ pub struct Header {
     pub grant: AtomicU64,
     /// What a call costs, in nanoseconds.
     pub per_call: AtomicU64,
-    /// CLOCK_REALTIME at boot, in nanoseconds since 1970.
-    pub epoch: AtomicU64,
-    /// What CLOCK_MONOTONIC shows beyond `now`, in nanoseconds: for how long the machine had been up when `now` was 0. Of one that has booted since it is
-    /// negative, in two's complement.
-    pub boot: AtomicU64,
+    /// What clocks show beyond `now`.
+    pub clocks: Clocks,
     /// The controller sleeps on it.
     pub controller: AtomicU32,
     /// It does, or is about to: it has to be woken.
@@ -279,14 +280,15 @@ pub struct Header {
     pub processor: Processor,
 }
 
-/// [`Header::boot`] of a node that has just booted, in nanoseconds. Small, never zero, and not the epoch: loops that add fractions of seconds to a huge
+/// [`Clocks::boot`] of a node that has just booted, in nanoseconds. Small, never zero, and not the epoch: loops that add fractions of seconds to a huge
 /// number stand still.
 pub const BOOT_NS: u64 = 1_000_000_000;
 
-/// When a clock shows `value`, by [`Header::now`]; `base`: what it shows beyond that, which may be negative. All nanoseconds.
-pub fn at_clock(base: u64, value: u64) -> u64 {
-    let at = i128::from(value) - i128::from(base as i64);
-    at.clamp(0, u64::MAX.into()) as u64
+impl Header {
+    /// What a clock shows now.
+    pub fn present(&self, clock: Clock) -> u64 {
+        self.clocks.shows(clock, self.now.load(Relaxed))
+    }
 }
 
 /// Bytes of `Header::locks`.
@@ -582,6 +584,12 @@ pub const fn waits_at_queue(number: u64) -> bool {
     matches!(number as usize, nr::SEMOP | nr::MSGSND | nr::MSGRCV | nr::MQ_TIMEDSEND | nr::MQ_TIMEDRECEIVE)
 }
 
+/// Is a call's time limit one of CLOCK_REALTIME?
+pub const fn by_date(number: u64) -> bool {
+    use crate::calls::number as nr;
+    matches!(number as usize, nr::MQ_TIMEDSEND | nr::MQ_TIMEDRECEIVE)
+}
+
 /// Most entries of one poll set.
 pub const ENTRIES_MAX: usize = DATA_BYTES / size_of::<Entry>();
 
@@ -593,8 +601,8 @@ pub const CHILD: u64 = 0x1001;
 pub const CLONED: u64 = 0x1002;
 /// A signal may be deliverable now.
 pub const SIGNALS: u64 = 0x1003;
-/// Would block on descriptors of the kernel's: (descriptor, events, call, until when by the node's clock; 0: for ever). Of semaphores and queues, and of no
-/// others, which set, and for what ([`semaphore_wait`]), too.
+/// Would block on descriptors of the kernel's: (descriptor, events, call, until when by CLOCK_MONOTONIC, or by CLOCK_REALTIME where the call is one
+/// [`by_date`]; 0: for ever). Of semaphores and queues, and of no others, which set, and for what ([`semaphore_wait`]), too.
 pub const BLOCKED: u64 = 0x1004;
 /// Time is up (0), or the program wants it (1): let others run. Or [`YIELD_TO_WAITERS`].
 pub const YIELD: u64 = 0x1005;

@@ -6,12 +6,26 @@
 //! Offsets: the first words of `abi::Header`.
 #![no_std]
 
+#[path = "../src/abi/line.rs"]
+mod line;
+
+use line::Line;
+
 const HEADER: *mut u64 = 0x7eb0_0000_0000 as *mut u64;
 const NOW: usize = 1;
 const GRANT: usize = 2;
 const PER_CALL: usize = 3;
 const EPOCH: usize = 4;
 const BOOT: usize = 5;
+/// `Header::clocks`.
+const FROM: usize = 6;
+const SKEW: usize = 7;
+const FRACTION: usize = 8;
+const RATE: usize = 9;
+const RAW_FROM: usize = 10;
+const RAW_RATE: usize = 11;
+const TAI: usize = 12;
+const ZONE: usize = 13;
 
 #[inline(always)]
 fn word(index: usize) -> u64 {
@@ -30,6 +44,18 @@ fn tick() -> Option<u64> {
     Some(now)
 }
 
+/// Of CLOCK_MONOTONIC and CLOCK_REALTIME.
+#[inline(always)]
+fn line() -> Line {
+    Line { from: word(FROM), skew: word(SKEW) as i64, fraction: word(FRACTION), rate: word(RATE) as i64 }
+}
+
+/// Of CLOCK_MONOTONIC_RAW.
+#[inline(always)]
+fn raw_line() -> Line {
+    Line { from: word(RAW_FROM), skew: 0, fraction: 0, rate: word(RAW_RATE) as i64 }
+}
+
 #[inline(always)]
 fn system_call(number: i64, a: i64, b: i64) -> i64 {
     let result;
@@ -44,12 +70,13 @@ fn system_call(number: i64, a: i64, b: i64) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn __vdso_clock_gettime(clock: i32, into: *mut u64) -> i32 {
     let base = match clock {
-        0 | 5 | 8 | 11 => EPOCH,
-        1 | 4 | 6 | 7 | 9 => BOOT,
+        0 | 5 | 8 => word(EPOCH),
+        11 => word(EPOCH).wrapping_add(word(TAI).wrapping_mul(1_000_000_000)),
+        1 | 4 | 6 | 7 | 9 => word(BOOT),
         _ => return system_call(228, clock as i64, into as i64) as i32,
     };
     let Some(now) = tick() else { return system_call(228, clock as i64, into as i64) as i32 };
-    let value = word(base).wrapping_add(now);
+    let value = if clock == 4 { raw_line() } else { line() }.value(base, now);
     // SAFETY: the program's pointer; a bad one faults in the program, as with the kernel's vDSO.
     unsafe {
         into.write(value / 1_000_000_000);
@@ -62,7 +89,7 @@ pub extern "C" fn __vdso_clock_gettime(clock: i32, into: *mut u64) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn __vdso_gettimeofday(into: *mut u64, zone: *mut u64) -> i32 {
     let Some(now) = tick() else { return system_call(96, into as i64, zone as i64) as i32 };
-    let value = word(EPOCH).wrapping_add(now);
+    let value = line().value(word(EPOCH), now);
     // SAFETY: as above.
     unsafe {
         if !into.is_null() {
@@ -70,7 +97,7 @@ pub extern "C" fn __vdso_gettimeofday(into: *mut u64, zone: *mut u64) -> i32 {
             into.add(1).write(value % 1_000_000_000 / 1000);
         }
         if !zone.is_null() {
-            zone.write(0);
+            zone.write(word(ZONE));
         }
     }
     0
@@ -80,7 +107,7 @@ pub extern "C" fn __vdso_gettimeofday(into: *mut u64, zone: *mut u64) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn __vdso_time(into: *mut i64) -> i64 {
     let Some(now) = tick() else { return system_call(201, into as i64, 0) };
-    let value = (word(EPOCH).wrapping_add(now) / 1_000_000_000) as i64;
+    let value = (line().value(word(EPOCH), now) / 1_000_000_000) as i64;
     if !into.is_null() {
         // SAFETY: as above.
         unsafe { into.write(value) };

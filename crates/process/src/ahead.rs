@@ -186,7 +186,7 @@ impl Tree {
         self.shows.entries = (posted.number == abi::POLL).then(|| at.saturating_add(one.copies[0][2] as usize));
         let outcome = match posted.number as i64 {
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => {
-                let deadline = self.deadline_of_sleep(&posted, &caller).map(|deadline| deadline.max(self.clock));
+                let deadline = self.deadline_of_sleep(&posted, &caller).map(|deadline| deadline.at.max(self.clock));
                 self.clock = ended;
                 outside.advance(ended.min(outside.grant()));
                 deadline.map(|deadline| Outcome::Done(if deadline == ended { 0 } else { i64::MIN }))

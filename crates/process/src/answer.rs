@@ -163,7 +163,8 @@ impl Tree {
                     self.arena.header().queue_waits.store(1, Relaxed);
                 }
                 // Argument 3: until when, 0 for ever.
-                let deadline = (posted.arguments[3] != 0).then(|| weft_core::Instant::from_nanos(posted.arguments[3]));
+                let clock = if abi::by_date(posted.arguments[2]) { abi::Clock::Realtime } else { abi::Clock::Monotonic };
+                let deadline = (posted.arguments[3] != 0).then(|| self.at_value(clock, posted.arguments[3]));
                 Ok(Outcome::Wait(Wait { native: true, deadline, ..Wait::default() }))
             }
             abi::CLOSED => Ok(self.closed(thread, posted.inode(), outside).map_or(Outcome::Done(0), Outcome::Wait)),

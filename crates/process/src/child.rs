@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::{self, Errno};
-use weft_loader::abi;
+use weft_loader::abi::{self, Clock};
 use weft_loader::calls;
 
 const CLONE_VFORK: u64 = 0x4000;
@@ -49,8 +49,9 @@ impl Tree {
             .and_then(|id| self.tasks.processes.get(&id))
             .map(|one| (one.program, one.group, one.session, one.name.clone(), one.own_files.clone()))
             .unwrap_or_default();
-        let one =
-            Process { program, parent, group, session, exit_signal: libc::SIGCHLD, name, own_files, ..Process::new(0, 0, self.clock) };
+        let began_up_ns = self.shows(Clock::Monotonic);
+        let exit_signal = libc::SIGCHLD;
+        let one = Process { program, parent, group, session, exit_signal, name, own_files, ..Process::new(0, 0, began_up_ns) };
         self.tasks.processes.insert(process, one);
         let thread = self.new_thread(process);
         if thread.is_none() {

@@ -19,8 +19,12 @@ pub struct Config {
     pub name: String,
     /// Seed of everything random in the node's programs.
     pub seed: u64,
-    /// CLOCK_REALTIME at the node's boot, in nanoseconds since 1970.
+    /// CLOCK_REALTIME when the node's time was 0, in nanoseconds since 1970.
     pub epoch_ns: u64,
+    /// How wrong the node's crystal is, in parts of [`weft_loader::abi::RATE_ONE`]: positive, its clocks run faster than the world.
+    pub drift: i64,
+    /// From when on: when the node booted, in nanoseconds of the world.
+    pub drifts_from_ns: u64,
     /// For how long the node had been up when its time was 0, in nanoseconds: what CLOCK_MONOTONIC shows beyond it. Negative, in two's complement: it has
     /// booted since.
     pub boot_ns: u64,
@@ -64,6 +68,8 @@ impl Default for Config {
             seed: 0,
             // 2030-01-01T00:00:00Z
             epoch_ns: 1_893_456_000_000_000_000,
+            drift: 0,
+            drifts_from_ns: 0,
             boot_ns: BOOT_NS,
             first_pid: 2,
             per_call: Duration::from_micros(1),

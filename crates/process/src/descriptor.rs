@@ -169,7 +169,7 @@ impl Tree {
         // sk_stream_closing
         let closing = matches!(state(stack), Some(TCP_FIN_WAIT1 | TCP_LAST_ACK | TCP_CLOSING));
         // A negative time is the longest there is.
-        let deadline = u64::try_from(seconds).ok().map(|seconds| self.clock + Duration::from_secs(seconds));
+        let deadline = u64::try_from(seconds).ok().map(|seconds| self.after(Duration::from_secs(seconds)));
         closing.then(|| Wait { sockets: vec![socket], deadline, interrupted: -i64::from(libc::EINTR), ..Wait::default() })
     }
 
@@ -285,7 +285,14 @@ impl Tree {
         if !matches!(clock, 0 | 1 | 7 | 8 | 9) {
             return Err(Errno(libc::EINVAL));
         }
-        let body = Body::Timer(TimerFile { clock, timer: Timer::default(), expirations: 0 });
+        let body = Body::Timer(TimerFile {
+            clock,
+            timer: Timer::default(),
+            expirations: 0,
+            offset: self.date_offset(),
+            cancels: false,
+            cancelled: false,
+        });
         self.made(asked.thread, body, call.flags.0 as i32, libc::O_CLOEXEC | libc::O_NONBLOCK)
     }
 
@@ -327,11 +334,16 @@ impl Tree {
     pub(super) fn read_object(&mut self, thread: ThreadId, posted: &Posted, caller: &Caller<'_>) -> Result<Outcome, Errno> {
         let inode = posted.inode();
         let room = posted.arguments[2] as usize;
-        let nonblocking = posted.nonblocking();
+        let (nonblocking, offset) = (posted.nonblocking(), self.date_offset());
         match self.objects.body_mut(inode) {
             Some(Body::Timer(file)) => {
                 if room < 8 {
                     return Err(Errno(libc::EINVAL));
+                }
+                if file.cancelled {
+                    // timerfd_read_iter: "If clock has changed, we do not care about the ticks".
+                    (file.cancelled, file.expirations, file.offset) = (false, 0, offset);
+                    return Err(Errno(libc::ECANCELED));
                 }
                 if file.expirations > 0 {
                     caller.write(posted.arguments[1], &std::mem::take(&mut file.expirations).to_ne_bytes())?;

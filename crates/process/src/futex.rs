@@ -8,6 +8,7 @@ use super::mapping;
 use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
 use super::state::{State, Wait};
+use super::timers::Deadline;
 use super::tree::Tree;
 use smallvec::{SmallVec, smallvec};
 use std::sync::atomic::Ordering::Relaxed;
@@ -68,9 +69,9 @@ impl Tree {
         }
         let deadline = match call.timeout.0 {
             0 => None,
-            at => Some(self.at_clock(call.clockid.get(), caller.read_timespec(at as u64)?, true)?),
+            at => Some(self.deadline(call.clockid.get(), caller.read_timespec(at as u64)?, true)?),
         };
-        if deadline.is_some_and(|deadline| deadline <= self.clock) {
+        if deadline.is_some_and(|deadline| deadline.at <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
         let mut waiters = vec![0; WAITER_BYTES * (call.nr_futexes.get() as usize).min(WAITERS_MAX)];
@@ -98,7 +99,7 @@ impl Tree {
         if !matches!(call.op.0 as i32 & 0x7f, FUTEX_WAIT | FUTEX_WAIT_BITSET) {
             return Err(Errno(libc::ENOSYS));
         }
-        if deadline.is_some_and(|deadline| deadline <= self.clock) {
+        if deadline.is_some_and(|deadline| deadline.at <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
         let word = Some(Word { thread, address: call.uaddr.0 as u64, value: call.val.get() as u32 });
@@ -109,7 +110,7 @@ impl Tree {
     }
 
     /// Until when a call waits. None: for ever.
-    pub(super) fn futex_deadline(&self, call: &calls::Futex, caller: &Caller<'_>) -> Result<Option<weft_core::Instant>, Errno> {
+    pub(super) fn futex_deadline(&self, call: &calls::Futex, caller: &Caller<'_>) -> Result<Option<Deadline>, Errno> {
         let operation = call.op.0 as i32 & 0x7f;
         if call.utime.0 == 0 || operation == FUTEX_TRYLOCK_PI {
             return Ok(None);
@@ -118,7 +119,7 @@ impl Tree {
         // FUTEX_WAIT: how long; the others: until when. LOCK_PI's time is always of CLOCK_REALTIME.
         let realtime = call.op.0 as i32 & FUTEX_CLOCK_REALTIME != 0 || operation == FUTEX_LOCK_PI;
         let clock = if realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
-        self.at_clock(clock, value, operation != FUTEX_WAIT).map(Some)
+        self.deadline(clock, value, operation != FUTEX_WAIT).map(Some)
     }
 
     /// Somebody waits there from now on.

@@ -36,7 +36,7 @@ impl Tree {
         if self.waits_for_owner(owner, tid) {
             return Err(Errno(libc::EDEADLK));
         }
-        if deadline.is_some_and(|deadline| deadline <= self.clock) {
+        if deadline.is_some_and(|deadline| deadline.at <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
         self.futexes.set_owner(key, owner);
@@ -85,7 +85,7 @@ impl Tree {
         if lock_key == key {
             return Err(Errno(libc::EINVAL));
         }
-        if deadline.is_some_and(|deadline| deadline <= self.clock) {
+        if deadline.is_some_and(|deadline| deadline.at <= self.clock) {
             return Err(Errno(libc::ETIMEDOUT));
         }
         self.enter_futex(key, Waiter::new(thread, u32::MAX, Kind::Requeue(lock_key, lock)));

@@ -174,7 +174,6 @@ impl Carrier for PostedLink<'_> {
         if self.posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0 || expired {
             return Err(Errno(otherwise));
         }
-        let clock = self.tree.clock;
         let link = self.link()?;
         let options = &link.socket.options;
         let time = if limit == Limit::Send { options.send_limit } else { options.receive_limit };
@@ -182,7 +181,7 @@ impl Carrier for PostedLink<'_> {
         let deadline = match (began, time) {
             (Some(deadline), _) => deadline,
             (None, Some(time)) if time.is_zero() => return Err(Errno(otherwise)),
-            (None, time) => time.map(|time| clock + time),
+            (None, time) => time.map(|time| self.tree.after(time)),
         };
         // sock_intr_errno: "timeo == MAX_SCHEDULE_TIMEOUT ? -ERESTARTSYS : -EINTR".
         let interrupted = if deadline.is_none() { weft_loader::abi::RESTART } else { -i64::from(libc::EINTR) };

@@ -237,4 +237,10 @@ pub(super) struct TimerFile {
     pub clock: i32,
     pub timer: Timer,
     pub expirations: u64,
+    /// What CLOCK_REALTIME showed beyond CLOCK_MONOTONIC when the timer was made, or its cancellation was told (timerfd_ctx::moffs).
+    pub offset: u64,
+    /// TFD_TIMER_CANCEL_ON_SET
+    pub cancels: bool,
+    /// The date was set, and nobody was told.
+    pub cancelled: bool,
 }

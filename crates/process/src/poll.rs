@@ -8,11 +8,11 @@ use super::object::Body;
 use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
 use super::state::{State, Wait};
+use super::timers::Deadline;
 use super::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use weft_core::Instant;
 use weft_intercept::face::{Poll, Stack};
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::Errno;
@@ -178,7 +178,7 @@ impl Tree {
         }
         let deadline = self.poll_deadline(thread, posted.arguments[1] != 0, posted.arguments[2]);
         let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
-        if ready > 0 || one.expired || deadline.is_some_and(|deadline| deadline <= self.clock) {
+        if ready > 0 || one.expired || deadline.is_some_and(|deadline| deadline.at <= self.clock) {
             self.put_entries(thread, &entries);
             return Ok(Outcome::Done(ready));
         }
@@ -186,10 +186,10 @@ impl Tree {
         Ok(Outcome::Wait(wait))
     }
 
-    fn poll_deadline(&self, thread: ThreadId, timed: bool, nanos: u64) -> Option<Instant> {
+    fn poll_deadline(&self, thread: ThreadId, timed: bool, nanos: u64) -> Option<Deadline> {
         match self.tasks.threads.get(&thread).and_then(|one| one.deadline) {
             Some(deadline) => Some(deadline),
-            None => timed.then(|| self.clock + Duration::from_nanos(nanos)),
+            None => timed.then(|| self.after(Duration::from_nanos(nanos))),
         }
     }
 
@@ -399,7 +399,7 @@ impl Tree {
         ready.truncate(room);
         let deadline = self.poll_deadline(thread, timed, posted.arguments[3]);
         let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
-        if ready.is_empty() && !one.expired && deadline.is_none_or(|deadline| deadline > self.clock) {
+        if ready.is_empty() && !one.expired && deadline.is_none_or(|deadline| deadline.at > self.clock) {
             let mut wait =
                 Wait { native: natives, deadline, objects: vec![inode], interrupted: -i64::from(libc::EINTR), ..Wait::default() };
             self.watch_members(inode, &mut wait, 0);

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weft_core::{Op, Show};
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::{self, Errno};
-use weft_loader::abi::{self, kind};
+use weft_loader::abi::{self, Clock, kind};
 
 /// Longest path that is looked at; the loader sends no longer ones.
 const PATH_BYTES_MAX: usize = 96;
@@ -261,9 +261,9 @@ impl Tree {
 
     fn moment(&self) -> Moment<'_> {
         let header = self.arena.header();
-        let (epoch, boot) = (header.epoch.load(Relaxed), header.boot.load(Relaxed));
+        let (epoch, boot) = (header.clocks.epoch.load(Relaxed), header.clocks.boot.load(Relaxed));
         Moment {
-            up_ns: boot.wrapping_add(header.now.load(Relaxed)),
+            up_ns: header.present(Clock::Monotonic),
             // Who says that it is 1970 has booted before.
             booted_ns: (epoch as i64).saturating_sub(boot as i64).max(0) as u64,
             cpu_ns: self.tasks.processes.values().map(|one| one.cpu).sum(),
@@ -335,7 +335,7 @@ impl Tree {
         let _ = writeln!(
             line,
             "{} {bytes} {PAGES_PRESENT} 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
-            self.arena.header().boot.load(Relaxed).wrapping_add(one.began.as_nanos()) / TICK,
+            one.began_up_ns / TICK,
             one.exit_signal
         );
         line

@@ -7,6 +7,7 @@ use super::ids::ThreadId;
 use super::outcome::Outcome;
 use super::outside::{Next, Outside, Record};
 use super::state::{State, Thread, Wait};
+use super::timers::Deadline;
 use super::tree::Tree;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use weft_core::Instant;
 use weft_intercept::face::SocketId;
 use weft_intercept::sys::Errno;
-use weft_loader::abi;
+use weft_loader::abi::{self, Clock};
 
 /// How long the controller sleeps before it looks whether the program that it waits for is still alive.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
@@ -422,7 +423,8 @@ impl Tree {
                 one.rests = Some(self.clock);
                 let pause = REST_FIRST * (1 << one.spins.saturating_sub(1).min(REST_DOUBLINGS_MAX));
                 let pause = left.map_or(pause, |left| left.min(pause));
-                Outcome::Wait(Wait { deadline: Some(self.clock + pause), ..Wait::default() })
+                let deadline = Deadline { at: self.clock + pause, by: None };
+                Outcome::Wait(Wait { deadline: Some(deadline), ..Wait::default() })
             }
             None => Outcome::Done(0),
         }
@@ -523,15 +525,16 @@ impl Tree {
     /// Lets a thread wait. `wait.deadline` counts from the first time this call waited.
     pub(super) fn park(&mut self, thread: ThreadId, mut wait: Wait) {
         wait.since = self.tasks.grow_waits();
+        let now = self.shows(Clock::Monotonic);
         let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         wait.deadline = match one.deadline {
             Some(deadline) => Some(deadline),
             None => wait.deadline,
         };
         one.deadline = wait.deadline;
-        one.began.get_or_insert(self.clock);
+        one.began.get_or_insert(now);
         if let Some(deadline) = wait.deadline {
-            wait.timer = Some(self.timers.add(deadline, super::timers::Due::Thread { thread, since: wait.since }));
+            wait.timer = Some(self.timers.add(deadline, super::timers::Due::Thread { thread, since: wait.since }).1);
         }
         if wait.interrupted == 0 {
             wait.interrupted = abi::RESTART;
@@ -542,7 +545,11 @@ impl Tree {
 
     /// How long a thread's call has waited so far.
     pub(super) fn waited(&self, thread: ThreadId) -> Duration {
-        self.tasks.threads.get(&thread).and_then(|one| one.began).map_or(Duration::ZERO, |began| self.clock.since(began))
+        self.tasks
+            .threads
+            .get(&thread)
+            .and_then(|one| one.began)
+            .map_or(Duration::ZERO, |began| Duration::from_nanos(self.shows(Clock::Monotonic).saturating_sub(began)))
     }
 
     /// Takes back what a wait has left elsewhere.
@@ -554,7 +561,8 @@ impl Tree {
         };
         let State::Waiting(wait) = state else { return };
         self.objects.wait_is_over();
-        let (timer, futexes, cpu) = (wait.timer.take(), std::mem::take(&mut wait.futexes), wait.cpu.take());
+        let timer = wait.timer.take().zip(wait.deadline).map(|(sequence, deadline)| (deadline.at, sequence));
+        let (futexes, cpu) = (std::mem::take(&mut wait.futexes), wait.cpu.take());
         if let Some(timer) = timer {
             self.timers.remove(timer);
         }

@@ -291,7 +291,7 @@ impl Tree {
         let Some(one) = self.tasks.threads.get_mut(&thread) else { return };
         let State::Waiting(wait) = &one.state else { return };
         let mut again = one.expired || !wait.sockets.is_empty() || !wait.objects.is_empty() || wait.children || wait.signals != 0;
-        if wait.deadline.is_some_and(|deadline| deadline <= now) {
+        if wait.deadline.is_some_and(|deadline| deadline.at <= now) {
             one.expired = true;
             again = true;
         }
@@ -480,8 +480,8 @@ impl Tree {
         if expired {
             return Err(Errno(libc::EAGAIN));
         }
-        let deadline = limit.map(|limit| self.clock + limit);
-        if deadline.is_some_and(|deadline| deadline <= self.clock) {
+        let deadline = limit.map(|limit| self.after(limit));
+        if deadline.is_some_and(|deadline| deadline.at <= self.clock) {
             return Err(Errno(libc::EAGAIN));
         }
         let interrupted = -i64::from(libc::EINTR);

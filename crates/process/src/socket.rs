@@ -180,7 +180,7 @@ impl Carrier for PostedSocket<'_> {
             let (receive, send) = self.outside.stack().timeouts(self.s);
             match if limit == Limit::Send { send } else { receive } {
                 Some(time) if time.is_zero() => return Err(Errno(otherwise)),
-                time => time.map(|time| self.tree.clock + time),
+                time => time.map(|time| self.tree.after(time)),
             }
         };
         let sent = self.tree.tasks.sent(self.thread, self.posted.number);
@@ -262,7 +262,10 @@ impl Carrier for PostedSocket<'_> {
         Ok(true)
     }
     fn ioctl(&mut self, request: u32) -> Result<Option<Vec<u8>>, Errno> {
-        let value = self.outside.stack().ioctl(self.s, u64::from(request), &[]);
+        let mut value = self.outside.stack().ioctl(self.s, u64::from(request), &[]);
+        if let (Ok(time), Some(unit), true) = (&mut value, unit_of_stamp(request), self.tree.has_dates_of_its_own()) {
+            self.tree.date_time(time, unit);
+        }
         value.map(Some).inspect_err(|errno| {
             if errno.0 == libc::ENOTTY {
                 self.tree.calls.unsupported(format!("ioctl {request:#x}"), *errno);
@@ -312,7 +315,10 @@ impl Carrier for PostedSocket<'_> {
                 return Err(Errno(libc::EAGAIN));
             }
         }
-        let taken = socket_calls::data::take(self.outside.stack(), self.s, bytes, STREAM_BYTES_MAX, flags);
+        let mut taken = socket_calls::data::take(self.outside.stack(), self.s, bytes, STREAM_BYTES_MAX, flags);
+        if let (Ok(taken), true) = (&mut taken, self.tree.has_dates_of_its_own()) {
+            self.tree.date_control(&mut taken.control);
+        }
         let waits = flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) == 0 && !self.posted.nonblocking();
         if matches!(taken, Err(Errno(libc::EAGAIN))) && waits && !self.is_stream() {
             // __skb_wait_for_more_packets: "Socket shut down? if (sk->sk_shutdown & RCV_SHUTDOWN) goto out_noerr;"
@@ -380,6 +386,15 @@ impl Carrier for PostedSocket<'_> {
 
     fn unsupported(&mut self, request: String, errno: Errno) {
         self.tree.calls.unsupported(request, errno);
+    }
+}
+
+/// What the second word of the time counts in, in nanoseconds, that a request for it is answered with: SIOCGSTAMP and SIOCGSTAMPNS, old and new.
+fn unit_of_stamp(request: u32) -> Option<u64> {
+    match request {
+        0x8906 | 0x8010_8906 => Some(1000),
+        0x8907 | 0x8010_8907 => Some(1),
+        _ => None,
     }
 }
 

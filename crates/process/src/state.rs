@@ -6,7 +6,7 @@ use super::ids::{ProcessId, ThreadId};
 use super::outside::Status;
 use super::own_files::OwnFiles;
 use super::pending::PendingSignals;
-use super::timers::{Key as TimerKey, ProcessTimers};
+use super::timers::{Deadline, ProcessTimers};
 use smallvec::SmallVec;
 use std::os::fd::OwnedFd;
 use weft_core::Instant;
@@ -82,9 +82,9 @@ pub(super) struct Wait {
     /// The child of vfork.
     pub vfork: Option<ProcessId>,
     /// When it ends anyway.
-    pub deadline: Option<Instant>,
-    /// The timer for that.
-    pub timer: Option<TimerKey>,
+    pub deadline: Option<Deadline>,
+    /// The timer for that: the second half of its key, whose first is the deadline's.
+    pub timer: Option<u64>,
     /// Signals do not interrupt it.
     pub uninterruptible: bool,
     /// What a signal makes of it: [`RESTART`](weft_loader::abi::RESTART), [`RESTART_NO_HANDLER`](weft_loader::abi::RESTART_NO_HANDLER) or -EINTR.
@@ -119,13 +119,13 @@ pub(super) struct Thread {
     pub state: State,
     pub queue: PendingSignals,
     /// Deadline of the call that it is in, kept while the call is tried again.
-    pub deadline: Option<Instant>,
+    pub deadline: Option<Deadline>,
     /// The deadline has passed.
     pub expired: bool,
     /// It has waited in this call already.
     pub held: bool,
-    /// When this call began to wait for the first time.
-    pub began: Option<Instant>,
+    /// When this call began to wait for the first time, by CLOCK_MONOTONIC in nanoseconds.
+    pub began: Option<u64>,
     /// Another thread has dissolved the connection meanwhile (`sk_disconnects`).
     pub dissolved: bool,
     /// So often it was interrupted since its last call.
@@ -210,15 +210,15 @@ pub(super) struct Process {
     pub ended_threads: bool,
     pub timers: ProcessTimers,
     pub cpu: u64,
-    /// When it was made.
-    pub began: Instant,
+    /// What CLOCK_BOOTTIME showed when it was made, in nanoseconds.
+    pub began_up_ns: u64,
     pub name: String,
     pub own_files: OwnFiles,
 }
 
 impl Process {
     /// One without threads and relatives. `pid` is its number in the node, `outer` that outside; 0: not known yet.
-    pub fn new(pid: u32, outer: u32, began: Instant) -> Process {
+    pub fn new(pid: u32, outer: u32, began_up_ns: u64) -> Process {
         Process {
             pid,
             program: 0,
@@ -239,7 +239,7 @@ impl Process {
             locks: None,
             timers: ProcessTimers::default(),
             cpu: 0,
-            began,
+            began_up_ns,
             name: String::new(),
             own_files: OwnFiles::default(),
         }

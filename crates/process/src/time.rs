@@ -5,28 +5,26 @@ use super::caller::{Caller, Posted};
 use super::cpu_time::is_cpu_clock;
 use super::cpu_timers::{CpuClock, CpuTimer};
 use super::ids::{ProcessId, ThreadId};
-use super::object::{Body, TimerFile};
+use super::object::Body;
 use super::outcome::{Asked, Outcome};
 use super::outside::Outside;
 use super::pending;
 use super::state::{State, Thread, Wait};
-use super::timers::{Due, Key, Posix, Timer};
+use super::timers::{Deadline, Due, Key, Posix, Timer};
 use super::tree::Tree;
 use std::time::Duration;
-use weft_core::Instant;
 use weft_intercept::face::Poll;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::Errno;
-use weft_loader::abi;
+use weft_loader::abi::{self, Clock};
 use weft_loader::calls::{self, Call as _};
 
-const CLOCK_MONOTONIC_IDS: [i32; 5] = [1, 4, 6, 7, 9];
 /// Nobody sleeps by these: k_clock without nsleep. But for the first, which is a thread's own, they have no timers, either.
 const READ_ONLY_IDS: [i32; 4] = [libc::CLOCK_THREAD_CPUTIME_ID, 4, 5, 6];
-const CLOCK_REALTIME_IDS: [i32; 4] = [0, 5, 8, 11];
 const TIMER_ABSTIME: i32 = 1;
 const SIGEV_THREAD_ID: i32 = 4;
 const TFD_TIMER_ABSTIME: i32 = 1;
+const TFD_TIMER_CANCEL_ON_SET: i32 = 2;
 
 /// nanosleep(2) as clock_nanosleep(2).
 fn as_clock_nanosleep(call: &calls::Nanosleep) -> calls::ClockNanosleep {
@@ -35,32 +33,8 @@ fn as_clock_nanosleep(call: &calls::Nanosleep) -> calls::ClockNanosleep {
 }
 
 impl Tree {
-    /// What a clock shows now, and None for those that do not tick here.
-    fn clock_base(&self, clock: i32) -> Option<u64> {
-        let header = self.arena.header();
-        let load = |word: &std::sync::atomic::AtomicU64| word.load(std::sync::atomic::Ordering::Relaxed);
-        if CLOCK_REALTIME_IDS.contains(&clock) {
-            Some(load(&header.epoch))
-        } else if CLOCK_MONOTONIC_IDS.contains(&clock) {
-            Some(load(&header.boot))
-        } else {
-            None
-        }
-    }
-
-    /// When a time of a clock is, on the node's time line.
-    pub(super) fn at_clock(&self, clock: i32, value: Duration, absolute: bool) -> Result<Instant, Errno> {
-        let base = self.clock_base(clock).ok_or(Errno(libc::EINVAL))?;
-        if absolute {
-            let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
-            Ok(Instant::from_nanos(abi::at_clock(base, nanos)))
-        } else {
-            Ok(self.clock + value)
-        }
-    }
-
     /// Until when nanosleep(2) or clock_nanosleep(2) would sleep.
-    pub(super) fn deadline_of_sleep(&self, posted: &Posted, caller: &Caller<'_>) -> Result<Instant, Errno> {
+    pub(super) fn deadline_of_sleep(&self, posted: &Posted, caller: &Caller<'_>) -> Result<Deadline, Errno> {
         let words = calls::words_of(posted.arguments);
         let call = match posted.number as usize {
             calls::Nanosleep::NUMBER => as_clock_nanosleep(&calls::Nanosleep::of(&words)),
@@ -69,9 +43,9 @@ impl Tree {
         self.end_of_sleep(&call, caller)
     }
 
-    fn end_of_sleep(&self, call: &calls::ClockNanosleep, caller: &Caller<'_>) -> Result<Instant, Errno> {
+    fn end_of_sleep(&self, call: &calls::ClockNanosleep, caller: &Caller<'_>) -> Result<Deadline, Errno> {
         let wanted = caller.read_timespec(call.rqtp.0 as u64)?;
-        self.at_clock(call.which_clock.get(), wanted, call.flags.0 as i32 & TIMER_ABSTIME != 0)
+        self.deadline(call.which_clock.get(), wanted, call.flags.0 as i32 & TIMER_ABSTIME != 0)
     }
 
     /// nanosleep(2)
@@ -98,17 +72,17 @@ impl Tree {
         let (absolute, rest) = (call.flags.0 as i32 & TIMER_ABSTIME != 0, call.rmtp.0 as u64);
         let one = self.tasks.threads.get(&thread).ok_or(Errno(libc::ESRCH))?;
         if let (true, Some(deadline)) = (one.held, one.deadline) {
-            if one.expired || self.clock >= deadline {
+            if one.expired || self.clock >= deadline.at {
                 return Ok(Outcome::Done(0));
             }
             // A signal.
             if !absolute && rest != 0 {
-                caller.write_timespec(rest, deadline.since(self.clock))?;
+                caller.write_timespec(rest, self.left_until(deadline))?;
             }
             return Ok(Outcome::Done(-i64::from(libc::EINTR)));
         }
         let deadline = self.end_of_sleep(call, caller)?;
-        if deadline <= self.clock {
+        if deadline.at <= self.clock {
             return Ok(Outcome::Done(0));
         }
         let interrupted = if absolute { abi::RESTART_NO_HANDLER } else { pending::TRY_AGAIN };
@@ -117,7 +91,7 @@ impl Tree {
 
     /// Everything that is due by now happens, in order.
     pub(super) fn fire_timers(&mut self, outside: &mut dyn Outside) {
-        while let Some(due) = self.timers.pop(self.clock) {
+        while let Some((due, deadline)) = self.timers.pop(self.clock) {
             match due {
                 Due::Thread { thread, since } => {
                     let is_it = |one: &&mut Thread| matches!(&one.state, State::Waiting(wait) if wait.since == since);
@@ -131,21 +105,24 @@ impl Tree {
                     let interval = one.timers.interval.interval;
                     one.timers.interval.key = None;
                     if !interval.is_zero() {
-                        let key = self.timers.add(self.clock + interval, due);
-                        one.timers.interval.key = Some(key);
+                        let (_, next) = self.again(deadline, interval);
+                        let next = next.map(|next| (self.timers.add(next, due), next));
+                        if let Some(one) = self.tasks.processes.get_mut(&process) {
+                            one.timers.interval.set(next);
+                        }
                     }
                     self.signal_process(process, libc::SIGALRM, pending::info_from_kernel(libc::SIGALRM));
                 }
-                Due::Posix(process, id) => self.fire_posix(process, id),
+                Due::Posix(process, id) => self.fire_posix(process, id, deadline),
+                Due::Second => self.second_begins(),
                 Due::File(inode) => {
                     // timerfd_tmrproc does not start the timer again: what comes before a read is counted there, and wakes nobody.
                     let first = matches!(self.objects.body(inode), Some(Body::Timer(file)) if file.expirations == 0);
+                    let interval = self.timer_file(inode).map_or(Duration::ZERO, |(timer, _)| timer.interval);
+                    let (times, next) = if interval.is_zero() { (1, None) } else { self.again(deadline, interval) };
                     if let Some(Body::Timer(file)) = self.objects.body_mut(inode) {
-                        file.expirations += 1;
-                        file.timer.key = None;
-                        if !file.timer.interval.is_zero() {
-                            file.timer.key = Some(self.timers.add(self.clock + file.timer.interval, due));
-                        }
+                        file.expirations = file.expirations.saturating_add(times);
+                        file.timer.set(next.map(|next| (self.timers.add(next, due), next)));
                     }
                     if first {
                         self.objects.note_change(inode, Poll::IN);
@@ -155,14 +132,14 @@ impl Tree {
         }
     }
 
-    fn fire_posix(&mut self, process: ProcessId, id: i32) {
-        let Some(one) = self.tasks.processes.get_mut(&process) else { return };
-        let Some(posix) = one.timers.posix.get_mut(&id) else { return };
-        posix.timer.key = None;
-        if !posix.timer.interval.is_zero() {
-            posix.timer.key = Some(self.timers.add(self.clock + posix.timer.interval, Due::Posix(process, id)));
+    fn fire_posix(&mut self, process: ProcessId, id: i32, deadline: Deadline) {
+        let Ok(interval) = self.posix(process, calls::Int(id as usize)).map(|posix| posix.timer.interval) else { return };
+        let (times, next) = if interval.is_zero() { (1, None) } else { self.again(deadline, interval) };
+        let next = next.map(|next| (self.timers.add(next, Due::Posix(process, id)), next));
+        if let Ok(posix) = self.posix(process, calls::Int(id as usize)) {
+            posix.timer.set(next);
         }
-        self.signal_posix(process, id, 1, None);
+        self.signal_posix(process, id, times, None);
     }
 
     /// A POSIX timer has expired so often since it was looked at last. `running`: who has the processor, and gets the signal if he may.
@@ -203,7 +180,7 @@ impl Tree {
         let old = self.tasks.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
         self.set_interval(process, Duration::from_secs(u64::from(call.seconds.get())), Duration::ZERO);
         // "rounded up to the next second if there is a fraction of at least half", alarm_setitimer.
-        let left = old.left(self.clock);
+        let left = self.left(&old);
         let rounded = left.as_secs() + u64::from(left.subsec_micros() >= 500_000 || left.as_secs() == 0 && !left.is_zero());
         Ok(Outcome::Done(rounded as i64))
     }
@@ -217,7 +194,7 @@ impl Tree {
             _ => return Err(Errno(libc::EINVAL)),
         };
         let old = self.tasks.processes.get(&process).map(|one| one.timers.interval).unwrap_or_default();
-        let shown = cpu.map_or([old.interval, old.left(self.clock)], |which| self.tasks.cpu_interval(process, which));
+        let shown = cpu.map_or([old.interval, self.left(&old)], |which| self.tasks.cpu_interval(process, which));
         let words = shown.map(|value| [value.as_secs(), u64::from(value.subsec_micros())]);
         Ok((words.concat().into_iter().flat_map(u64::to_ne_bytes).collect(), cpu))
     }
@@ -261,9 +238,13 @@ impl Tree {
         if let Some(key) = one.timers.interval.key.take() {
             self.timers.remove(key);
         }
-        one.timers.interval.interval = interval;
+        one.timers.interval = Timer { interval, ..Timer::default() };
         if !first.is_zero() {
-            one.timers.interval.key = Some(self.timers.add(self.clock + first, Due::Interval(process)));
+            let deadline = self.after(first);
+            let armed = (self.timers.add(deadline, Due::Interval(process)), deadline);
+            if let Some(one) = self.tasks.processes.get_mut(&process) {
+                one.timers.interval.set(Some(armed));
+            }
         }
     }
 
@@ -299,17 +280,16 @@ impl Tree {
     /// timer_gettime(2)
     pub(super) fn timer_gettime(&mut self, asked: &Asked<'_>, call: calls::TimerGettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let process = self.tasks.process_of(asked.thread)?;
-        let now = self.clock;
         let posix = self.posix(process, call.timer_id)?;
         let (old, on_cpu) = (posix.timer, posix.cpu.is_some());
-        let shown = if on_cpu { self.cpu_posix(process, call.timer_id.get())? } else { [old.interval, old.left(now)] };
+        let shown = if on_cpu { self.cpu_posix(process, call.timer_id.get())? } else { [old.interval, self.left(&old)] };
         write_timer(asked.caller, call.setting.0 as u64, shown).map(|()| Outcome::Done(0))
     }
 
     /// timer_settime(2)
     pub(super) fn timer_settime(&mut self, asked: &Asked<'_>, call: calls::TimerSettime, _: &mut dyn Outside) -> Result<Outcome, Errno> {
         let process = self.tasks.process_of(asked.thread)?;
-        let (id, now, old_at) = (call.timer_id.get(), self.clock, call.old_setting.0 as u64);
+        let (id, old_at) = (call.timer_id.get(), call.old_setting.0 as u64);
         let absolute = call.flags.0 as i32 & TIMER_ABSTIME != 0;
         let posix = self.posix(process, call.timer_id)?;
         let (old, clock, on_cpu) = (posix.timer, posix.clock, posix.cpu.is_some());
@@ -323,15 +303,16 @@ impl Tree {
             return Ok(Outcome::Done(0));
         }
         if old_at != 0 {
-            write_timer(asked.caller, old_at, [old.interval, old.left(now)])?;
+            write_timer(asked.caller, old_at, [old.interval, self.left(&old)])?;
         }
-        let at = self.at_clock(clock, first, absolute)?;
+        let deadline = self.deadline(clock, first, absolute)?;
         if let Some(key) = old.key {
             self.timers.remove(key);
         }
-        let key = (!first.is_zero()).then(|| self.timers.add(at, Due::Posix(process, id)));
+        let armed = (!first.is_zero()).then(|| (self.timers.add(deadline, Due::Posix(process, id)), deadline));
         let posix = self.posix(process, call.timer_id)?;
-        posix.timer = Timer { key, interval };
+        posix.timer = Timer { interval, ..Timer::default() };
+        posix.timer.set(armed);
         posix.overrun = 0;
         Ok(Outcome::Done(0))
     }
@@ -345,7 +326,7 @@ impl Tree {
             if READ_ONLY_IDS.contains(&clock) {
                 return Err(Errno(libc::EOPNOTSUPP));
             }
-            self.clock_base(clock).ok_or(Errno(libc::EINVAL))?;
+            Clock::of(clock).ok_or(Errno(libc::EINVAL))?;
         }
         // Each timer keeps a place for its signal, and those are counted (RLIMIT_SIGPENDING), of all that the node's user runs.
         let timers: usize = self.tasks.processes.values().map(|one| one.timers.posix.len()).sum();
@@ -395,7 +376,7 @@ impl Tree {
         _: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let (old, _) = self.timer_file(asked.posted.inode())?;
-        write_timer(asked.caller, call.otmr.0 as u64, [old.interval, old.left(self.clock)]).map(|()| Outcome::Done(0))
+        write_timer(asked.caller, call.otmr.0 as u64, [old.interval, self.left(&old)]).map(|()| Outcome::Done(0))
     }
 
     /// timerfd_settime(2)
@@ -406,22 +387,35 @@ impl Tree {
         outside: &mut dyn Outside,
     ) -> Result<Outcome, Errno> {
         let Asked { posted, caller, .. } = *asked;
-        let (inode, now) = (posted.inode(), self.clock);
+        let (inode, flags) = (posted.inode(), call.flags.0 as i32);
         let (old, clock) = self.timer_file(inode)?;
         let [interval, first] = read_timer(caller, call.utmr.0 as u64)?;
         if call.otmr.0 != 0 {
-            write_timer(caller, call.otmr.0 as u64, [old.interval, old.left(now)])?;
+            write_timer(caller, call.otmr.0 as u64, [old.interval, self.left(&old)])?;
         }
-        let at = self.at_clock(clock, first, call.flags.0 as i32 & TFD_TIMER_ABSTIME != 0)?;
+        let absolute = flags & TFD_TIMER_ABSTIME != 0;
+        let deadline = self.deadline(clock, first, absolute)?;
         if let Some(key) = old.key {
             self.timers.remove(key);
         }
-        let key = (!first.is_zero()).then(|| self.timers.add(at, Due::File(inode)));
+        let armed = (!first.is_zero()).then(|| (self.timers.add(deadline, Due::File(inode)), deadline));
+        let offset = self.date_offset();
+        let mut was_cancelled = false;
         if let Some(Body::Timer(file)) = self.objects.body_mut(inode) {
-            *file = TimerFile { clock, timer: Timer { key, interval }, expirations: 0 };
+            // timerfd_setup_cancel, and timerfd_setup: "if (timerfd_canceled(ctx)) return -ECANCELED;" where a time is set.
+            file.cancels = absolute && flags & TFD_TIMER_CANCEL_ON_SET != 0 && Clock::of(clock) == Some(Clock::Realtime);
+            (file.timer, file.expirations) = (Timer { interval, ..Timer::default() }, 0);
+            file.timer.set(armed);
+            was_cancelled = file.cancels && file.cancelled && !first.is_zero();
+            if was_cancelled || !file.cancels {
+                file.cancelled = false;
+            }
+            if was_cancelled {
+                file.offset = offset;
+            }
         }
         self.object_changed(inode, outside);
-        Ok(Outcome::Done(0))
+        if was_cancelled { Err(Errno(libc::ECANCELED)) } else { Ok(Outcome::Done(0)) }
     }
 
     /// execve(2): "POSIX timers are not preserved (timer_create(2))"; alarms are.

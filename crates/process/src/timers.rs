@@ -5,9 +5,22 @@ use super::ids::{ProcessId, ThreadId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_core::Instant;
+use weft_loader::abi::Clock;
 
 /// Names an entry of [`Timers`].
 pub(super) type Key = (Instant, u64);
+
+/// The clock of the node by which something is due, and what that shows then. None: it is due by the world's time.
+pub(super) type By = Option<(Clock, u64)>;
+
+/// When something is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Deadline {
+    /// On the world's time line, as the node's clocks run now.
+    pub at: Instant,
+    /// What it goes by.
+    pub by: By,
+}
 
 /// What happens at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,19 +33,21 @@ pub(super) enum Due {
     Posix(ProcessId, i32),
     /// A timerfd.
     File(u64),
+    /// A second of CLOCK_REALTIME begins, and its rate changes.
+    Second,
 }
 
 /// Everything that is due, in order of time, then of setting.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    due: BTreeMap<Key, Due>,
+    due: BTreeMap<Key, (Due, By)>,
     sequence: u64,
 }
 
 impl Timers {
-    pub fn add(&mut self, at: Instant, due: Due) -> Key {
+    pub fn add(&mut self, Deadline { at, by }: Deadline, due: Due) -> Key {
         self.sequence += 1;
-        self.due.insert((at, self.sequence), due);
+        self.due.insert((at, self.sequence), (due, by));
         (at, self.sequence)
     }
     pub fn remove(&mut self, key: Key) {
@@ -41,9 +56,26 @@ impl Timers {
     pub fn next(&self) -> Option<Instant> {
         self.due.keys().next().map(|(at, _)| *at)
     }
-    pub fn pop(&mut self, now: Instant) -> Option<Due> {
+    pub fn pop(&mut self, now: Instant) -> Option<(Due, Deadline)> {
         let (&key, _) = self.due.first_key_value().filter(|((at, _), _)| *at <= now)?;
-        self.due.remove(&key)
+        self.due.remove(&key).map(|(due, by)| (due, Deadline { at: key.0, by }))
+    }
+    /// The node's clocks run otherwise from now on; `when` says when they show something. What has another key for it, with the old one.
+    pub fn retime(&mut self, when: impl Fn(Clock, u64) -> Instant) -> Vec<(Due, Key, Key)> {
+        let mut moved = Vec::new();
+        for (key, (due, by)) in &self.due {
+            let at = by.map_or(key.0, |(clock, value)| when(clock, value));
+            if at != key.0 {
+                moved.push((*due, *key, (at, key.1)));
+            }
+        }
+        // No two have one sequence number: none takes another's place.
+        for (_, old, new) in &moved {
+            if let Some(what) = self.due.remove(old) {
+                self.due.insert(*new, what);
+            }
+        }
+        moved
     }
 }
 
@@ -51,12 +83,15 @@ impl Timers {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Timer {
     pub key: Option<Key>,
+    /// Of [`Deadline`].
+    pub by: By,
     pub interval: Duration,
 }
 
 impl Timer {
-    pub fn left(&self, now: Instant) -> Duration {
-        self.key.map_or(Duration::ZERO, |(at, _)| at.since(now).max(Duration::from_nanos(1)))
+    /// It runs until then, or does not.
+    pub fn set(&mut self, armed: Option<(Key, Deadline)>) {
+        (self.key, self.by) = armed.map_or((None, None), |(key, deadline)| (Some(key), deadline.by));
     }
 }
 
@@ -133,5 +168,23 @@ mod tests {
         timers.forget_cpu_clock(CpuClock::Process(7));
         let clocks: Vec<_> = timers.posix.values().filter_map(|posix| posix.cpu).map(|(clock, _)| clock).collect();
         assert_eq!(clocks, [CpuClock::Gone, CpuClock::Process(8), CpuClock::Thread(7)]);
+    }
+
+    #[test]
+    fn what_goes_by_a_clock_is_due_at_another_time_when_that_runs_otherwise_and_nothing_else_is() {
+        let mut timers = Timers::default();
+        let at = |ms| Instant::from_millis(ms);
+        let deadline = |ms, by| Deadline { at: at(ms), by };
+        let world = timers.add(deadline(5, None), Due::File(0));
+        let stays = timers.add(deadline(5, Some((Clock::Monotonic, 5))), Due::File(1));
+        let later = timers.add(deadline(5, Some((Clock::Realtime, 7))), Due::File(2));
+        let first = timers.add(deadline(9, Some((Clock::Realtime, 1))), Due::File(3));
+        let moved = timers.retime(|clock, value| if clock == Clock::Realtime { at(2 * value) } else { at(value) });
+        assert_eq!(moved, [(Due::File(2), later, (at(14), later.1)), (Due::File(3), first, (at(2), first.1))]);
+        timers.remove(world);
+        let order: Vec<_> = std::iter::from_fn(|| timers.pop(at(20))).map(|(due, deadline)| (due, deadline.at)).collect();
+        assert_eq!(order, [(Due::File(3), at(2)), (Due::File(1), at(5)), (Due::File(2), at(14))]);
+        timers.remove(stays);
+        assert_eq!(timers.next(), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::arena::Arena;
 use super::config::Config;
 use super::cpu_timers::CpuTimers;
+use super::discipline::Discipline;
 use super::disk::Disk;
 use super::error::StartError;
 use super::futexes::Futexes;
@@ -26,7 +27,7 @@ use weft_core::{Instant, Rng};
 use weft_intercept::calls::Calls;
 use weft_intercept::face::SocketId;
 use weft_intercept::sys::Errno;
-use weft_loader::abi;
+use weft_loader::abi::{self, Line};
 
 /// A node's processes.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub struct Tree {
     pub(super) tasks: Tasks,
     pub(super) timers: Timers,
     pub(super) cpu_timers: CpuTimers,
+    pub(super) discipline: Discipline,
     pub(super) objects: Objects,
     pub(super) futexes: Futexes,
     pub(super) changed: BTreeSet<SocketId>,
@@ -70,8 +72,15 @@ impl Tree {
     pub fn new(config: Config) -> Result<Tree, StartError> {
         let (arena, memory) = Arena::new()?;
         let header = arena.header();
-        header.epoch.store(config.epoch_ns, Relaxed);
-        header.boot.store(config.boot_ns, Relaxed);
+        header.clocks.epoch.store(config.epoch_ns, Relaxed);
+        header.clocks.boot.store(config.boot_ns, Relaxed);
+        header.clocks.began.store(config.epoch_ns, Relaxed);
+        let line = Line { from: config.drifts_from_ns, rate: config.drift, ..Line::default() };
+        if !line.is_plain() {
+            header.clocks.set_line(line);
+            header.clocks.raw_from.store(line.from, Relaxed);
+            header.clocks.raw_rate.store(line.rate as u64, Relaxed);
+        }
         header.first_pid.store(config.first_pid, Relaxed);
         header.memory.store(config.limits.memory.unwrap_or(MEMORY_BYTES), Relaxed);
         header.per_call.store(config.per_call.as_nanos() as u64, Relaxed);
@@ -101,6 +110,7 @@ impl Tree {
             tasks: Tasks::default(),
             timers: Timers::default(),
             cpu_timers: CpuTimers::default(),
+            discipline: Discipline::default(),
             objects: Objects::default(),
             futexes: Futexes::default(),
             changed: BTreeSet::new(),

@@ -38,7 +38,8 @@ WITHOUT: frozenset[str] = frozenset()
 # What runs one body natively and on weft, and compares: whole targets, rows of others by how they begin, and files of Rust tests.
 BOTH_SIDES = frozenset({"test-rows", "test-waits", "test-options", "test-descriptors", "test-iproute2", "test-tcp-scripts"})
 ROWS_OF_BOTH_SIDES = {
-    "test-determinism": ("as natively/", "answers/"), "test-packets": ("refusals", "loops"), "test-faults": ("late pages/", "stack lost/"), "test-valgrind": ("sanitizer/leaks",)}
+    "test-clocks": ("linux/",), "test-determinism": ("as natively/", "answers/"), "test-packets": ("refusals", "loops"),
+    "test-faults": ("late pages/", "stack lost/"), "test-valgrind": ("sanitizer/leaks",)}
 FILES_OF_BOTH_SIDES = frozenset({"differences"})
 # Rows whose proofs show weft's side alone, and why.
 ONE_SIDE: dict[str, str] = {

@@ -2,8 +2,8 @@
 //! does not: each attempt is made so that it returns at once, and a thread that has to wait tells the controller. Whoever changes one while somebody waits
 //! lets those that wait go first, in the order in which they began: the kernel gives them what they wait for before the call that changes it returns.
 
-use crate::abi;
-use crate::arena::{header, is_own_machine, touched};
+use crate::abi::{self, Clock};
+use crate::arena::{header, is_own_machine, monotonic, touched};
 use crate::block::Thread;
 use crate::calls::{
     Call, MqNotify, MqOpen, MqTimedreceive, MqTimedsend, Msgctl, Msgrcv, Msgsnd, Semctl, Semop, Semtimedop, number as nr,
@@ -47,17 +47,18 @@ pub fn plain_times(times: &[usize]) -> Result<(), isize> {
     if is_own_machine() {
         for at in times {
             if sys::read_u64(*at)? != 0 {
-                sys::write_u64(*at, header().epoch.load(Relaxed) / 1_000_000_000)?;
+                sys::write_u64(*at, header().clocks.began.load(Relaxed) / 1_000_000_000)?;
             }
         }
     }
     Ok(())
 }
 
-/// Waits until somebody has changed something. `until`: by the node's clock, 0 for ever. The errno to return: `late` when that is over, `interrupted` by a
-/// signal.
+/// Waits until somebody has changed something. `until`: by CLOCK_MONOTONIC, or by CLOCK_REALTIME ([`abi::by_date`]); 0 for ever. The errno to return: `late`
+/// when that is over, `interrupted` by a signal.
 fn wait(t: &mut Thread, number: usize, until: u64, what: [u64; 2], late: isize, interrupted: isize) -> Result<(), isize> {
-    if until != 0 && header().now.load(Relaxed) >= until {
+    let clock = if abi::by_date(number as u64) { Clock::Realtime } else { Clock::Monotonic };
+    if until != 0 && header().present(clock) >= until {
         return Err(late);
     }
     if post(t, abi::BLOCKED, &[u64::MAX, 0, number as u64, until, what[0], what[1]]) < 0 {
@@ -97,7 +98,7 @@ fn operate(t: &mut Thread, set: usize, at: usize, count: usize, limit: Limit) ->
 }
 
 fn operate_on(t: &mut Thread, set: usize, operations: &mut [Operation], limit: Limit) -> Answer {
-    let until = limit.map_or(0, |limit| header().now.load(Relaxed).saturating_add(limit).max(1));
+    let until = limit.map_or(0, |limit| monotonic().saturating_add(limit).max(1));
     let alters = operations.iter().any(|one| one.change != 0);
     let mut has_waited = false;
     loop {
@@ -258,7 +259,7 @@ fn through_queue<C: Call>(t: &mut Thread, call: &C, at: usize) -> Answer {
         // It is the first thing that the kernel looks at.
         Err(_) => return Ok(kernel(call)),
         Ok(None) => 0,
-        Ok(Some(date)) => date.saturating_sub(header().epoch.load(Relaxed)).max(1),
+        Ok(Some(date)) => date.max(1),
     };
     // A time that is long over: who would have to wait is told so at once.
     let past = [0_u64; 2];

@@ -1,7 +1,7 @@
 //! poll, select and epoll.
 
 use crate::abi::{self, kind};
-use crate::arena::header;
+use crate::arena::monotonic;
 use crate::block::Thread;
 use crate::calls::{Call, EpollCtl, EpollPwait, EpollPwait2, EpollWait, Int, Poll, Ppoll, Pselect6, Select};
 use crate::descriptor;
@@ -101,10 +101,10 @@ fn epoll(t: &mut Thread, call: &EpollWait, limit: Limit) -> Answer {
 /// Linux leaves what is left of the time, whatever the call comes to (poll_select_finish, fs/select.c); `unit`: nanoseconds of the second word. C libraries
 /// make select(2) of pselect6.
 fn timed(at: usize, unit: u64, limit: Limit, call: impl FnOnce() -> Answer) -> Answer {
-    let began = header().now.load(Relaxed);
+    let began = monotonic();
     let result = call();
     if let Some(limit) = limit {
-        let left = limit.saturating_sub(header().now.load(Relaxed) - began);
+        let left = limit.saturating_sub(monotonic() - began);
         let _ = sys::write_u64(at, left / 1_000_000_000).and_then(|()| sys::write_u64(at + 8, left % 1_000_000_000 / unit));
     }
     result

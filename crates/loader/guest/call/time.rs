@@ -6,6 +6,7 @@ use crate::calls::{Call, ClockGetres, ClockGettime, ClockNanosleep, Gettimeofday
 use crate::clocks::clock;
 use crate::forward::{Answer, forward};
 use crate::sys;
+use core::sync::atomic::Ordering::Relaxed;
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -50,7 +51,7 @@ pub fn gettimeofday(t: &mut Thread, call: Gettimeofday) -> Answer {
         sys::write_u64(call.tv.0 + 8, value % NANOS / 1000)?;
     }
     if call.tz.0 != 0 {
-        sys::write_u64(call.tz.0, 0)?;
+        sys::write_u64(call.tz.0, crate::arena::header().clocks.zone.load(Relaxed))?;
     }
     Ok(0)
 }

@@ -5,7 +5,7 @@ use super::names;
 use crate::abi::kind;
 use crate::arena::header;
 use crate::arena::is_own_machine;
-use crate::arena::touched;
+use crate::arena::{monotonic, touched};
 use crate::block::Thread;
 use crate::calls::number as nr;
 use crate::descriptor;
@@ -234,7 +234,7 @@ fn several(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
         if seconds > i64::MAX as u64 || nanos >= 1_000_000_000 {
             return sys::EINVAL;
         }
-        until = header().now.load(Relaxed).saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(nanos);
+        until = monotonic().saturating_add(seconds.saturating_mul(1_000_000_000)).saturating_add(nanos);
     }
     let mut flags = a[3] & !MSG_WAITFORONE;
     for index in 0..a[2].min(VECTORS_MAX) {
@@ -252,7 +252,7 @@ fn several(t: &mut Thread, number: usize, a: &[usize; 6]) -> isize {
             flags |= MSG_DONTWAIT;
         }
         // recvmmsg(2): "The timeout is checked only after the receipt of each datagram".
-        if header().now.load(Relaxed) >= until {
+        if monotonic() >= until {
             return index as isize + 1;
         }
     }

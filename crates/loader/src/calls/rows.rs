@@ -222,13 +222,13 @@ macro_rules! for_each_call {
                 program(processes::prctl) -> prctl, strict program(calls::prctl), note "own-filters";
             158 ARCH_PRCTL ArchPrctl(option: Flags, arg2: Address): program(processes::arch_prctl), strict program(calls::arch_prctl),
                 note "clocks";
-            159 ADJTIMEX Adjtimex(txc: Address): refused(ENOSYS);
+            159 ADJTIMEX Adjtimex(txc: Address): forward -> adjtimex, note "clock-set";
             160 SETRLIMIT Setrlimit(resource: Uint, rlim: In<kernel::Rlimit>): program(machine::setrlimit), strict same,
                 note "limits" "descriptor-limit";
             161 CHROOT Chroot(filename: Path): program(processes::chroot);
             162 SYNC Sync(): kernel;
             163 ACCT Acct(name: Path): refused(ENOSYS);
-            164 SETTIMEOFDAY Settimeofday(tv: Address, tz: Address): refused(ENOSYS);
+            164 SETTIMEOFDAY Settimeofday(tv: Address, tz: Address): forward -> settimeofday, note "clock-set";
             165 MOUNT Mount(dev_name: Path, dir_name: Path, kind: Path, flags: MountFlags, data: Address): refused(EPERM), note "namespaces";
             166 UMOUNT2 Umount2(name: Path, flags: UnmountFlags): refused(EPERM);
             167 SWAPON Swapon(specialfile: Path, swap_flags: Flags): refused(ENOSYS);
@@ -299,7 +299,7 @@ macro_rules! for_each_call {
             224 TIMER_GETTIME TimerGettime(timer_id: Int, setting: Out<kernel::Itimerspec>): forward -> timer_gettime;
             225 TIMER_GETOVERRUN TimerGetoverrun(timer_id: Int): forward -> timer_getoverrun;
             226 TIMER_DELETE TimerDelete(timer_id: Int): forward -> timer_delete;
-            227 CLOCK_SETTIME ClockSettime(which_clock: Int, tp: In<kernel::Timespec>): refused(EPERM);
+            227 CLOCK_SETTIME ClockSettime(which_clock: Int, tp: Address): forward -> clock_settime, note "clock-set";
             228 CLOCK_GETTIME ClockGettime(which_clock: Int, tp: Out<kernel::Timespec>): program(time::clock_gettime) -> clock_gettime,
                 note "clocks" "cpu-clocks";
             229 CLOCK_GETRES ClockGetres(which_clock: Int, tp: Out<kernel::Timespec>): program(time::clock_getres) -> clock_getres;
@@ -406,7 +406,7 @@ macro_rules! for_each_call {
             303 NAME_TO_HANDLE_AT NameToHandleAt(dfd: Dir, name: Path, handle: Address, mnt_id: Address, flag: HandleFlags):
                 program(files::name_to_handle_at), note "kernel-order";
             304 OPEN_BY_HANDLE_AT OpenByHandleAt(mountdirfd: Dir, handle: Address, flags: OpenFlags): refused(ENOSYS);
-            305 CLOCK_ADJTIME ClockAdjtime(which_clock: Int, utx: Address): refused(EPERM);
+            305 CLOCK_ADJTIME ClockAdjtime(which_clock: Int, utx: Address): forward -> clock_adjtime, note "clock-set";
             306 SYNCFS Syncfs(fd: Fd): kernel;
             307 SENDMMSG Sendmmsg(fd: Fd, mmsg: InOut<kernel::MMsgHdrs>, vlen: Uint, flags: MsgFlags):
                 program(sockets::sendmmsg), strict program(calls::sendmmsg),

@@ -31,7 +31,7 @@ use weft_intercept::arch;
 use weft_intercept::face::SocketId;
 use weft_intercept::memory::LATER;
 use weft_intercept::sys::{self, Errno};
-use weft_loader::abi::{self, Channel, strict};
+use weft_loader::abi::{self, Channel, Clock, strict};
 
 pub use launch::{Loading, Parts};
 pub(super) use state::Real;
@@ -301,7 +301,7 @@ impl Tree {
         let id = real.processes;
         let pidfd = sys::pidfd_open_process(pid).ok()?;
         real.watch(pidfd.as_fd(), TOKEN_PROCESS | id as u64, libc::EPOLLIN).ok()?;
-        let one = Process { program: pid, pidfd: Some(pidfd), ..Process::new(pid, pid, self.clock) };
+        let one = Process { program: pid, pidfd: Some(pidfd), ..Process::new(pid, pid, self.shows(Clock::Monotonic)) };
         self.tasks.processes.insert(id, one);
         Some(id)
     }
