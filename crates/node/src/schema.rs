@@ -69,6 +69,12 @@ texts! {
     TimeSpan: json_schema!({
         "type": "string", "pattern": format!(r"^\s*{NUMBER}\s*(ns|us|µs|ms|s|m|min|h)\s*$"), "examples": ["20ms", "1.5s"]
     });
+    /// The same, of which one may be negative.
+    SignedSpan: json_schema!({
+        "type": "string", "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ns|us|µs|ms|s|m|min|h)\s*$", "examples": ["250ms", "-2s"]
+    });
+    /// How much too fast a crystal is.
+    Drift: json_schema!({ "type": "string", "pattern": r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*pp[mb]\s*$", "examples": ["40ppm", "-1.5ppm"] });
     /// What [`weft_core::parameter::parse_rate`] reads.
     Rate: json_schema!({
         "type": "string",

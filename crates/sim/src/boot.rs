@@ -41,7 +41,8 @@ pub(crate) fn boot(
         NodeKind::Switch(switch) => return Ok((Machine::Switch(Switch::new(*switch)), ports.cloned().unwrap_or_default())),
         NodeKind::Guest(guest) => return boot_guest(plan, place, guest, rng.u64(), now, cpu),
     };
-    let (host, known) = boot_host(plan, stack, rng.u64(), now).map_err(|error| WorldError::Stack(error.to_string()))?;
+    let epoch_ns = node.clock.epoch_ns(plan.start, now);
+    let (host, known) = boot_host(epoch_ns, stack, rng.u64(), now).map_err(|error| WorldError::Stack(error.to_string()))?;
     Ok((Machine::Host(Box::new(host)), known))
 }
 
@@ -58,13 +59,13 @@ fn boot_guest(plan: &Plan, place: usize, guest: &GuestPlan, seed: u64, now: Inst
 }
 
 fn boot_host(
-    plan: &Plan,
+    epoch_ns: u64,
     stack: &Stack,
     seed: u64,
     now: Instant,
 ) -> Result<(Node, BTreeMap<String, InterfaceIndex>), weft_node::StackError> {
     let mut node = Node::new(stack, seed)?;
-    node.set_boot_time(now, u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX));
+    node.set_boot_time(now, epoch_ns);
     let mut known = BTreeMap::new();
     for (at, interface) in stack.interfaces().enumerate() {
         if !interface.backend.starts_with("wire:") {

@@ -172,6 +172,28 @@ pub struct NodePlan {
     pub limits: Limits,
     /// For how long it has been on when the world begins, beside the second in which it booted: CLOCK_MONOTONIC of its programs. None: drawn from the seed.
     pub boot: Option<Duration>,
+    /// What is wrong with its clock.
+    pub clock: ClockPlan,
+}
+
+/// What is wrong with the clock of a node, by the world's.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ClockPlan {
+    /// By how much CLOCK_REALTIME is ahead when the world begins, nanoseconds.
+    pub offset_ns: i64,
+    /// How much faster its crystal is, in parts of [`weft_process::RATE_ONE`].
+    pub drift: i64,
+}
+
+impl ClockPlan {
+    /// CLOCK_REALTIME of a node that boots at `booted`, less the world's time, in nanoseconds since 1970. The battery keeps a machine's clock while it is
+    /// off: it is wrong by the offset and by what the drift has come to since the world began. What programs have set is lost.
+    pub fn epoch_ns(&self, start: Duration, booted: Instant) -> u64 {
+        let gained = i128::from(self.drift) * i128::from(booted.as_nanos());
+        let gained = gained.div_euclid(weft_process::RATE_ONE.into());
+        let epoch = start.as_nanos() as i128 + i128::from(self.offset_ns) + gained;
+        epoch.clamp(0, i64::MAX.into()) as u64
+    }
 }
 
 /// [`NodePlan::per_call`] unless the scenario says otherwise.
@@ -190,6 +212,7 @@ impl NodePlan {
             per_call: PER_CALL_DEFAULT,
             limits: Limits::default(),
             boot: None,
+            clock: ClockPlan::default(),
         }
     }
 }

@@ -252,7 +252,7 @@ impl ProcessTree {
     ) -> Result<ProcessTree, String> {
         let node = plan.nodes.get(number).ok_or_else(|| format!("there is no node number {number}"))?;
         let (boot_ns, first_pid) = age(plan, number, node, booted);
-        let epoch_ns = u64::try_from(plan.start.as_nanos()).unwrap_or(u64::MAX / 2);
+        let epoch_ns = node.clock.epoch_ns(plan.start, booted);
         let files = Some(Files {
             root: node.files.root.clone(),
             mounts: node.files.mounts.clone(),
@@ -277,6 +277,8 @@ impl ProcessTree {
             name: node.name.clone(),
             seed: plan.seed,
             epoch_ns,
+            drift: node.clock.drift,
+            drifts_from_ns: booted.as_nanos(),
             boot_ns,
             first_pid,
             files,

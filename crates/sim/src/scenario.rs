@@ -190,6 +190,7 @@ fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scen
     plan.end = Instant::ZERO + raw.duration.as_ref().map_or(Ok(DURATION_DEFAULT), |text| source.duration(text))?;
     // Also where no host has it.
     section::boot(source, raw.boot.as_ref())?;
+    section::clock(source, &raw, None)?;
     plan.sample = raw.sample.as_ref().map(|text| sampled(source, text)).transpose()?;
     if let Some(start) = &raw.start {
         plan.start = expect::point_in_time(start.get_ref())

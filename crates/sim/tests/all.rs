@@ -1,6 +1,7 @@
 //! All tests of this crate, in one program: each program more would be built and linked by itself.
 
 mod boots;
+mod clocks;
 mod corners;
 mod exact;
 mod goodput;

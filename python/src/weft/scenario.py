@@ -46,6 +46,16 @@ class Route(Section):
 
 
 @dataclass
+class Clock(Section):
+    """How wrong a node's clock is, by the world's."""
+
+    offset: Optional[str] = None
+    """By how much it is ahead when the world begins, such as "250ms" or "-2s"."""
+    drift: Optional[str] = None
+    """How much too fast its crystal is, such as "40ppm" or "-1.5ppm"."""
+
+
+@dataclass
 class Cpu(Section):
     """What each call of an unmodified program costs: the product of both. Computing costs nothing."""
 
@@ -107,6 +117,8 @@ class Node(Section):
     """A folder that is / for its programs, instead of the host's."""
     boot: Optional[str] = None
     """How long it has been up when the world begins; by default the seed draws that for each node, and the first process number."""
+    clock: Optional[Clock] = None
+    """How wrong its clock is."""
     cpu: Optional[Cpu] = None
     """What each call of an unmodified program costs."""
     memory: Optional[str] = None

@@ -18,7 +18,7 @@ from ._held import Held
 from ._section import Section
 from .errors import ExpectationError, ScenarioError, WeftError
 from .result import Origin, ProgramResult, Result
-from .scenario import Event, Expect, Node, Program, Template, Twin, Wire
+from .scenario import Clock, Event, Expect, Node, Program, Template, Twin, Wire
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -45,6 +45,8 @@ class World(Section):
     """Write what passes interfaces to captures: all, or those of these names."""
     boot: Optional[str] = None
     """For how long nodes have been up when the world begins; by default the seed draws it for each. A node may have its own."""
+    clock: Optional[Clock] = None
+    """How wrong the clocks of nodes are. What a node's own says goes before it."""
     ipv6: Optional[bool] = None
     """Give IPv6 addresses, too."""
     blocks_may_fail: Optional[bool] = None

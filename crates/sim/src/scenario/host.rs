@@ -4,7 +4,7 @@ use super::address::Hop;
 use super::draft::{NodeDraft, WireDraft};
 use super::files::{collected, own_files};
 use super::raw::{NextHop, Raw};
-use super::section::{boot, capture, line, per_call};
+use super::section::{boot, capture, clock, line, per_call};
 use super::source::Source;
 use crate::plan::{NodeKind, NodePlan, PER_CALL_DEFAULT};
 use std::fmt::Write as _;
@@ -18,6 +18,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
     let files = own_files(source, draft)?;
     let (per_call, limits, boot) =
         (per_call(source, draft)?, limits(source, draft)?, boot(source, draft.section.boot.as_ref().or(raw.boot.as_ref()))?);
+    let clock = clock(source, raw, draft.section.clock.as_ref())?;
     let mut stack = match &draft.section.stack {
         Some(file) => {
             let text = source
@@ -55,13 +56,13 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
         && section.routes.is_empty();
     if plain && section.addresses.is_empty() {
         // Made of parts that fit; a thousand nodes need not be built twice.
-        return Ok(NodePlan { files, collect, per_call, limits, boot, ..host(draft, raw, stack) });
+        return Ok(NodePlan { files, collect, per_call, limits, boot, clock, ..host(draft, raw, stack) });
     }
     weft_node::Node::check(&stack).map_err(|error| match &draft.section.stack {
         Some(file) => error.at(file.span()),
         None => source.error(draft.span.clone(), format!("node '{}': {}", draft.name, error.what), error.help),
     })?;
-    Ok(NodePlan { files, collect, per_call, limits, boot, ..host(draft, raw, stack) })
+    Ok(NodePlan { files, collect, per_call, limits, boot, clock, ..host(draft, raw, stack) })
 }
 
 fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
@@ -78,6 +79,7 @@ fn host(draft: &NodeDraft, raw: &Raw, stack: Stack) -> NodePlan {
         per_call: PER_CALL_DEFAULT,
         limits: Limits::default(),
         boot: None,
+        clock: Default::default(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! What is said about a value of the wrong kind: how to write it, by the key that it stands behind.
 
 /// How the value of a key is written.
-const EXAMPLES: [(&[&str], &str); 19] = [
+const EXAMPLES: [(&[&str], &str); 22] = [
     (&["delay", "jitter", "reorder_by", "interval", "target", "sample"], "\"20ms\""),
     (&["duration", "boot", "at", "start", "end_min", "end_max"], "\"10s\""),
     (&["per_call"], "\"1us\""),
+    (&["clock"], "{ offset = \"250ms\", drift = \"40ppm\" }"),
+    (&["offset"], "\"250ms\""),
+    (&["drift"], "\"40ppm\""),
     (&["rate", "goodput_min", "goodput_max"], "\"100mbit\""),
     (&["loss", "corrupt", "duplicate", "reorder", "to_bad", "to_good", "loss_good", "loss_bad"], "0.01 (one in a hundred)"),
     (&["command"], "[\"curl\", \"-s\", \"http://server/\"]"),

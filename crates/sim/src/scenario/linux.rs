@@ -43,6 +43,11 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
             "its kernel boots when the world begins; `boot` at the top is for weft's own nodes",
         ),
         (
+            "clock",
+            section.clock.as_ref().map(weft_node::Spanned::span),
+            "its kernel has its own: let a program set it, [\"date\", \"-s\", \"…\"] or [\"adjtimex\", …]; `clock` at the top is for weft's own nodes",
+        ),
+        (
             "collect",
             section.collect.first().map(weft_node::Spanned::span),
             "its disk is its kernel's: let a program print what is in the file",
@@ -119,6 +124,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
         per_call: per_call(source, draft)?,
         limits: Limits::default(),
         boot: None,
+        clock: Default::default(),
     })
 }
 

@@ -83,5 +83,6 @@ fn switch(draft: &NodeDraft, raw: &Raw, learns: bool) -> NodePlan {
         per_call: PER_CALL_DEFAULT,
         limits: Default::default(),
         boot: None,
+        clock: Default::default(),
     }
 }

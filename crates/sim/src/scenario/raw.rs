@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::value::Datetime;
 use weft_node::Spanned;
-use weft_node::schema::{Moment, Probability, Rate, Setting, Size, TimeSpan};
+use weft_node::schema::{Drift, Moment, Probability, Rate, Setting, SignedSpan, Size, TimeSpan};
 
 type Text = Spanned<String>;
 
@@ -32,6 +32,8 @@ pub(crate) struct Raw {
     /// For how long nodes have been up when the world begins, as in a node's section. Linux nodes boot then.
     #[schemars(with = "Option<TimeSpan>")]
     pub boot: Option<Text>,
+    /// How wrong the clocks of nodes are, as in a node's section, which goes before it key by key. Not of Linux nodes.
+    pub clock: Option<Spanned<Clock>>,
     /// How often series of wires, connections and subflows are sampled: 100us or more. Default: never.
     #[schemars(with = "Option<TimeSpan>")]
     pub sample: Option<Text>,
@@ -140,6 +142,8 @@ pub(crate) struct Node {
     /// that the seed draws for each node, as it does the number of the first process; with "0s" both are the same on every node.
     #[schemars(with = "Option<TimeSpan>")]
     pub boot: Option<Text>,
+    /// How wrong its clock is: { offset = "250ms", drift = "40ppm" }. Its programs may set it and discipline it.
+    pub clock: Option<Spanned<Clock>>,
     /// What each call of an unmodified program costs. Computing costs nothing.
     pub cpu: Option<Spanned<Cpu>>,
     /// Most private memory of each unmodified program, and what its machine is said to have; of a Linux node the kernel's (default: "96MiB").
@@ -156,6 +160,19 @@ pub(crate) struct Node {
     /// Files that programs have written, taken into DIR/files/NODE when the node crashes and when the run ends: ["/var/log/**"].
     #[serde(default)]
     pub collect: Vec<Text>,
+}
+
+/// How wrong a node's clock is, by the world's.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Clock {
+    /// By how much CLOCK_REALTIME is ahead when the world begins: "250ms", or "-2s" for one that is behind; ten years at most. Default: "0s".
+    #[schemars(with = "Option<SignedSpan>")]
+    pub offset: Option<Text>,
+    /// How much too fast its crystal is, and with it all its clocks but those of CPU time: "40ppm", or "-1.5ppm" for one that is too slow; "5ppb"; 100000ppm
+    /// at most. Default: "0ppm".
+    #[schemars(with = "Option<Drift>")]
+    pub drift: Option<Text>,
 }
 
 /// How fast a node's programs get on: a call costs per_call times factor, 1ns to 1s.
