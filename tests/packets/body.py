@@ -18,7 +18,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def packet(kind=socket.SOCK_RAW, protocol=ETH_P_OURS, interface="eth0"):
-    one = socket.socket(socket.AF_PACKET, kind, socket.htons(protocol))
+    # Who names a protocol before an interface hears all interfaces until then, and keeps what came.
+    one = socket.socket(socket.AF_PACKET, kind, 0 if interface else socket.htons(protocol))
     if interface:
         one.bind((interface, protocol))
     one.settimeout(5)
