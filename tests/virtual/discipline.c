@@ -431,8 +431,8 @@ static void readings(void)
     at_first = real(), shows("time", time(0) * SECOND, 0, SECOND);
     at_first = real(), shows("time by a call", syscall(SYS_time, 0) * SECOND, 0, SECOND);
     at_first = real(), adjtimex(&x), shows("adjtimex", x.time.tv_sec * SECOND + x.time.tv_usec * (x.status & STA_NANO ? 1 : 1000), 0, 1000);
-    /* Linux says the second that has begun, weft the one that is over. */
-    at_first = mono(), sysinfo(&info), shows("sysinfo", (info.uptime - !exact) * SECOND, 1, SECOND);
+    /* The second that has begun. */
+    at_first = mono(), sysinfo(&info), shows("sysinfo", (info.uptime - 1) * SECOND, 1, SECOND);
     at_first = mono(), shows("/proc/uptime", number_in("/proc/uptime", "", 10 * MS), 1, 10 * MS);
     int fd = timerfd(CLOCK_REALTIME, TFD_TIMER_ABSTIME, real() + 3600 * SECOND, 0);
     ns until = real() + 1800 * SECOND;

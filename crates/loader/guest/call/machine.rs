@@ -32,7 +32,8 @@ pub fn getrusage(t: &mut Thread, call: Getrusage) -> Answer {
 /// sysinfo(2): half of the memory is free.
 pub fn sysinfo(t: &mut Thread, call: Sysinfo) -> Answer {
     let mut info = [0_u64; 14];
-    info[0] = clock(t, 1).unwrap_or(0) / 1_000_000_000;
+    // do_sysinfo: "info->uptime = tp.tv_sec + (tp.tv_nsec ? 1 : 0);"
+    info[0] = clock(t, 7).unwrap_or(0).div_ceil(1_000_000_000);
     info[4] = header().memory.load(Relaxed);
     info[5] = info[4] / 2;
     // procs (one u16), mem_unit (an int behind totalhigh and freehigh).
