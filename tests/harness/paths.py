@@ -36,6 +36,14 @@ def tool(name: str) -> str:
     return found
 
 
+def unpacked(package: str, name: str) -> str:
+    """The same of a program that tools/setup only unpacks, as its package would change the machine."""
+    found = sorted((output_dir() / "unpacked" / package).glob(f"usr/*bin/{name}"))
+    if not found:
+        raise MissingTool(f"{name} is not unpacked: run tools/setup test")
+    return str(found[0])
+
+
 @lru_cache(maxsize=None)
 def target_dir() -> Path:
     """Cargo's target directory: CARGO_TARGET_DIR or `target`, as cargo itself decides it."""
