@@ -153,6 +153,10 @@ def interfaces() -> None:
     said("interface", "SIOCSIFADDR", lambda: asked(0x8916, request(address)))
     said("interface", "SIOCSIFMAP", lambda: asked(0x8971, request(bytes(24))))
     said("interface", "SIOCADDRT", lambda: asked(0x890B, route))
+    said("interface", "SIOCDELRT", lambda: asked(0x890C, route))
+    # RTF_UP, RTF_WINDOW
+    metric = route[:56] + struct.pack("H", 0x81) + route[58:104] + struct.pack("Q", 5000) + route[112:]
+    said("interface", "SIOCADDRT with a window", lambda: asked(0x890B, metric))
     neighbour = address + struct.pack("H14si", 1, bytes(14), 2) + bytes(16) + b"lo".ljust(16, b"\0")
     said("interface", "SIOCSARP", lambda: asked(0x8955, neighbour))
 

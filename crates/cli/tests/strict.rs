@@ -252,7 +252,7 @@ for one in socket.socket(socket.AF_UNIX), socket.socket(), socket.socket(socket.
     print()
 "#;
     let (code, output, _) = Place::new("interfaces").strict(&["/usr/bin/python3", "-c", script]);
-    assert_eq!((code, output.trim()), (Some(0), "95 95 25 19 25 \n95 95 96 19 answered \n95 95 25 19 25"));
+    assert_eq!((code, output.trim()), (Some(0), "25 25 25 19 25 \n97 97 96 19 answered \n25 25 25 19 25"));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::face::Stack;
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weft_core::Table;
 use weft_core::table::{Address, Family, LinkType, RouteKind};
+use weft_core::{Answer, Query, Table};
 
 /// What programs may know of an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,6 +19,10 @@ pub struct InterfaceRow {
     pub mtu: u32,
     /// IFF_UP.
     pub up: bool,
+    /// Largest frame that segmentation is left to the backend with, bytes; 0: none is.
+    pub gso_max_bytes: u32,
+    /// The backend completes checksums.
+    pub checksum_offload: bool,
     /// Framing.
     pub link: LinkType,
     /// Group.
@@ -72,7 +76,10 @@ pub fn interfaces(stack: &mut dyn Stack) -> Vec<InterfaceRow> {
 
 /// The node's addresses of a family.
 pub fn addresses(stack: &mut dyn Stack, family: Family) -> Vec<Address> {
-    stack.table(Table::Addresses(family)).into_iter().filter_map(|row| serde_json::from_value(row).ok()).collect()
+    match stack.ask(Table::Addresses(family), &Query::Addresses) {
+        Answer::Addresses(rows) => rows,
+        _ => Vec::new(),
+    }
 }
 
 /// The node's routes of a family.
@@ -122,6 +129,8 @@ fn interface(row: &Value) -> Option<InterfaceRow> {
         mac: row.get("mac").and_then(mac).unwrap_or_default(),
         mtu: number(row, "mtu")?,
         up: row.get("up")?.as_bool()?,
+        gso_max_bytes: number(row, "gso_max_bytes").unwrap_or(0),
+        checksum_offload: row.get("checksum_offload").and_then(Value::as_bool).unwrap_or(false),
         link: serde_json::from_value(row.get("link")?.clone()).ok()?,
         group: number(row, "group").unwrap_or(0),
         tx_queue_packets: number(row, "tx_queue_packets").unwrap_or(1000),

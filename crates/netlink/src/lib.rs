@@ -23,6 +23,7 @@ mod message;
 mod neighbour;
 mod notify;
 mod packet;
+mod plain_route;
 mod ports;
 mod qdisc;
 mod route;
@@ -31,6 +32,7 @@ mod sender;
 mod session;
 
 pub use errno::Refusal;
+pub use plain_route::PlainRoute;
 pub use ports::Ports;
 pub use sender::{Sender, named};
 pub use session::{NETLINK_GENERIC, NETLINK_ROUTE, NETLINK_SOCK_DIAG, Session};

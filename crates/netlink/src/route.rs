@@ -20,13 +20,13 @@ pub(crate) const DELROUTE: u16 = 25;
 /// Bytes of `struct rtmsg`.
 const FIXED_BYTES: usize = 12;
 
-const RTA_DST: u16 = 1;
+pub(crate) const RTA_DST: u16 = 1;
 const RTA_SRC: u16 = 2;
 const RTA_IIF: u16 = 3;
-const RTA_OIF: u16 = 4;
-const RTA_GATEWAY: u16 = 5;
-const RTA_PRIORITY: u16 = 6;
-const RTA_PREFSRC: u16 = 7;
+pub(crate) const RTA_OIF: u16 = 4;
+pub(crate) const RTA_GATEWAY: u16 = 5;
+pub(crate) const RTA_PRIORITY: u16 = 6;
+pub(crate) const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
 const RTA_TABLE: u16 = 15;
 const RTA_MARK: u16 = 16;

@@ -3,8 +3,8 @@
 //! What they set is set by the procedures that netlink uses, too: flags, MTU, link-layer address, queue length, name, IPv4 address, mask and
 //! broadcast address, IPv6 addresses. Routes are netlink's alone.
 
-use super::arp;
 use super::procedure::told;
+use super::{arp, ethtool, route};
 use crate::face::{SocketId, Stack};
 use crate::memory::Memory;
 use crate::sys::Errno;
@@ -47,12 +47,10 @@ const SIOCSIFHWADDR: u32 = 0x8924;
 const SIOCSIFPFLAGS: u32 = 0x8934;
 const SIOCDIFADDR: u32 = 0x8936;
 const SIOCSIFTXQLEN: u32 = 0x8943;
-/// SIOCADDRT, SIOCDELRT. What they point to is no `struct ifreq`.
-const ROUTES: [u32; 2] = [0x890b, 0x890c];
-/// Requests that change something: routes, SIOCSIF*.
-const SETTING: [u32; 12] = [
-    0x890b,
-    0x890c,
+/// What they point to is no `struct ifreq`.
+const ROUTES: [u32; 2] = [route::SIOCADDRT, route::SIOCDELRT];
+/// Requests that change something: SIOCSIF*.
+const SETTING: [u32; 10] = [
     SIOCSIFFLAGS,
     SIOCSIFADDR,
     SIOCSIFDSTADDR,
@@ -115,12 +113,12 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
         // inet_ioctl alone calls devinet_ioctl; dev_ioctl does not know them: "default: … return -ENOTTY;"
         return Err(Errno(libc::ENOTTY));
     }
+    if ROUTES.contains(&request) {
+        return route::answer(memory, stack, request, pointer, family, manages);
+    }
     if SETTING.contains(&request) {
         if !manages {
             return Err(Errno(libc::EPERM));
-        }
-        if ROUTES.contains(&request) {
-            return Err(Errno(libc::EOPNOTSUPP));
         }
         let mut ifreq = [0; IFREQ_BYTES];
         memory.read(pointer, &mut ifreq)?;
@@ -159,6 +157,10 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
             let length = interface.name.len().min(NAME_BYTES - 1);
             name[..length].copy_from_slice(&interface.name.as_bytes()[..length]);
         }
+        ethtool::SIOCETHTOOL => {
+            let data = union.first_chunk::<8>().map_or(0, |data| u64::from_ne_bytes(*data));
+            return ethtool::answer(memory, interface, data, manages);
+        }
         SIOCGIFINDEX => union[..4].copy_from_slice(&interface.index.to_ne_bytes()),
         SIOCGIFFLAGS => union[..2].copy_from_slice(&(flags(interface) as u16).to_ne_bytes()),
         SIOCGIFMTU => union[..4].copy_from_slice(&interface.mtu.to_ne_bytes()),
@@ -173,11 +175,12 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
             union[2..8].copy_from_slice(&interface.mac);
         }
         SIOCGIFADDR | SIOCGIFDSTADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK => {
-            let (address, mask) = v4(address.ok_or(Errno(libc::EADDRNOTAVAIL))?).ok_or(Errno(libc::EADDRNOTAVAIL))?;
+            let row = address.ok_or(Errno(libc::EADDRNOTAVAIL))?;
+            let (address, mask) = v4(row).ok_or(Errno(libc::EADDRNOTAVAIL))?;
             let value = match request {
                 SIOCGIFNETMASK => mask,
-                SIOCGIFBRDADDR if interface.link != LinkType::Loopback => Ipv4Addr::from(u32::from(address) | !u32::from(mask)),
-                SIOCGIFBRDADDR => Ipv4Addr::UNSPECIFIED,
+                // As somebody said it: of `ip address add` without a word of it there is none.
+                SIOCGIFBRDADDR => row.broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED),
                 _ => address,
             };
             write_v4(union, value);

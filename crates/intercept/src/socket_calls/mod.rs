@@ -8,10 +8,12 @@ mod arp;
 mod carrier;
 pub mod connection;
 pub mod data;
+mod ethtool;
 pub mod interface;
 pub mod message;
 pub mod option;
 mod procedure;
+mod route;
 
 pub use carrier::{Carrier, Limit};
 pub use message::{Message, Taken};
