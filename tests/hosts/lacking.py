@@ -15,7 +15,7 @@ from saying import call, folder, libc, said, works
 
 # Each with its number and the first of its arguments; the others are 0.
 WHOLE_CALLS = {
-    "syslog": (103, -1), "ustat": (136, 0), "sysfs": (139, 9), "modify_ldt": (154, 0), "adjtimex": (159, 0), "quotactl": (179, -1),
+    "syslog": (103, -1), "ustat": (136, 0), "sysfs": (139, 9), "modify_ldt": (154, 0), "quotactl": (179, -1),
     "io_setup": (206, 0), "io_destroy": (207, 0), "io_getevents": (208, 0), "io_submit": (209, 0), "io_cancel": (210, 0), "io_pgetevents": (333, 0),
     "remap_file_pages": (216, 1), "restart_syscall": (219,), "add_key": (248, 0), "request_key": (249, 0), "keyctl": (250, -1),
     "migrate_pages": (256, -1), "perf_event_open": (298, 0), "fanotify_init": (300, -1), "fanotify_mark": (301, -1, -1),
@@ -23,11 +23,11 @@ WHOLE_CALLS = {
     "memfd_secret": (447, -1), "process_mrelease": (448, -1, -1), "set_mempolicy_home_node": (450, 0, 0, 0, -1), "cachestat": (451, -1),
     "futex_wake": (454, 0, 0, 0, -1), "futex_wait": (455, 0, 0, 0, -1), "futex_requeue": (456, 0, -1), "statmount": (457, 0), "listmount": (458, 0),
     "lsm_get_self_attr": (459, 0), "lsm_list_modules": (461, 0, 0, -1), "mseal": (462, 1),
-    "clock_adjtime": (305, -1), "userfaultfd": (323, -1), "pidfd_getfd": (438, -1, -1, -1), "mbind": (237, 0, 0, -1), "kcmp": (312, -1),
+    "userfaultfd": (323, -1), "pidfd_getfd": (438, -1, -1, -1), "mbind": (237, 0, 0, -1), "kcmp": (312, -1),
     "membarrier": (324, -1), "name_to_handle_at": (303, -1), "rseq": (334, 0),
 }
 # Linux looks at the arguments of these before it asks who makes them.
-FOR_EVERYBODY = ("clock_adjtime", "userfaultfd", "pidfd_getfd")
+FOR_EVERYBODY = ("userfaultfd", "pidfd_getfd")
 # Others than root may be refused by a setting.
 FOR_ROOT = ("bpf",)
 FAMILIES = {"4": (socket.AF_INET, "127.0.0.1"), "6": (socket.AF_INET6, "::1")}

@@ -93,7 +93,8 @@ class Place:
         """Starts it on Linux or on a stack in real time. `before`: what starts whoever starts it. `multipath`: with Multipath TCP, which Linux
         has, and this path manager."""
         as_user = who == USER
-        words = [*(user.words() if as_user and os.geteuid() == 0 else []), *before]
+        become = user.words() if host == LINUX else user.words_with_fuse()
+        words = [*(become if as_user and os.geteuid() == 0 else []), *before]
         if host == LINUX:
             alone = [paths.tool("unshare"), "--net", *(["--user", "--map-root-user"] if as_user or os.geteuid() else [])]
             words += [*alone, "sh", "-ec", (BY_PROGRAM if multipath == "userspace" else "") + LINUX_SET_UP, "sh"]

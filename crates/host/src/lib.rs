@@ -9,6 +9,7 @@ pub mod clock;
 pub mod control;
 pub mod error;
 pub mod expression;
+mod files;
 pub mod ground;
 mod leases;
 mod loading;

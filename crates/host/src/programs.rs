@@ -1,6 +1,7 @@
 //! The programs of the node: the notify supervisor on this world's event loop.
 
 use crate::clock::Clock;
+use crate::files::Files;
 use crate::reactor::{Interest, Reactor};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ use weft_socket::Sockets;
 pub(crate) const TOKEN_PROGRAM_SPACE: u8 = 5;
 /// This one belongs to programs that the loader runs.
 pub(crate) const TOKEN_STRICT_SPACE: u64 = 8;
+/// This one to what programs ask of files.
+pub(crate) const TOKEN_FILES: u64 = 10 << TOKEN_SPACE_SHIFT;
 const TOKEN_SPACE_SHIFT: u32 = 56;
 /// How often sockets that the supervisor and the loader's programs share news of are handed to and fro in one turn.
 const ROUNDS_MAX: usize = 16;
@@ -39,6 +42,7 @@ pub struct Programs {
     /// Sockets that changed and belong to no program: for the world, which takes them after each pump.
     others: Vec<SocketId>,
     lost: bool,
+    files: Files,
 }
 
 /// A node's sockets and tables, lent for one turn.
@@ -64,6 +68,9 @@ impl Outside for Real<'_> {
         Stack::take_changed(&mut self.0)
     }
     fn record(&mut self, _: &Record<'_>) {}
+    fn control(&mut self, op: Op) -> Option<Value> {
+        Lend::control(&mut self.0, op).ok()
+    }
 }
 
 impl Lend for Lent<'_> {
@@ -85,6 +92,8 @@ impl Programs {
     /// No programs yet.
     pub fn new(reactor: &Reactor) -> io::Result<Programs> {
         let supervisor = Supervisor::new(TOKEN_PROGRAM_SPACE, &mut Epoll(reactor.descriptor())).map_err(system)?;
+        let files = Files::new()?;
+        reactor.add(files.event(), TOKEN_FILES, Interest::READ)?;
         Ok(Programs {
             supervisor,
             strict: BTreeMap::new(),
@@ -93,6 +102,7 @@ impl Programs {
             known: None,
             others: Vec::new(),
             lost: false,
+            files,
         })
     }
 
@@ -116,6 +126,16 @@ impl Programs {
         }
         self.strict.insert(number, tree);
         Ok(())
+    }
+
+    /// Answers for files of a program that is started: the descriptor of a file system ([`weft_notify::spawn::Program::take_files`]).
+    pub(crate) fn serve_files(&mut self, fuse: OwnedFd) -> io::Result<()> {
+        self.files.serve(fuse)
+    }
+
+    /// Programs want to know what such files say.
+    pub(crate) fn answer_files(&mut self, node: &mut Node, clock: &Clock) {
+        self.files.answer(&mut Real(Lent { node, clock, others: Some(&mut self.others) }));
     }
 
     /// What the loader runs has something to say; it is served when the node has run.

@@ -53,6 +53,8 @@ pub enum Ask {
         /// Its name, for messages.
         program: String,
     },
+    /// Answer for the files of a program's network; the descriptor of its file system is attached (fuse(4)).
+    Files,
     /// Send a line for every frame from now on.
     Trace,
     /// End. Answered with the number of programs that are still on it.

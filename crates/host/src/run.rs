@@ -5,7 +5,7 @@ use crate::place;
 use crate::protocol::Ask;
 use crate::world::{World, WorldError};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -83,21 +83,55 @@ fn load(command: &mut Command) -> Result<Parts, SpawnError> {
     Ok(parts)
 }
 
-/// `strict`: the loader runs it; is given what whoever serves it needs, before it starts.
+/// Whoever has the stack of a program that is started here.
+trait Serves {
+    /// The loader runs it: what is needed to serve it, before it starts.
+    fn adopt(&mut self, parts: Parts) -> Result<(), RunError>;
+    /// The descriptor of its file system ([`Program::take_files`]).
+    fn answer_files(&mut self, fuse: OwnedFd) -> Result<(), RunError>;
+}
+
+impl Serves for World {
+    fn adopt(&mut self, parts: Parts) -> Result<(), RunError> {
+        self.adopt_strict(parts).map_err(io_error("taking over the program"))
+    }
+    fn answer_files(&mut self, fuse: OwnedFd) -> Result<(), RunError> {
+        self.serve_files(fuse).map_err(io_error("answering for the program's files"))
+    }
+}
+
+/// A daemon, and the program's name.
+impl Serves for (&mut Client, &str) {
+    fn adopt(&mut self, parts: Parts) -> Result<(), RunError> {
+        self.0.ask_with(Ask::JoinStrict { program: self.1.to_owned() }, &parts.descriptors())?;
+        Ok(())
+    }
+    fn answer_files(&mut self, fuse: OwnedFd) -> Result<(), RunError> {
+        self.0.ask_with(Ask::Files, &[fuse.as_fd()])?;
+        Ok(())
+    }
+}
+
+fn io_error(what: &'static str) -> impl Fn(io::Error) -> RunError {
+    move |why| RunError::System { what, why }
+}
+
+/// `strict`: the loader runs it.
 fn start(
     arguments: &[OsString],
     resolv_conf: &str,
     control: Option<&Path>,
     caretaker: Option<u32>,
-    strict: Option<&mut dyn FnMut(Parts) -> Result<(), RunError>>,
+    strict: bool,
+    stack: &mut dyn Serves,
 ) -> Result<Result<Program, u8>, RunError> {
     let mut command = Command::new(arguments)?;
     if let Some(pid) = caretaker {
         command.caretaker(pid);
     }
-    if let Some(adopt) = strict {
+    if strict {
         match load(&mut command) {
-            Ok(parts) => adopt(parts)?,
+            Ok(parts) => stack.adopt(parts)?,
             Err(error) => {
                 let Some(status) = cannot_execute(&error) else { return Err(error.into()) };
                 let _ = writeln!(std::io::stderr(), "weft: {error}");
@@ -113,7 +147,16 @@ fn start(
         command.variable(place::VARIABLE, &control.to_string_lossy());
     }
     match command.spawn() {
-        Ok(program) => {
+        Ok(mut program) => {
+            match program.take_files() {
+                Ok(Some(fuse)) => stack.answer_files(fuse)?,
+                Ok(None) => {}
+                Err(errno) => {
+                    let why = io::Error::from_raw_os_error(errno.0);
+                    let advice = "it needs /dev/fuse that its user may open: `modprobe fuse`, or --device /dev/fuse of a container";
+                    tracing::info!("the program sees the host's /proc/net and /proc/sys/net, and not its stack's ({why}): {advice}");
+                }
+            }
             if let (Err(errno), true) = (program.settings(), rustix::process::geteuid().is_root()) {
                 let why = io::Error::from_raw_os_error(errno.0);
                 tracing::warn!("what the program writes to /proc/sys/net changes the host's kernel: it cannot be made read-only ({why})");
@@ -139,11 +182,7 @@ pub fn join(mut client: Client, arguments: &[OsString], strict: bool) -> Result<
     let resolv_conf = hello["resolv_conf"].as_str().unwrap_or_default().to_owned();
     let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let path = client.path().to_owned();
-    let mut adopt = |parts: Parts| {
-        client.ask_with(Ask::JoinStrict { program: name.clone() }, &parts.descriptors())?;
-        Ok(())
-    };
-    let mut program = match start(arguments, &resolv_conf, Some(&path), None, strict.then_some(&mut adopt))? {
+    let mut program = match start(arguments, &resolv_conf, Some(&path), None, strict, &mut (&mut client, &*name))? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };
@@ -208,11 +247,9 @@ pub fn alone(mut world: World, arguments: &[OsString], strict: bool) -> Result<u
         let _ = writeln!(std::io::stderr(), "weft: {notice}");
     }
     let signals = Signals::block().map_err(system("signalfd"))?;
-    let io_error = |what| move |why| RunError::System { what, why };
     let (resolv_conf, control) = (world.resolv_conf(), world.control().map(Path::to_owned));
     let caretaker = world.caretaker();
-    let mut adopt = |parts| world.adopt_strict(parts).map_err(io_error("taking over the program"));
-    let mut program = match start(arguments, &resolv_conf, control.as_deref(), caretaker, strict.then_some(&mut adopt))? {
+    let mut program = match start(arguments, &resolv_conf, control.as_deref(), caretaker, strict, &mut world)? {
         Ok(program) => program,
         Err(status) => return Ok(status),
     };

@@ -10,7 +10,7 @@ use crate::ground;
 use crate::loading::{self, Loading, Read};
 use crate::place;
 use crate::port::Port;
-use crate::programs::{Lent, Programs, TOKEN_PROGRAM_SPACE, TOKEN_STRICT_SPACE};
+use crate::programs::{Lent, Programs, TOKEN_FILES, TOKEN_PROGRAM_SPACE, TOKEN_STRICT_SPACE};
 use crate::protocol::{Ask, Line, Request};
 use crate::publish::{Publish, Publisher};
 use crate::reactor::{Interest, Reactor};
@@ -275,6 +275,12 @@ impl World {
         self.programs.adopt(listener, &self.reactor)
     }
 
+    /// Answers what a program reads of the network below /proc: `fuse` is the descriptor of its file system there
+    /// ([`weft_notify::spawn::Program::take_files`]).
+    pub fn serve_files(&mut self, fuse: rustix::fd::OwnedFd) -> io::Result<()> {
+        self.programs.serve_files(fuse)
+    }
+
     /// Takes over a program that the loader runs, and its children.
     pub fn adopt_strict(&mut self, parts: weft_process::Parts) -> io::Result<()> {
         self.programs.adopt_strict(self.node.name(), parts, &self.reactor)
@@ -313,6 +319,7 @@ impl World {
                     self.publisher.ready(index, *flags, self.clock.now(), &mut lent, &self.reactor);
                 }
                 TOKEN_STRICT => self.programs.ready_strict(index),
+                TOKEN_FILES => self.programs.answer_files(&mut self.node, &self.clock),
                 TOKEN_PROGRAM => self.programs.ready(*token, *flags, &mut self.node, &self.clock, &self.reactor),
                 _ => {}
             }
@@ -684,6 +691,11 @@ impl World {
                     || client.take_descriptor().ok_or_else(|| world("join-strict came without its three descriptors".to_owned()));
                 let parts = Parts::from_descriptors([next()?, next()?, next()?]);
                 self.adopt_strict(parts).map(|()| Value::Null).map_err(|error| world(format!("cannot take over {program}: {error}")))
+            }
+            Ask::Files => {
+                let fuse =
+                    client.take_descriptor().ok_or_else(|| world("files came without the descriptor of their file system".to_owned()))?;
+                self.serve_files(fuse).map(|()| Value::Null).map_err(|error| world(format!("cannot answer for files: {error}")))
             }
             Ask::Trace => {
                 client.traces = true;

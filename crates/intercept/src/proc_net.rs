@@ -23,6 +23,28 @@ const TCP_CLOSE: u8 = 7;
 /// psched_show: nanoseconds a microsecond, nanoseconds a tick of queues, how many of the first a second has, and the resolution of timers. tc reckons with it.
 const PSCHED: &str = "000003e8 00000040 000f4240 3b9aca00\n";
 
+/// The names of the files.
+pub const NAMES: [&str; 18] = [
+    "arp",
+    "dev",
+    "icmp",
+    "icmp6",
+    "if_inet6",
+    "ipv6_route",
+    "psched",
+    "raw",
+    "raw6",
+    "route",
+    "sockstat",
+    "sockstat6",
+    "tcp",
+    "tcp6",
+    "udp",
+    "udp6",
+    "udplite",
+    "udplite6",
+];
+
 /// The text of a file, by its name below /proc/net; None: it is none of these.
 pub fn file(name: &str, stack: &mut dyn Stack) -> Option<String> {
     match name {

@@ -1,5 +1,5 @@
-//! The program's own mounts: an /etc/resolv.conf that works on its stack, without touching the host's files, and settings of the host's network
-//! that it cannot change.
+//! The program's own mounts: an /etc/resolv.conf that works on its stack, without touching the host's files, and files of its stack's network in place of
+//! those of the host's.
 //!
 //! The program gets a mount namespace of its own in which a file from a small tmpfs is bound over /etc/resolv.conf. With CAP_SYS_ADMIN
 //! that is all. Without it, a user namespace comes with it in which the user and group keep their numbers (other owners of files show as
@@ -8,13 +8,15 @@
 //!
 //! Two more files are covered: the sockets of nscd and of systemd-resolved. Through them libc would ask a daemon on the host, which
 //! resolves names on the host's network.
-
 //!
-//! /proc/sys/net is the host's kernel's, and weft's stack has nothing to do with it. A program that writes there (as root: others may not) would
-//! change the host and not its own network, so the program sees it read-only.
+//! /proc/sys/net and /proc/net are the host's kernel's, and weft's stack has nothing to do with them. So a file system of weft's own is mounted over the first
+//! (FUSE: whoever has the other end of its descriptor answers), and has the second, too, in a folder [`NETWORK`] that no listing shows. /proc/net is a symbolic
+//! link, over which one is mounted that leads there. Where that is not possible (no /dev/fuse, or it may not be opened), the program sees the host's settings
+//! read-only: what it wrote there would change the host and not its own network.
 
-use crate::sys::Errno;
+use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Sockets through which libc would resolve names outside the stack.
 const COVERED: [&CStr; 4] = [
@@ -32,6 +34,7 @@ const WORK: [Paths; 3] = [
         c"/tmp/nothing",
         c"/tmp/upper",
         c"/tmp/work",
+        c"/tmp/link",
         c"lowerdir=/etc,upperdir=/tmp/upper,workdir=/tmp/work",
     ),
     Paths::under(
@@ -40,6 +43,7 @@ const WORK: [Paths; 3] = [
         c"/run/nothing",
         c"/run/upper",
         c"/run/work",
+        c"/run/link",
         c"lowerdir=/etc,upperdir=/run/upper,workdir=/run/work",
     ),
     Paths::under(
@@ -48,6 +52,7 @@ const WORK: [Paths; 3] = [
         c"/mnt/nothing",
         c"/mnt/upper",
         c"/mnt/work",
+        c"/mnt/link",
         c"lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work",
     ),
 ];
@@ -59,6 +64,7 @@ struct Paths {
     nothing: &'static CStr,
     upper: &'static CStr,
     work: &'static CStr,
+    link: &'static CStr,
     overlay: &'static CStr,
 }
 
@@ -69,14 +75,19 @@ impl Paths {
         nothing: &'static CStr,
         upper: &'static CStr,
         work: &'static CStr,
+        link: &'static CStr,
         overlay: &'static CStr,
     ) -> Paths {
-        Paths { directory, file, nothing, upper, work, overlay }
+        Paths { directory, file, nothing, upper, work, link, overlay }
     }
 }
 
 const TARGET: &CStr = c"/etc/resolv.conf";
 const SETTINGS: &CStr = c"/proc/sys/net";
+/// The folder of what stands in /proc/net, in the root of the file system for [`SETTINGS`].
+pub const NETWORK: &str = ".proc-net";
+/// Where /proc/net leads. Relative, as the kernel's own link ("self/net"): it holds for programs that see /proc elsewhere.
+const LINK: &CStr = c"sys/net/.proc-net";
 
 /// Everything that is needed between fork and exec, allocated before: there, nothing may be.
 #[derive(Debug)]
@@ -85,6 +96,8 @@ pub struct Prepared {
     content: Option<Vec<u8>>,
     uid_map: CString,
     gid_map: CString,
+    /// User and group of who started it.
+    owner: [u32; 2],
 }
 
 impl Prepared {
@@ -93,7 +106,7 @@ impl Prepared {
         // SAFETY: these take no pointers and cannot fail.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         let map = |id: u32| CString::new(format!("{id} {id} 1\n")).unwrap_or_default();
-        Prepared { content: Some(content.as_bytes().to_vec()), uid_map: map(uid), gid_map: map(gid) }
+        Prepared { content: Some(content.as_bytes().to_vec()), uid_map: map(uid), gid_map: map(gid), owner: [uid, gid] }
     }
 
     /// Own mounts with the host's resolv.conf.
@@ -109,9 +122,31 @@ impl Prepared {
             mount(None, c"/", None, libc::MS_REC | libc::MS_SLAVE, None)
         };
         match separate() {
-            Ok(()) => Entered { settings: protect_settings(), names: self.cover_names() },
-            Err(errno) => Entered { settings: Err(errno), names: if self.content.is_some() { Err(errno) } else { Ok(()) } },
+            Ok(()) => {
+                let files = self.mount_files();
+                let settings = if files.is_ok() { Ok(()) } else { protect_settings() };
+                Entered { files, settings, names: self.cover_names() }
+            }
+            Err(errno) => {
+                Entered { files: Err(errno), settings: Err(errno), names: if self.content.is_some() { Err(errno) } else { Ok(()) } }
+            }
         }
+    }
+
+    /// Mounts a file system over the settings, and leads /proc/net into it.
+    fn mount_files(&self) -> Result<OwnedFd, Errno> {
+        // SAFETY: a NUL-terminated path.
+        let fuse = sys::owned(i64::from(unsafe { libc::open(c"/dev/fuse".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) }))?;
+        let mut options = Text::default();
+        options.put(b"fd=").number(fuse.as_raw_fd() as u32, 10);
+        options.put(b",rootmode=").number(libc::S_IFDIR | 0o555, 8);
+        options.put(b",user_id=").number(self.owner[0], 10).put(b",group_id=").number(self.owner[1], 10).put(b",allow_other");
+        mount(Some(c"weft"), SETTINGS, Some(c"fuse"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, Some(options.as_c_str()))?;
+        lead_network().inspect_err(|_| {
+            // SAFETY: a NUL-terminated path.
+            unsafe { libc::umount2(SETTINGS.as_ptr(), libc::MNT_DETACH) };
+        })?;
+        Ok(fuse)
     }
 
     fn cover_names(&self) -> Result<(), Errno> {
@@ -132,10 +167,6 @@ impl Prepared {
         // SAFETY: takes no pointers.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0 {
             return Ok(());
-        }
-        // Only for names a user namespace is worth it: without privileges nobody changes settings.
-        if self.content.is_none() {
-            return Err(crate::sys::last());
         }
         // SAFETY: takes no pointers.
         if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) } != 0 {
@@ -174,12 +205,86 @@ impl Prepared {
 }
 
 /// What is in place after [`Prepared::enter`], each with the errno of the first step that failed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Entered {
+    /// The file system for /proc/sys/net and /proc/net: who has this descriptor is asked what stands there (fuse(4)).
+    pub files: Result<OwnedFd, Errno>,
     /// The resolv.conf, if one was asked for; when it failed nothing is covered.
     pub names: Result<(), Errno>,
     /// The read-only settings.
     pub settings: Result<(), Errno>,
+}
+
+/// Mounts a link over /proc/net, which is one. mount(2) would follow that, so it needs Linux 5.2.
+fn lead_network() -> Result<(), Errno> {
+    for paths in &WORK {
+        if mount(Some(c"weft"), paths.directory, Some(c"tmpfs"), libc::MS_NOSUID | libc::MS_NODEV, Some(c"mode=755,size=1m")).is_ok() {
+            // SAFETY: NUL-terminated paths. What is bound from the tmpfs keeps it alive.
+            let result = unsafe {
+                match libc::symlink(LINK.as_ptr(), paths.link.as_ptr()) {
+                    0 => bind_link(paths.link),
+                    _ => Err(sys::last()),
+                }
+            };
+            // SAFETY: as above.
+            unsafe { libc::umount2(paths.directory.as_ptr(), libc::MNT_DETACH) };
+            return result;
+        }
+    }
+    Err(Errno::ENOENT)
+}
+
+fn bind_link(link: &CStr) -> Result<(), Errno> {
+    const OPEN_TREE_CLONE: libc::c_uint = 1;
+    const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;
+    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as libc::c_uint | libc::AT_SYMLINK_NOFOLLOW as libc::c_uint;
+    // SAFETY: NUL-terminated paths.
+    unsafe {
+        let tree = sys::owned(libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, link.as_ptr(), flags))?;
+        let target = c"/proc/net".as_ptr();
+        sys::check(libc::syscall(libc::SYS_move_mount, tree.as_raw_fd(), c"".as_ptr(), libc::AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH))?;
+    }
+    Ok(())
+}
+
+/// Text that is put together without memory being taken.
+struct Text {
+    bytes: [u8; 128],
+    length: usize,
+}
+
+impl Default for Text {
+    fn default() -> Text {
+        Text { bytes: [0; 128], length: 0 }
+    }
+}
+
+impl Text {
+    /// What does not fit is left out; a zero byte stays behind it.
+    fn put(&mut self, text: &[u8]) -> &mut Text {
+        for byte in text {
+            if self.length + 1 < self.bytes.len() {
+                self.bytes[self.length] = *byte;
+                self.length += 1;
+            }
+        }
+        self
+    }
+    fn number(&mut self, number: u32, base: u32) -> &mut Text {
+        let mut digits = [0_u8; 12];
+        let (mut at, mut rest) = (digits.len(), number);
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % base) as u8;
+            rest /= base;
+            if rest == 0 {
+                return self.put(&digits[at..]);
+            }
+        }
+    }
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
 }
 
 /// Makes /proc/sys/net read-only.
@@ -214,4 +319,18 @@ fn write_file(path: &CStr, content: &[u8], create: bool) -> Result<(), Errno> {
     // SAFETY: our own descriptor, used no more.
     unsafe { libc::close(fd) };
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_put_together_and_ends() {
+        let mut text = Text::default();
+        text.put(b"fd=").number(0, 10).put(b",mode=").number(0o40555, 8).put(b",").number(u32::MAX, 10);
+        assert_eq!(text.as_c_str(), c"fd=0,mode=40555,4294967295");
+        text.put(&[b'x'; 200]);
+        assert_eq!(text.as_c_str().to_bytes().len(), 127);
+    }
 }

@@ -7,7 +7,7 @@
 //! Yama's ptrace_scope is 1 or more and the daemon is no ancestor; then the program's calls are refused and counted as not permitted.
 
 use crate::filter;
-use crate::resolv::Prepared;
+use crate::mounts::Prepared;
 use crate::sys::{self, Errno};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -65,6 +65,7 @@ pub struct Program {
     listener: Option<OwnedFd>,
     resolv: Result<(), Errno>,
     settings: Result<(), Errno>,
+    files: Result<Option<OwnedFd>, Errno>,
     status: Option<ExitStatus>,
 }
 
@@ -91,7 +92,7 @@ impl Command {
         })
     }
 
-    /// Gives the program an /etc/resolv.conf with this content; see [`crate::resolv`].
+    /// Gives the program an /etc/resolv.conf with this content; see [`crate::mounts`].
     pub fn resolv_conf(&mut self, content: &str) -> &mut Command {
         self.resolv = Some(Prepared::new(content));
         self
@@ -165,7 +166,7 @@ impl Command {
         }
         drop((child_reports, child_goes));
         let pidfd = sys::pidfd_open_process(pid as u32).map_err(step("open a pidfd"))?;
-        let mut program = Program { pid, pidfd, listener: None, resolv: Ok(()), settings: Ok(()), status: None };
+        let mut program = Program { pid, pidfd, listener: None, resolv: Ok(()), settings: Ok(()), files: Ok(None), status: None };
         let outcome = self.follow(&mut program, reports.as_fd(), goes);
         if let Err(error) = outcome {
             program.signal(libc::SIGKILL);
@@ -186,6 +187,11 @@ impl Command {
                     // A word and not only the end of the pipe: other threads' children may hold copies of our end for a moment.
                     sys::write_report(goes.as_fd(), Report::LISTENER, 0);
                 }
+                Report::FILES => {
+                    program.files = sys::pidfd_getfd(program.pidfd.as_fd(), value).map(Some);
+                    sys::write_report(goes.as_fd(), Report::FILES, 0);
+                }
+                Report::NO_FILES => program.files = Err(errno),
                 Report::RESOLV => program.resolv = Err(errno),
                 Report::SETTINGS => program.settings = Err(errno),
                 Report::FILTER if errno == Errno(libc::EBUSY) => return Err(SpawnError::Nested),
@@ -231,6 +237,14 @@ impl Command {
             }
             if let Some(resolv) = &self.resolv {
                 let entered = resolv.enter();
+                match entered.files {
+                    Ok(files) => {
+                        sys::write_report(reports, Report::FILES, files.as_raw_fd());
+                        sys::wait_for_word(goes);
+                        drop(files);
+                    }
+                    Err(errno) => sys::write_report(reports, Report::NO_FILES, errno.0),
+                }
                 if let Err(errno) = entered.names {
                     sys::write_report(reports, Report::RESOLV, errno.0);
                 }
@@ -271,6 +285,8 @@ impl Report {
     const DESCRIPTORS: i32 = 4;
     const EXECUTE: i32 = 5;
     const SETTINGS: i32 = 6;
+    const FILES: i32 = 7;
+    const NO_FILES: i32 = 8;
 }
 
 impl Program {
@@ -286,6 +302,14 @@ impl Program {
     /// fail with ENOSYS.
     pub fn take_listener(&mut self) -> Option<OwnedFd> {
         self.listener.take()
+    }
+    /// The descriptor of the file system that it has for /proc/sys/net and /proc/net, once: fuse(4), to be answered here or in a daemon. None: it has no mounts
+    /// of its own.
+    ///
+    /// # Errors
+    /// Why there is none, and it sees the host's.
+    pub fn take_files(&mut self) -> Result<Option<OwnedFd>, Errno> {
+        std::mem::replace(&mut self.files, Ok(None))
     }
     /// Whether its /etc/resolv.conf is the one that was asked for; if not, it has the host's.
     ///

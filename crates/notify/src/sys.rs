@@ -146,11 +146,9 @@ pub fn read_report(from: BorrowedFd<'_>) -> Option<(i32, i32)> {
     (length == 8).then_some((words[0], words[1]))
 }
 
-/// Waits for a byte or the end of a pipe. Async-signal-safe.
+/// Waits for a report or the end of a pipe. Async-signal-safe.
 pub fn wait_for_word(pipe: BorrowedFd<'_>) {
-    let mut byte = [0_u8];
-    // SAFETY: one byte of ours.
-    while unsafe { libc::read(pipe.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } < 0 && last() == Errno::EINTR {}
+    let _ = read_report(pipe);
 }
 
 /// Waits until one of these is readable or has hung up: what each shows.

@@ -44,6 +44,7 @@ mod mapping;
 mod mib;
 mod mirrors;
 mod netlink;
+pub mod network_files;
 mod ntp;
 mod nursery;
 mod object;

@@ -32,9 +32,12 @@ const PAGES: u64 = 16_384;
 const PAGES_PRESENT: u64 = 2048;
 const PAGE_KIB: u64 = 4;
 
+/// Names of files of counters below /proc/net.
+pub(super) const COUNTED: [&str; 3] = ["netstat", "snmp", "snmp6"];
+
 /// /proc/net/snmp and what is like it.
-fn counted(name: &str, outside: &mut dyn Outside) -> Option<String> {
-    if !matches!(name, "snmp" | "netstat" | "snmp6") {
+pub(super) fn counted(name: &str, outside: &mut dyn Outside) -> Option<String> {
+    if !COUNTED.contains(&name) {
         return None;
     }
     let all = mib::counters(&outside.control(Op::Show(Show::Counters))?);

@@ -20,7 +20,7 @@ use weft_intercept::sys::Errno;
 use weft_intercept::tables;
 
 /// Longest text that is taken.
-const VALUE_BYTES_MAX: usize = 256;
+pub(super) const VALUE_BYTES_MAX: usize = 256;
 const PAGE: u64 = 4096;
 /// IFNAMSIZ, which names of queueing disciplines keep to.
 const NAME_BYTES_MAX: usize = 16;
@@ -368,6 +368,41 @@ fn write(name: &str, line: &[u8], outside: &mut dyn Outside) -> Result<usize, Er
     }
 }
 
+/// As [`write`], of a setting that no parameter may stand for, too: such lines are kept, and shown.
+pub(super) fn change(
+    name: &str,
+    line: &[u8],
+    written: &mut BTreeMap<&'static str, String>,
+    outside: &mut dyn Outside,
+) -> Result<usize, Errno> {
+    match KEPT.iter().find(|(known, ..)| *known == name) {
+        Some((name, kind, only)) => keep(*kind, only, line).map(|shown| {
+            written.insert(name, shown);
+            line.len()
+        }),
+        None => write(name, line, outside),
+    }
+}
+
+/// Names of all files of the node's below /proc/sys/net. `interfaces`: by their names.
+pub(super) fn files(interfaces: &[String]) -> Vec<String> {
+    let mut all: Vec<String> =
+        names().chain(KEPT.iter().map(|(name, ..)| *name)).chain(FIXED.iter().map(|(name, ..)| *name)).map(str::to_owned).collect();
+    let of_all: Vec<(String, String)> = all
+        .iter()
+        .filter_map(|name| name.split_once("/conf/all/").map(|(family, setting)| (family.to_owned(), setting.to_owned())))
+        .collect();
+    for interface in interfaces.iter().map(String::as_str).chain(["default"]) {
+        all.extend(of_all.iter().map(|(family, setting)| format!("{family}/conf/{interface}/{setting}")));
+        if interface != "default" {
+            all.extend(OF_AN_INTERFACE.iter().map(|(setting, ..)| format!("ipv6/conf/{interface}/{setting}")));
+        }
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// lseek(2) of a file without a size (fs/read_write.c, default_llseek).
 fn seek(position: usize, offset: i64, whence: i32) -> Result<usize, Errno> {
     let from = match whence {
@@ -414,14 +449,7 @@ impl Tree {
         }
         let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
         caller.read(address, &mut text)?;
-        let kept = KEPT.iter().find(|(known, ..)| *known == name);
-        let done = match kept {
-            Some((name, kind, only)) => keep(*kind, only, &text).map(|line| {
-                self.settings_written.insert(name, line);
-                text.len()
-            }),
-            None => write(name, &text, outside),
-        };
+        let done = change(name, &text, &mut self.settings_written, outside);
         // What programs were shown of sockets may be another now.
         self.shows.disturbed();
         match done {
@@ -532,7 +560,7 @@ impl Tree {
 
 /// What a read shows that begins at `position`. Words go on where the last read ended (_proc_do_string); of numbers Linux shows nothing but at the beginning:
 /// kernel/sysctl.c, __do_proc_dointvec, "if (!tbl_data || !table->maxlen || !*lenp || (*ppos && !write)) { *lenp = 0; return 0; }".
-fn left<'a>(name: &str, text: &'a [u8], position: usize) -> &'a [u8] {
+pub(super) fn left<'a>(name: &str, text: &'a [u8], position: usize) -> &'a [u8] {
     let words = !SETTINGS.iter().any(|(known, form, _)| *known == name && !form.is_word());
     if position == 0 || words { text.get(position..).unwrap_or_default() } else { &[] }
 }

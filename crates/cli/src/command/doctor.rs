@@ -51,13 +51,13 @@ const ABILITIES: [Ability; 8] = [
     Ability {
         name: "real time: weft run",
         matters: true,
-        needs: &[Need::UserNamespaces, Need::Calls, Need::Tun],
+        needs: &[Need::UserNamespaces, Need::Calls, Need::Tun, Need::Fuse],
         trial: Trial::Words(&["run", "--", "true"]),
     },
     Ability {
         name: "real time: weft run --strict",
         matters: false,
-        needs: &[Need::UserNamespaces, Need::Calls, Need::Tun],
+        needs: &[Need::UserNamespaces, Need::Calls, Need::Tun, Need::Fuse],
         trial: Trial::Words(&["run", "--strict", "--", "true"]),
     },
     Ability {

@@ -19,6 +19,8 @@ pub enum Need {
     Calls,
     /// /dev/net/tun.
     Tun,
+    /// /dev/fuse.
+    Fuse,
     /// Root, or its network rights.
     NetworkRights,
     /// A Linux kernel that was built as a node.
@@ -71,6 +73,10 @@ pub struct Facts {
     /// kernel.apparmor_restrict_unprivileged_userns.
     apparmor_restricts: bool,
     has_tun: bool,
+    /// /dev/fuse is there.
+    has_fuse: bool,
+    /// And this user may open it.
+    opens_fuse: bool,
     descriptors_max: Option<u64>,
     has_locale: bool,
     kernels: Vec<String>,
@@ -114,6 +120,8 @@ impl Facts {
             clone_allowed: number("proc/sys/kernel/unprivileged_userns_clone").map(|value| value != 0),
             apparmor_restricts: number("proc/sys/kernel/apparmor_restrict_unprivileged_userns") == Some(1),
             has_tun: root.join("dev/net/tun").exists(),
+            has_fuse: root.join("dev/fuse").exists(),
+            opens_fuse: std::fs::OpenOptions::new().read(true).write(true).open(root.join("dev/fuse")).is_ok(),
             descriptors_max: open_files.and_then(|most| if most == "unlimited" { Some(u64::MAX) } else { most.parse().ok() }),
             // Debian's C library has it in itself from 12 on.
             has_locale: locales.iter().any(|place| root.join(place).exists()),
@@ -161,6 +169,14 @@ impl Facts {
                 None => ("there is no /dev/net/tun".to_owned(), "sudo modprobe tun"),
             };
             add(Need::Tun, true, &what, repair);
+        }
+        if !self.opens_fuse {
+            let (what, repair) = match (self.has_fuse, self.container) {
+                (true, _) => ("this user may not open /dev/fuse".to_owned(), "sudo chmod 666 /dev/fuse"),
+                (false, Some(kind)) => (format!("{kind} shows no /dev/fuse"), "docker run --device /dev/fuse --cap-add SYS_ADMIN …"),
+                (false, None) => ("there is no /dev/fuse".to_owned(), "sudo modprobe fuse"),
+            };
+            add(Need::Fuse, false, &format!("{what}: programs see /proc/net of the host, and not of their stack"), repair);
         }
         if self.capabilities & CAP_NET_ADMIN == 0 {
             let repair =
@@ -252,6 +268,7 @@ mod tests {
             ("proc/sys/kernel/osrelease", "6.12.0\n"),
             ("etc/os-release", "PRETTY_NAME=\"Debian GNU/Linux 12\"\n"),
             ("dev/net/tun", ""),
+            ("dev/fuse", ""),
             ("usr/lib/locale/C.utf8/LC_CTYPE", ""),
             ("usr/bin/mmdebstrap", ""),
             ("usr/bin/newuidmap", ""),
@@ -291,13 +308,13 @@ mod tests {
         let (folder, _) = machine(&[]);
         std::fs::remove_file(folder.path().join("usr/bin/newuidmap")).unwrap();
         assert_eq!(Facts { kernels: vec![String::new()], ..Facts::read(folder.path()) }.obstacles()[0].repair, "sudo apt install uidmap");
-        for path in ["dev/net/tun", "usr/lib/locale/C.utf8/LC_CTYPE", "usr/bin/mmdebstrap"] {
+        for path in ["dev/net/tun", "dev/fuse", "usr/lib/locale/C.utf8/LC_CTYPE", "usr/bin/mmdebstrap"] {
             std::fs::remove_file(folder.path().join(path)).unwrap();
         }
         std::fs::remove_dir(folder.path().join("usr/lib/locale/C.utf8")).unwrap();
         let facts = Facts { kernels: Vec::new(), ..Facts::read(folder.path()) };
         let all: Vec<Need> = facts.obstacles().iter().map(|obstacle| obstacle.of).collect();
-        assert_eq!(all, [Need::Tun, Need::NodeKernel, Need::Locale, Need::Bootstrap]);
+        assert_eq!(all, [Need::Tun, Need::Fuse, Need::NodeKernel, Need::Locale, Need::Bootstrap]);
         assert!(facts.obstacles().iter().all(|obstacle| !obstacle.repair.is_empty()));
     }
 
