@@ -53,6 +53,7 @@ ONE_SIDE: dict[str, str] = {
     "disk": "Linux' side is a crash of the machine",
     "pipes": "Linux' side is what a machine's other users do",
     "mounts": "about weft's own setting",
+    "hosts-settings": "about weft's own mounts, where there is no /dev/fuse",
     "stuck": "Linux' side is a wait without an end",
     "host-limits": "Linux' side is what a machine's other users do",
     "host-descriptors": "about weft's own limit of descriptors",
@@ -68,6 +69,8 @@ NAMED = {
     "changing interfaces, routes, ARP by ioctl": "no-interface-ioctl",
     "on INET (and PACKET, …) sockets that the program got from outside, as a standard stream or over a unix socket: every call but plain reads and writes":
         "hosts-sockets",
+    "`/proc/net/*`, `/proc/sys/net/*` and `/sys/class/net` are still the host's": "hosts-proc-net",
+    "`/proc/sys/net` is read-only": "hosts-settings",
     "**weft keeps programs from reaching the host's network by accident.": "no-boundary",
 }
 
