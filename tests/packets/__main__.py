@@ -21,7 +21,7 @@ from harness.processes import PATIENCE, Failure
 from virtual.runs import Runs
 from virtual.shared import USUAL_SIGNALS, keys, program, run_rows, section
 
-from . import programs
+from . import carriers, programs
 
 BODY = Path(__file__).with_name("body.py")
 CASES = ("refusals", "hears", "sends", "reads", "lost", "polls", "downs", "loops")
@@ -90,6 +90,7 @@ def main() -> int:
         rows = {f"socket/{case}": (lambda _, case=case: same(runs, case)) for case in CASES}
         rows["strict/loops"] = lambda _: strict(runs)
         rows |= programs.rows(runs)
+        rows |= carriers.rows(runs)
         return run_rows(rows, directory="/var/tmp")
 
 

@@ -14,6 +14,9 @@ pub(crate) struct Facts {
     pub mac: Mac,
     pub mtu: u32,
     pub up: bool,
+    pub carrier: bool,
+    /// Routes through it are marked (RTNH_F_LINKDOWN): while it is up, as long as it has no carrier; as it was then, while it is down.
+    pub linkdown: bool,
     pub link: LinkType,
     pub gso_max_bytes: u32,
     pub group: u32,
@@ -26,6 +29,8 @@ impl From<&Interface> for Facts {
             mac: interface.mac(),
             mtu: interface.mtu,
             up: interface.up,
+            carrier: interface.carrier,
+            linkdown: interface.up && !interface.carrier,
             link: interface.link,
             gso_max_bytes: interface.gso_max_bytes,
             group: interface.group,
@@ -46,6 +51,8 @@ enum Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FactsCache {
     entries: Vec<Entry>,
+    /// Routes through interfaces without carrier are passed over (Linux ignore_routes_with_linkdown).
+    pub ignores_linkdown: bool,
 }
 
 impl FactsCache {
@@ -79,6 +86,17 @@ impl FactsCache {
     #[inline]
     pub(crate) fn is_up(&self, index: InterfaceIndex) -> bool {
         self.peek(index).is_none_or(|facts| facts.up)
+    }
+
+    /// May a route through it be taken?
+    #[inline]
+    pub(crate) fn leads(&self, index: InterfaceIndex) -> bool {
+        self.peek(index).is_none_or(|facts| facts.up && (facts.carrier || !self.ignores_linkdown))
+    }
+
+    /// Are routes through it marked as leading to a link that is down?
+    pub(crate) fn is_linkdown(&self, index: InterfaceIndex) -> bool {
+        self.peek(index).is_some_and(|facts| facts.linkdown)
     }
 
     /// Is this the address of one of the interfaces that were asked about?
@@ -115,12 +133,13 @@ impl FactsCache {
         if self.entries.len() <= at {
             self.entries.resize(at + 1, Entry::NotAsked);
         }
-        let name = match std::mem::take(&mut self.entries[at]) {
-            Entry::Known(facts) => facts.name,
-            _ => Box::default(),
+        let (name, linkdown) = match std::mem::take(&mut self.entries[at]) {
+            Entry::Known(facts) => (facts.name, facts.linkdown),
+            _ => (Box::default(), false),
         };
         self.entries[at] = match cx.ask(Table::Interfaces, &Query::Interface(index)) {
-            Answer::Interface(interface) => Entry::Known(Facts::from(&*interface)),
+            Answer::Interface(interface) if interface.up => Entry::Known(Facts::from(&*interface)),
+            Answer::Interface(interface) => Entry::Known(Facts { linkdown, ..Facts::from(&*interface) }),
             _ => Entry::Absent(name),
         };
     }

@@ -145,6 +145,8 @@ pub struct Engine {
     obeyed_lost: u64,
     /// How often blocks or edges have become others.
     changes: u64,
+    /// How often interfaces have become others.
+    interface_changes: u64,
     /// The engine that runs the blocks cannot hold frames.
     never_pauses: bool,
     /// Frames stay where they are, in `held`.
@@ -182,6 +184,7 @@ impl Engine {
             obeyed: VecDeque::new(),
             obeyed_lost: 0,
             changes: 0,
+            interface_changes: 0,
             never_pauses: false,
             paused: false,
             held: VecDeque::new(),
@@ -698,6 +701,7 @@ impl Engine {
             }
         }
         for (table, row, back) in out.changed.drain(..) {
+            self.interface_changes += u64::from(table == Table::Interfaces);
             let others: Vec<BlockId> = self.slots.ids().filter(|other| *other != id).collect();
             for block in others.into_iter().chain(back.then_some(id)) {
                 self.fresh.push(Work { block, depth: depth + 1, item: Item::Changed(table, row) });

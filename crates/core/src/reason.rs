@@ -41,6 +41,7 @@ reasons! {
     UnknownProtocol "unknown-protocol" "no block takes this IP protocol",
     UnknownInterface "unknown-interface" "no such interface, or it has no backend",
     InterfaceDown "interface-down" "the interface is down",
+    NoCarrier "no-carrier" "the interface has no carrier: its wire is cut, or the other end is down",
     Ipv6Disabled "ipv6-disabled" "IPv6 is disabled on the interface",
     NoRoute "no-route" "no route to the destination",
     NoPort "no-port" "no socket on the destination port",

@@ -94,6 +94,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Administratively up.
     pub up: bool,
+    /// Something answers at the other end (netif_carrier_ok); without it nothing is sent. One that is down has none, but for those that lead nowhere.
+    pub carrier: bool,
     /// Ethernet framing; otherwise raw IP, or loopback.
     pub link: LinkType,
     /// Interface group (u32, 0 by default).
@@ -122,6 +124,10 @@ impl Interface {
     /// The link-layer address as the wire's type.
     pub fn mac(&self) -> Mac {
         Mac(self.mac)
+    }
+    /// Up, and with a carrier (IFF_RUNNING).
+    pub fn is_running(&self) -> bool {
+        self.up && self.carrier
     }
 }
 
@@ -179,6 +185,10 @@ pub struct InterfaceCounts {
     pub tx_errors: u64,
     /// Frames to send that were dropped.
     pub tx_dropped: u64,
+    /// How often a carrier came (IFLA_CARRIER_UP_COUNT).
+    pub carrier_ups: u32,
+    /// How often it went (IFLA_CARRIER_DOWN_COUNT).
+    pub carrier_downs: u32,
 }
 
 /// A row of the table of interfaces.
@@ -651,6 +661,10 @@ pub enum Query {
     Routes,
     /// Is there a routing table of this number, be it empty (owner of `Routes`)?
     HasTable(u32),
+    /// Are routes through interfaces without carrier passed over (owner of `Routes`)?
+    IgnoresLinkdown,
+    /// Has IPv6 begun on an interface, which it does with the first carrier (Linux IF_READY; owner of `Routes` of IPv6)?
+    IsReady(InterfaceIndex),
     /// Does an interface want packets of a group from a source (owner of `Groups`)?
     Wanted {
         /// Where they come in.
@@ -712,7 +726,7 @@ pub enum Answer {
     HasTable(bool),
     /// To [`Query::Rules`].
     Rules(Vec<RuleRow>),
-    /// To [`Query::Wanted`] and [`Query::FramesWanted`].
+    /// To [`Query::Wanted`], [`Query::FramesWanted`], [`Query::IgnoresLinkdown`] and [`Query::IsReady`].
     Wanted(bool),
     /// To [`Query::FlowInfo`].
     FlowInfo(Box<StreamInfo>),

@@ -15,6 +15,7 @@ pub mod face;
 pub mod memory;
 pub mod netlink;
 pub mod proc_net;
+pub mod sys_net;
 pub mod replace;
 pub mod rows;
 pub mod socket_calls;

@@ -23,6 +23,8 @@ pub struct InterfaceRow {
     pub gso_max_bytes: u32,
     /// The backend completes checksums.
     pub checksum_offload: bool,
+    /// IFF_RUNNING of one that is up.
+    pub carrier: bool,
     /// Framing.
     pub link: LinkType,
     /// Group.
@@ -131,6 +133,7 @@ fn interface(row: &Value) -> Option<InterfaceRow> {
         up: row.get("up")?.as_bool()?,
         gso_max_bytes: number(row, "gso_max_bytes").unwrap_or(0),
         checksum_offload: row.get("checksum_offload").and_then(Value::as_bool).unwrap_or(false),
+        carrier: row.get("carrier").and_then(Value::as_bool).unwrap_or(true),
         link: serde_json::from_value(row.get("link")?.clone()).ok()?,
         group: number(row, "group").unwrap_or(0),
         tx_queue_packets: number(row, "tx_queue_packets").unwrap_or(1000),

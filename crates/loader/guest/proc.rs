@@ -152,12 +152,32 @@ pub fn links(t: &mut Thread, folder: usize, path: usize) -> Option<u64> {
     u64::try_from(answer.checked_sub(abi::HAS_THREADS)?).ok().map(|threads| threads + 2)
 }
 
+/// The folders of /sys whose contents the controller makes.
+const SYS: [&[u8]; 2] = [b"/sys/class", b"/sys/devices/virtual"];
+
+/// Before something below /sys is looked for: the interfaces of the node have their files there.
+pub fn before_sys(t: &mut Thread, at: usize) {
+    let mut start = [0_u8; 7];
+    if header().real_start.load(Relaxed) == 0 || sys::copy_in(at, &mut start).is_err() || !matches!(&start, b"/sys/cl" | b"/sys/de") {
+        return;
+    }
+    let mut text = [0_u8; PATH_BYTES];
+    let Ok(path) = sys::copy_string(at, &mut text) else { return };
+    if SYS.iter().any(|folder| path.starts_with(folder)) || path.strip_suffix(b"/").unwrap_or(path) == b"/sys/devices" {
+        let from = SYS[0].as_ptr() as usize;
+        let mut copies = Copies::new(t.channel);
+        copies.add(from, SYS[0].len());
+        exchange(t, abi::SAID, &[from as u64, SYS[0].len() as u64, 0, 0, abi::ASKS]);
+    }
+}
+
 /// Asks about a path. What is a setting of the node's is as LIKE_A_SETTING: the kernel has no such file, or lets nobody write to it. `ask`: the call, of a folder
 /// and a path; `is_of_proc`: what it has found is below /proc.
 pub fn asked(t: &mut Thread, folder: usize, path: usize, ask: &dyn Fn(usize, usize) -> isize, is_of_proc: &dyn Fn() -> bool) -> isize {
     if header().real_start.load(Relaxed) == 0 {
         return ask(folder, path);
     }
+    before_sys(t, path);
     let result = ask(folder, path);
     let looks = matches!(result, sys::ENOENT | sys::EACCES) || result == 0 && is_of_proc();
     let whole = if looks { setting(folder, path) } else { None };
@@ -209,7 +229,7 @@ pub fn opened(t: &mut Thread, fd: usize, flags: usize) -> isize {
     if header().real_start.load(Relaxed) == 0
         || sys::call(nr::FSTAT, &[fd, stat.as_mut_ptr() as usize]) != 0
         || !regular(&stat)
-        || stat[0] != device()
+        || stat[0] != device() && stat[0] != header().sys_device.load(Relaxed)
     {
         return fd as isize;
     }

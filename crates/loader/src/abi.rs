@@ -270,6 +270,8 @@ pub struct Header {
     pub closed: AtomicU32,
     /// Grows when it has.
     pub layers: AtomicU32,
+    /// st_dev of what is below /sys/class; 0: nobody has asked for it.
+    pub sys_device: AtomicU64,
     /// st_dev and st_ino of what is `/` then.
     pub root: [AtomicU64; 2],
     /// Where the node's locks of the host's files begin: `LOCKS_PLACE` bytes that no other node has, far behind the end of any file. 0: they are the host's locks.

@@ -168,6 +168,7 @@ mod tests {
             mac: [0; 6],
             mtu: 1500,
             up: true,
+            carrier: true,
             link: LinkType::Ethernet,
             group,
             gso_max_bytes: 0,

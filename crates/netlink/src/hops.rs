@@ -2,10 +2,12 @@
 
 use crate::errno::{EINVAL, ENODEV, Refusal};
 use crate::message::{Attributes, byte, put, word};
+use crate::{Tables, interfaces};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use weft_core::InterfaceIndex;
-use weft_core::table::{Hop, Route};
+use weft_core::table::{Answer, Family, Hop, Query, Route, RouteKind, Table, Which};
 
 pub(crate) const RTA_MULTIPATH: u16 = 9;
 const RTA_GATEWAY: u16 = 5;
@@ -136,12 +138,40 @@ pub(crate) fn refuse_onlink_nowhere(hop: &Asked) -> Result<(), Refusal> {
     }
 }
 
+/// The interfaces without carrier, through which routes are marked (RTNH_F_LINKDOWN).
+#[derive(Default, Debug)]
+pub(crate) struct Dark {
+    pub interfaces: BTreeSet<InterfaceIndex>,
+    /// They are passed over, too (ignore_routes_with_linkdown).
+    pub ignored: bool,
+}
+
+impl Dark {
+    pub fn of(family: Family, tables: &mut dyn Tables) -> Dark {
+        let rows = interfaces(tables, Which::All).into_iter();
+        let interfaces: BTreeSet<_> =
+            rows.filter(|row| row.interface.up && !row.interface.carrier).map(|row| row.interface.index).collect();
+        let asks = !interfaces.is_empty();
+        let ignored = asks && matches!(tables.ask(Table::Routes(family), &Query::IgnoresLinkdown), Answer::Wanted(true));
+        Dark { interfaces, ignored }
+    }
+
+    /// fib_nexthop_info. What is local stays so: fib_sync_down_dev passes RT_SCOPE_NOWHERE over.
+    pub fn flags(&self, route: &Route) -> u8 {
+        match route.kind != RouteKind::Local && self.interfaces.contains(&route.interface) {
+            true if self.ignored => LINKDOWN | DEAD,
+            true => LINKDOWN,
+            false => 0,
+        }
+    }
+}
+
 /// fib_add_nexthop: RTA_MULTIPATH of these hops.
-pub(crate) fn attribute(hops: &[Hop]) -> Vec<u8> {
+pub(crate) fn attribute(hops: &[Hop], dark: &Dark) -> Vec<u8> {
     let mut all = Vec::with_capacity(hops.len() * 32);
     for hop in hops {
         let at = all.len();
-        let flags = if hop.route.onlink { ONLINK } else { 0 } | if hop.dead { DEAD | LINKDOWN } else { 0 };
+        let flags = if hop.route.onlink { ONLINK } else { 0 } | if hop.dead { DEAD | LINKDOWN } else { dark.flags(&hop.route) };
         all.extend([0, 0, flags, u8::try_from(hop.weight.saturating_sub(1)).unwrap_or(u8::MAX)]);
         all.extend(hop.route.interface.0.to_ne_bytes());
         match hop.route.gateway {

@@ -37,8 +37,11 @@ const IFLA_PROMISCUITY: u16 = 30;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_CARRIER_CHANGES: u16 = 35;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_CARRIER_UP_COUNT: u16 = 47;
+const IFLA_CARRIER_DOWN_COUNT: u16 = 48;
 const IFLA_MIN_MTU: u16 = 50;
 const IFLA_MAX_MTU: u16 = 51;
 const IFLA_ALT_IFNAME: u16 = 53;
@@ -61,6 +64,8 @@ const LACKING: [(u16, &str); 10] = [
     (43, "has no XDP programs here: see `weft help block`"),
     (52, "has one name for an interface, and no others beside it"),
 ];
+
+const IF_OPER_DOWN: u8 = 2;
 
 const IFF_UP: u32 = 1;
 const IFF_BROADCAST: u32 = 2;
@@ -107,7 +112,7 @@ fn dump(attributes: &Attributes<'_>, options: &Options, tables: &mut dyn Tables)
 /// inet6_dump_ifinfo: what IPv6 knows of interfaces.
 fn dump_v6(tables: &mut dyn Tables) -> Reply {
     let brief = |row: &InterfaceRow| {
-        let mut message = Message::new(NEWLINK, &head(row, INET6, NEWLINK));
+        let mut message = Message::new(NEWLINK, &head(row, INET6, NEWLINK, false));
         message.text(IFLA_IFNAME, &row.interface.name);
         if row.interface.link != LinkType::Raw {
             message.bytes(IFLA_ADDRESS, &row.interface.mac);
@@ -145,7 +150,9 @@ pub(crate) fn flags(row: &InterfaceRow) -> u32 {
         LinkType::Ethernet => (IFF_BROADCAST, true),
         LinkType::Raw => (IFF_POINTOPOINT | IFF_NOARP, false),
     };
-    kind | on(IFF_UP | IFF_RUNNING | IFF_LOWER_UP, interface.up)
+    // dev_get_flags: without IFF_UP there is neither of the others.
+    kind | on(IFF_UP, interface.up)
+        | on(IFF_RUNNING | IFF_LOWER_UP, interface.is_running())
         | on(IFF_MULTICAST, settings.multicast.unwrap_or(multicast))
         | on(IFF_NOARP, !settings.arp)
         | on(IFF_PROMISC, settings.promiscuous)
@@ -154,7 +161,7 @@ pub(crate) fn flags(row: &InterfaceRow) -> u32 {
 }
 
 /// `struct ifinfomsg`.
-fn head(row: &InterfaceRow, family: u8, kind: u16) -> Vec<u8> {
+fn head(row: &InterfaceRow, family: u8, kind: u16, rising: bool) -> Vec<u8> {
     let interface = &row.interface;
     // ARPHRD_LOOPBACK, ARPHRD_ETHER, ARPHRD_NONE.
     let hardware: u16 = match interface.link {
@@ -165,27 +172,36 @@ fn head(row: &InterfaceRow, family: u8, kind: u16) -> Vec<u8> {
     let mut fixed = vec![family, 0];
     fixed.extend(hardware.to_ne_bytes());
     fixed.extend(interface.index.0.to_ne_bytes());
-    fixed.extend(flags(row).to_ne_bytes());
+    fixed.extend((flags(row) & if rising { !IFF_RUNNING } else { u32::MAX }).to_ne_bytes());
     fixed.extend(if kind == DELLINK { u32::MAX } else { 0 }.to_ne_bytes());
     fixed
 }
 
-/// IF_OPER_UNKNOWN, IF_OPER_UP, IF_OPER_DOWN.
+/// IF_OPER_UNKNOWN, IF_OPER_UP, or down.
 fn operational_state(row: &InterfaceRow) -> u8 {
-    match (row.interface.up, row.interface.link) {
+    match (row.interface.is_running(), row.interface.link) {
         (true, LinkType::Loopback) => 0,
         (true, _) => 6,
-        (false, _) => 2,
+        (false, _) => IF_OPER_DOWN,
     }
 }
 
 /// rtnl_fill_ifinfo. `queue`: the name of the one that it has.
 pub(crate) fn message(row: &InterfaceRow, queue: Option<&str>, kind: u16, stats: bool) -> Message {
+    message_of(row, queue, kind, stats, false)
+}
+
+/// The same of one that was put up and has a carrier of which nobody has taken notice.
+pub(crate) fn rising(row: &InterfaceRow, queue: Option<&str>) -> Message {
+    message_of(row, queue, NEWLINK, true, true)
+}
+
+fn message_of(row: &InterfaceRow, queue: Option<&str>, kind: u16, stats: bool, rising: bool) -> Message {
     let (interface, settings) = (&row.interface, &row.settings);
-    let mut message = Message::new(kind, &head(row, 0, kind));
+    let mut message = Message::new(kind, &head(row, 0, kind, rising));
     message.text(IFLA_IFNAME, &interface.name);
     message.u32(IFLA_TXQLEN, settings.tx_queue_packets);
-    message.u8(IFLA_OPERSTATE, operational_state(row));
+    message.u8(IFLA_OPERSTATE, if rising { IF_OPER_DOWN } else { operational_state(row) });
     message.u8(IFLA_LINKMODE, 0);
     message.u32(IFLA_MTU, interface.mtu);
     let (mtu_min, mtu_max) = if interface.link == LinkType::Loopback { (0, 0) } else { (68, 65_535) };
@@ -198,7 +214,11 @@ pub(crate) fn message(row: &InterfaceRow, queue: Option<&str>, kind: u16, stats:
     message.u32(IFLA_GSO_MAX_SEGS, 65_535);
     message.u32(IFLA_GSO_MAX_SIZE, 65_536);
     message.u32(IFLA_NUM_RX_QUEUES, 1);
-    message.u8(IFLA_CARRIER, interface.up.into());
+    message.u8(IFLA_CARRIER, interface.carrier.into());
+    let (ups, downs) = (row.counts.carrier_ups, row.counts.carrier_downs);
+    message.u32(IFLA_CARRIER_CHANGES, ups.saturating_add(downs));
+    message.u32(IFLA_CARRIER_UP_COUNT, ups);
+    message.u32(IFLA_CARRIER_DOWN_COUNT, downs);
     message.text(IFLA_QDISC, queue.unwrap_or("noqueue"));
     if !settings.alias.is_empty() {
         message.text(IFLA_IFALIAS, &settings.alias);

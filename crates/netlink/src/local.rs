@@ -1,6 +1,7 @@
 //! The kernel's table "local": what follows from addresses, in the order of its dumps. And prefixes as numbers.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weft_core::InterfaceIndex;
 use weft_core::table::{
@@ -51,7 +52,8 @@ pub(crate) fn dump_order(a: &Route, b: &Route) -> Ordering {
 }
 
 /// What follows from the addresses of interfaces. Of one that is down IPv4 keeps what is local (fib_add_ifaddr, fib_sync_down_dev), IPv6 nothing.
-pub(crate) fn routes(addresses: &[Address], interfaces: &[InterfaceRow]) -> Vec<Route> {
+/// `unready`: those on which IPv6 has not begun (addrconf_add_dev).
+pub(crate) fn routes(addresses: &[Address], interfaces: &[InterfaceRow], unready: &BTreeSet<InterfaceIndex>) -> Vec<Route> {
     let mut routes = Vec::new();
     let v6 = addresses.first().is_some_and(|address| address.address.is_ipv6());
     for row in interfaces.iter().filter(|row| row.interface.up || !v6) {
@@ -61,7 +63,7 @@ pub(crate) fn routes(addresses: &[Address], interfaces: &[InterfaceRow]) -> Vec<
             let usable = here.filter(|address| matches!(address.state, AddressState::Preferred | AddressState::Deprecated));
             let own = |address: &Address| Route { destination: address.address, prefix_bits: 128, kind: RouteKind::Local, ..plain };
             routes.extend(usable.map(own));
-            if row.interface.link == LinkType::Ethernet {
+            if row.interface.link == LinkType::Ethernet && !unready.contains(&row.interface.index) {
                 let all = Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0).into();
                 routes.push(Route { destination: all, prefix_bits: 8, kind: RouteKind::Multicast, metric: 256, ..plain });
             }

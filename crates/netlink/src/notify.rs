@@ -1,5 +1,6 @@
 //! What blocks alert of, as messages to multicast groups (RTNLGRP_*).
 
+use crate::hops::Dark;
 use crate::link::{self, DELLINK, NEWLINK};
 use crate::message::Message;
 use crate::neighbour::{self, DELNEIGH, NEWNEIGH};
@@ -66,11 +67,20 @@ fn links(value: &Value, tables: &mut dyn Tables) -> Vec<(u32, Message)> {
     let members = members.filter_map(|member| member.as_u64().and_then(|index| u32::try_from(index).ok()));
     let rows: Vec<u32> = number(value, "index").into_iter().chain(members).collect();
     let rows = rows.into_iter().filter_map(|index| interfaces(tables, Which::Index(InterfaceIndex(index))).pop());
-    rows.map(|row| (RTNLGRP_LINK, link::message(&row, queues.get(&row.interface.index.0).copied(), NEWLINK, true))).collect()
+    let rises = value.get("rising").is_some();
+    let message = |row: &InterfaceRow| match queues.get(&row.interface.index.0).copied() {
+        queue if rises => link::rising(row, queue),
+        queue => link::message(row, queue, NEWLINK, true),
+    };
+    rows.map(|row| (RTNLGRP_LINK, message(&row))).collect()
 }
 
 /// What is gone is told as it was; of what is there the alert says only which one.
 fn of_address(value: &Value, tables: &mut dyn Tables) -> Option<(u32, Message)> {
+    // What a node gives itself is told of when it is known to be its own.
+    if value.get("early").is_some() {
+        return None;
+    }
     let index = InterfaceIndex(number(value, "interface")?);
     let ip: IpAddr = text(value, "address")?.parse().ok()?;
     let family = Family::of(ip);
@@ -125,11 +135,15 @@ fn of_route(value: &Value) -> Option<(u32, Message)> {
         onlink: value.get("onlink").and_then(Value::as_bool).unwrap_or(false),
         table: text(value, "table").and_then(|table| table.parse().ok()).unwrap_or(TABLE_MAIN),
     };
-    // Only the successor of a route that is replaced is told of.
-    if text(value, "event") == Some("replaced") {
+    // Only the successor of a route that is replaced is told of, and nothing of those that go with their interface (fib_table_flush).
+    if text(value, "event") == Some("replaced") || value.get("flushed").is_some() {
         return None;
     }
     let kind = if is_gone(value) { DELROUTE } else { NEWROUTE };
     let row = RouteRow { hops: crate::hops::of_row(value, route).into(), route };
-    Some((if v6 { RTNLGRP_IPV6_ROUTE } else { RTNLGRP_IPV4_ROUTE }, crate::route::message(&row, kind)))
+    let hops = value.get("nexthops").and_then(Value::as_array).into_iter().flatten().chain([value]);
+    let is = |value: &Value, field: &str| value.get(field).and_then(Value::as_bool).unwrap_or(false);
+    let interfaces = hops.filter(|hop| is(hop, "linkdown")).filter_map(|hop| number(hop, "interface")).map(InterfaceIndex).collect();
+    let dark = Dark { interfaces, ignored: is(value, "ignores_linkdown") };
+    Some((if v6 { RTNLGRP_IPV6_ROUTE } else { RTNLGRP_IPV4_ROUTE }, crate::route::message(&row, kind, &dark)))
 }

@@ -1,7 +1,7 @@
 //! RTM_*ROUTE: routes, and the way to an address.
 
 use crate::errno::{EACCES, EEXIST, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENOENT, Refusal, number_of};
-use crate::hops::{self, RTA_MULTIPATH};
+use crate::hops::{self, Dark, RTA_MULTIPATH};
 use crate::local::{self, dump_order, network, width};
 use crate::message::{Attributes, INET, INET6, IP6MR, IPMR, Message, byte, families_or_all, put, word};
 use crate::packet::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Options, Reply, Request};
@@ -108,9 +108,12 @@ fn all(family: Family, tables: &mut dyn Tables) -> Vec<RouteRow> {
         let having: BTreeSet<InterfaceIndex> = addresses.iter().map(|address| address.interface).collect();
         rows.retain(|row| having.contains(&row.interface.index) || !is_disabled(row, tables));
     }
+    let dark = rows.iter().filter(|row| family == Family::V6 && !row.interface.carrier).map(|row| row.interface.index);
+    let unready =
+        dark.filter(|index| matches!(tables.ask(Table::Routes(family), &Query::IsReady(*index)), Answer::Wanted(false))).collect();
     // Those that somebody has set among those that follow from addresses.
     let (mut local, mut routes): (Vec<RouteRow>, Vec<RouteRow>) = routes.into_iter().partition(|row| row.route.table == TABLE_LOCAL);
-    local.splice(0..0, local::routes(&addresses, &rows).into_iter().map(RouteRow::from));
+    local.splice(0..0, local::routes(&addresses, &rows, &unready).into_iter().map(RouteRow::from));
     local.sort_by(|RouteRow { route: a, .. }, RouteRow { route: b, .. }| dump_order(a, b).then(a.metric.cmp(&b.metric)));
     routes.extend(local);
     routes
@@ -137,6 +140,7 @@ fn dump(request: &Request<'_>, attributes: &Attributes<'_>, options: &Options, t
     let asked = if matches!(byte(body, 0), IPMR | IP6MR) { &[] } else { families_or_all(byte(body, 0)) };
     for family in asked {
         let routes = all(*family, tables);
+        let dark = Dark::of(*family, tables);
         // fib_get_table, inet6_dump_fib: a table is there from its first route on, and stays.
         if let (Some(table), [family]) = (table, asked)
             && !matches!(tables.ask(Table::Routes(*family), &Query::HasTable(table)), Answer::HasTable(true))
@@ -151,7 +155,7 @@ fn dump(request: &Request<'_>, attributes: &Attributes<'_>, options: &Options, t
                 && protocol.is_none_or(|protocol| route.protocol == protocol)
                 && kind.is_none_or(|kind| kind_number(route.kind) == kind)
         };
-        messages.extend(routes.iter().filter(wanted).map(|route| message(route, NEWROUTE)));
+        messages.extend(routes.iter().filter(wanted).map(|route| message(route, NEWROUTE, &dark)));
     }
     let filtered = table.is_some() || interface.is_some() || protocol.is_some() || kind.is_some();
     Reply::Dump(messages, filtered)
@@ -173,11 +177,11 @@ fn fixed(family: IpAddr, bits: u8, route: &Route, flags: u32) -> Vec<u8> {
 }
 
 /// fib_dump_info, rt6_fill_node.
-pub(crate) fn message(row: &RouteRow, kind: u16) -> Message {
+pub(crate) fn message(row: &RouteRow, kind: u16, dark: &Dark) -> Message {
     let RouteRow { route, hops } = row;
     let v6 = route.destination.is_ipv6();
     let alone = hops.is_empty();
-    let flags = if route.onlink && alone { RTNH_F_ONLINK } else { 0 };
+    let flags = if alone { u32::from(dark.flags(route)) | if route.onlink { RTNH_F_ONLINK } else { 0 } } else { 0 };
     let mut message = Message::new(kind, &fixed(route.destination, route.prefix_bits, route, flags));
     message.u32(RTA_TABLE, route.table);
     if route.prefix_bits > 0 {
@@ -201,7 +205,7 @@ pub(crate) fn message(row: &RouteRow, kind: u16) -> Message {
         message.u32(RTA_OIF, device(route));
     }
     if !alone {
-        message.bytes(RTA_MULTIPATH, &hops::attribute(hops));
+        message.bytes(RTA_MULTIPATH, &hops::attribute(hops, dark));
     }
     if v6 {
         message.u8(RTA_PREF, 0);
@@ -462,7 +466,7 @@ fn get(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
             let chosen = row.hops.iter().position(|hop| hop.route == row.route).unwrap_or(0);
             row.hops.rotate_left(chosen);
         }
-        return Ok(Reply::One(message(&row, NEWROUTE)));
+        return Ok(Reply::One(message(&row, NEWROUTE, &Dark::of(family, tables))));
     }
     Ok(Reply::One(match family {
         Family::V4 => {
@@ -472,7 +476,7 @@ fn get(request: &Request<'_>, attributes: &Attributes<'_>, tables: &mut dyn Tabl
             };
             way_v4(destination, source, traffic, &way, table)
         }
-        Family::V6 => way_v6(destination, source, traffic, &way, matched.map(|row| row.route)),
+        Family::V6 => way_v6(destination, source, traffic, &way, matched.map(|row| row.route), &Dark::of(family, tables)),
     }))
 }
 
@@ -592,12 +596,20 @@ fn way_v4(destination: IpAddr, source: Option<IpAddr>, traffic: Traffic, way: &R
 }
 
 /// rt6_fill_node.
-fn way_v6(destination: IpAddr, source: Option<IpAddr>, traffic: Traffic, way: &RouteAnswer, matched: Option<Route>) -> Message {
+fn way_v6(
+    destination: IpAddr,
+    source: Option<IpAddr>,
+    traffic: Traffic,
+    way: &RouteAnswer,
+    matched: Option<Route>,
+    dark: &Dark,
+) -> Message {
     let came_in = traffic.input != InterfaceIndex::NONE;
     let local = way.kind == RouteKind::Local;
     let usual = Route { protocol: 2, table: if local { TABLE_LOCAL } else { TABLE_MAIN }, ..Route::PLAIN };
     let route = Route { kind: way.kind, ..matched.unwrap_or(usual) };
-    let mut head = fixed(destination, 128, &route, if route.onlink { RTNH_F_ONLINK } else { 0 });
+    let flags = u32::from(dark.flags(&Route { interface: way.interface, ..route }));
+    let mut head = fixed(destination, 128, &route, flags | if route.onlink { RTNH_F_ONLINK } else { 0 });
     head[2] = 128;
     let mut message = Message::new(NEWROUTE, &head);
     message.address(RTA_DST, destination);

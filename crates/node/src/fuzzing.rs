@@ -65,6 +65,7 @@ fn open(now: Instant) -> Option<Node> {
         mac: MAC,
         mtu: 1500,
         up: true,
+        carrier: true,
         link: LinkType::Ethernet,
         group: 0,
         gso_max_bytes: 0,

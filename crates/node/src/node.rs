@@ -170,6 +170,7 @@ impl Node {
             mac: mac.0,
             mtu: section.mtu.unwrap_or(1500),
             up: true,
+            carrier: true,
             link: match section.link {
                 Some(Framing::Raw) => LinkType::Raw,
                 None | Some(Framing::Ethernet) => LinkType::Ethernet,
@@ -201,6 +202,7 @@ impl Node {
         let mut arguments = serde_json::json!({
             "name": interface.name, "mac": mac, "mtu": interface.mtu, "link": link, "group": interface.group,
             "backend": interface.backend, "gso_max_bytes": interface.gso_max_bytes, "checksum_offload": interface.checksum_offload,
+            "carrier": interface.carrier,
         });
         if interface.index != InterfaceIndex::NONE {
             arguments["index"] = interface.index.0.into();
@@ -236,6 +238,22 @@ impl Node {
     pub fn set_interface_down(&mut self, now: Instant, index: InterfaceIndex) {
         // It cannot fail for an interface of ours; if the program of control messages removed it meanwhile, it is down all the more.
         let _ = self.exec(now, "interfaces", "set", serde_json::json!({"index": index.0, "up": false}));
+    }
+
+    /// What is behind an interface says whether its other end answers.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn set_carrier(&mut self, now: Instant, interface: &str, carrier: bool) -> Result<(), ControlError> {
+        self.exec(now, "interfaces", "carrier", serde_json::json!({"name": interface, "carrier": carrier})).map(drop)
+    }
+
+    /// Is the interface of this number up, whatever answers behind it? False: it is down, or there is none.
+    pub fn is_interface_up(&self, index: InterfaceIndex) -> bool {
+        let engine = self.engine.engine();
+        let block = self.interfaces.and_then(|(id, _)| engine.graph().block(id));
+        let answer = block.map(|block| block.query(&Query::Interface(index), engine.now()));
+        matches!(answer, Some(Answer::Interface(interface)) if interface.up)
     }
 
     /// Takes an interface away, with its addresses and routes.

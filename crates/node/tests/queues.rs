@@ -18,6 +18,7 @@ fn interface(node: &mut Node, name: &str) -> u32 {
         mac: [2, 0, 0, 0, 0, 1],
         mtu: 1500,
         up: true,
+        carrier: true,
         link: LinkType::Ethernet,
         group: 0,
         gso_max_bytes: 0,

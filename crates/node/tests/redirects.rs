@@ -50,6 +50,7 @@ impl Router {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
             up: true,
+            carrier: true,
             link: LinkType::Ethernet,
             group: 0,
             gso_max_bytes: 0,

@@ -5,7 +5,7 @@ use super::clone::clone_loader;
 use super::config::{Config, Spawn};
 use super::disk::{self, Disk};
 use super::error::StartError;
-use super::files::{Next, Unlaid};
+use super::files::{Next, OF_SYS, Steps, Unlaid};
 use super::nursery::{self, Nursery};
 use super::processor;
 use super::rights::send;
@@ -296,6 +296,18 @@ impl Init {
         }
         let wanted = if let Next::Layers(names) = &next { names.len() } else { 1 };
         steps.laid(&list).map(|missing| Laid { wanted, missing }).map_err(|(what, errno)| (what, Errno(errno)))
+    }
+
+    /// Makes what is below /sys/class/net anew. `again`: there is one before.
+    pub fn lay_sys(&self, names: &[String], again: bool, arena: &Arena) -> Result<(), (String, Errno)> {
+        const TOLD: &str = "tell process 1 to make the files of /sys/class/net";
+        let (steps, list) = Steps::of_sys(names, again).ok().and_then(nursery::listed).ok_or((TOLD.to_owned(), Errno(libc::ENOMEM)))?;
+        send(self.commands.as_fd(), &[abi::COMMAND_STEPS], &[list.as_fd()]).map_err(|errno| (TOLD.to_owned(), errno))?;
+        self.announced(READY_LIMIT).map_err(|errno| (TOLD.to_owned(), errno))?;
+        steps.laid(&list).map_err(|(what, errno)| (what, Errno(errno)))?;
+        let device = self.root().join(OF_SYS.trim_start_matches('/')).metadata().map_or(0, |found| found.dev());
+        arena.header().sys_device.store(device, Relaxed);
+        Ok(())
     }
 
     /// Kills the whole node.

@@ -65,6 +65,7 @@ pub mod settings;
 mod signal;
 mod socket;
 mod standard_files;
+mod sys_files;
 mod state;
 mod strace;
 mod tasks;

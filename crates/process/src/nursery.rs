@@ -178,6 +178,11 @@ pub(super) fn layers(next: &Next) -> Option<(Steps, OwnedFd)> {
         Next::Layers(closed) => Steps::layers(closed).ok()?,
         Next::Whole(top) => Steps::whole(top).ok()?,
     };
+    listed(steps)
+}
+
+/// Steps with the list of them.
+pub(super) fn listed(steps: Steps) -> Option<(Steps, OwnedFd)> {
     let (list, _) = written(&steps).ok()?;
     Some((steps, list))
 }

@@ -227,6 +227,8 @@ pub(super) enum Body {
 pub(super) enum Written {
     /// The node's: its path below /proc/sys/net.
     Node(String),
+    /// An interface's: its name, and the path below its folder in /sys/class/net.
+    Interface(String, String),
     /// A process's, by its number: its place in the table may be another's by now.
     Process(u32, OwnFile),
 }

@@ -12,6 +12,7 @@ use super::outside::Outside;
 use super::own_files::{OwnFile, Rights};
 use super::settings::There;
 use super::standard_files;
+use super::sys_files::{self, Opened};
 use super::state::{Process, State};
 use super::tree::Tree;
 use super::{mib, settings};
@@ -53,6 +54,13 @@ fn descriptor(outer: u32, number: &str) -> Option<String> {
     Some(machine::plain_descriptor(&text))
 }
 
+/// A file with this text.
+fn shows(text: &str, close_on_exec: bool) -> Result<Outcome, Errno> {
+    let file = standard_files::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    let inode = sys::inode(file.as_fd())? & abi::INODE;
+    Ok(Outcome::Descriptor { file, word: kind::FILE << 56 | inode, close_on_exec })
+}
+
 impl Tree {
     /// A program opens a file under /proc: (path, O_CLOEXEC, whether the kernel has opened it, O_ACCMODE). 0: it is the kernel's. Or it asks whether the
     /// node has a setting of that name ([`abi::ASKS`]): 0, [`abi::IS_FILE`] or [`abi::IS_FOLDER`].
@@ -70,6 +78,19 @@ impl Tree {
         caller.read(posted.arguments[0], &mut path)?;
         let (close_on_exec, there) = (posted.arguments[2] != 0, posted.arguments[3] != 0);
         let reads = posted.arguments[4] != libc::O_WRONLY as u64;
+        if let Ok(path) = std::str::from_utf8(&path) {
+            if posted.arguments[4] == abi::ASKS && sys_files::is_asked(path) {
+                self.look_at_sys(outside);
+                return Ok(Outcome::Done(0));
+            }
+            if let Some(file) = sys_files::file_of(path) {
+                let how = (posted.arguments[4] != 0, reads, close_on_exec);
+                return match self.open_sys_file(thread, file, how, outside)? {
+                    Opened::Is(outcome) => Ok(outcome),
+                    Opened::Shows(text) => shows(&text, close_on_exec),
+                };
+            }
+        }
         let setting = std::str::from_utf8(&path).ok().and_then(|path| path.strip_prefix("/proc/sys/net/"));
         if posted.arguments[4] == abi::ASKS {
             if let Some(threads) = std::str::from_utf8(&path).ok().and_then(|path| self.threads_below(thread, path)) {
@@ -101,10 +122,7 @@ impl Tree {
             return self.new_object(thread, Body::Setting { of: Written::Process(pid, file), position: 0, reads }, false, close_on_exec);
         }
         let text = std::str::from_utf8(&path).ok().and_then(|path| self.text_of(thread, path, there, outside));
-        let Some(text) = text else { return Ok(Outcome::Done(0)) };
-        let file = standard_files::input(text.as_bytes()).map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
-        let inode = sys::inode(file.as_fd())? & abi::INODE;
-        Ok(Outcome::Descriptor { file, word: kind::FILE << 56 | inode, close_on_exec })
+        text.map_or(Ok(Outcome::Done(0)), |text| shows(&text, close_on_exec))
     }
 
     /// A file of a process that programs write, by its path.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use table::{Form, KEPT, Kept, OF_A_BYTE, OF_AN_INTERFACE, SETTINGS, Setting};
 use weft_core::parameter::parse_duration;
 use weft_core::{Op, Selector};
+use weft_intercept::sys_net;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::Errno;
 use weft_intercept::tables;
@@ -478,6 +479,14 @@ impl Tree {
     ) -> Result<usize, Errno> {
         let (pid, file) = match of {
             Written::Node(name) => return self.write_setting(name, [address, bytes], position, caller, outside),
+            Written::Interface(name, file) => {
+                // kernfs_fop_write_iter takes a page at a time.
+                let mut text = vec![0; (bytes as usize).min(sys_net::WRITTEN_BYTES_MAX)];
+                caller.read(address, &mut text)?;
+                sys_net::write(name, file, &text, outside.stack())?;
+                self.shows.disturbed();
+                return Ok(text.len());
+            }
             Written::Process(pid, file) => (*pid, *file),
         };
         let mut text = vec![0; (bytes as usize).min(VALUE_BYTES_MAX)];
@@ -498,6 +507,10 @@ impl Tree {
             Written::Node(name) => {
                 let text = read(name, &self.settings_written, outside).unwrap_or_default();
                 Ok(left(name, text.as_bytes(), position).to_vec())
+            }
+            Written::Interface(name, file) => {
+                let text = sys_net::read(name, file, outside.stack())?;
+                Ok(text.as_bytes().get(position..).unwrap_or_default().to_vec())
             }
             Written::Process(pid, file) => {
                 let text = self.own_files(*pid)?.text(*file);

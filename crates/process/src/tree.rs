@@ -52,6 +52,8 @@ pub struct Tree {
     pub(super) rng: Rng,
     pub(super) ledger: Ledger,
     pub(super) shows: Shows,
+    /// The interfaces of which files are below /sys, once somebody has asked.
+    pub(super) sys_names: Option<Vec<String>>,
     /// What programs wrote to settings that change nothing, by their names.
     pub(super) settings_written: std::collections::BTreeMap<&'static str, String>,
     /// The number that a process or thread was given last.
@@ -121,6 +123,7 @@ impl Tree {
             rng,
             ledger: Ledger::default(),
             shows: Shows::default(),
+            sys_names: None,
             settings_written: Default::default(),
             last_pid,
             descriptors_handed: 0,

@@ -3,7 +3,7 @@
 use crate::cell::{Machine, Switch};
 use crate::error::{WorldError, unsound};
 use crate::plan::{GuestPlan, NodeKind, Plan};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_core::table::Interface;
 use weft_core::{Instant, InterfaceIndex, Rng};
 use weft_node::{Node, Stack};
@@ -26,11 +26,12 @@ pub(crate) fn ports_of_switches(plan: &Plan) -> BTreeMap<usize, BTreeMap<String,
     switches
 }
 
-/// Builds a machine as it is after booting at `now`. `ports`: of a switch.
+/// Builds a machine as it is after booting at `now`. `ports`: of a switch. `dark`: the interfaces of a host that find no carrier.
 pub(crate) fn boot(
     plan: &Plan,
     place: usize,
     ports: Option<&BTreeMap<String, InterfaceIndex>>,
+    dark: &BTreeSet<String>,
     rng: &mut Rng,
     now: Instant,
     cpu: Option<usize>,
@@ -42,7 +43,7 @@ pub(crate) fn boot(
         NodeKind::Guest(guest) => return boot_guest(plan, place, guest, rng.u64(), now, cpu),
     };
     let epoch_ns = node.clock.epoch_ns(plan.start, now);
-    let (host, known) = boot_host(epoch_ns, stack, rng.u64(), now).map_err(|error| WorldError::Stack(error.to_string()))?;
+    let (host, known) = boot_host(epoch_ns, stack, dark, rng.u64(), now).map_err(|error| WorldError::Stack(error.to_string()))?;
     Ok((Machine::Host(Box::new(host)), known))
 }
 
@@ -61,6 +62,7 @@ fn boot_guest(plan: &Plan, place: usize, guest: &GuestPlan, seed: u64, now: Inst
 fn boot_host(
     epoch_ns: u64,
     stack: &Stack,
+    dark: &BTreeSet<String>,
     seed: u64,
     now: Instant,
 ) -> Result<(Node, BTreeMap<String, InterfaceIndex>), weft_node::StackError> {
@@ -74,7 +76,8 @@ fn boot_host(
         }
         let described = node.describe(stack, at, interface)?;
         // As Linux since 4.17, whose TCP builds large frames for every interface; who cuts them is another matter.
-        let described = Interface { gso_max_bytes: GSO_BYTES_MAX, checksum_offload: true, ..described };
+        let carrier = !dark.contains(&described.name);
+        let described = Interface { gso_max_bytes: GSO_BYTES_MAX, checksum_offload: true, carrier, ..described };
         let index = node
             .add_interface(now, &described)
             .map_err(|error| stack.interface_error(at, "name", &error.to_string(), "see `weft help stack`"))?;

@@ -114,11 +114,15 @@ impl Cell {
         match &mut self.machine {
             Machine::Host(node) => {
                 due.iter().for_each(|index| self.core.depart(*index));
+                let lines = due.iter().fold(false, |told, index| tell_carrier(&mut self.core, node, *index) || told);
+                if lines {
+                    disturb(&mut self.actors, self.core.now);
+                }
                 let mut frames = std::mem::take(&mut self.core.arrived);
                 due.iter().for_each(|index| self.core.receive_frames(*index, &mut frames));
                 let now = self.core.now;
                 // Most ends of serialisation concern nobody but the wire.
-                let mut touched = !frames.is_empty() || !self.core.done.is_empty();
+                let mut touched = lines || !frames.is_empty() || !self.core.done.is_empty();
                 if !frames.is_empty() {
                     node.receive(now, frames.drain(..));
                 }
@@ -136,15 +140,20 @@ impl Cell {
             Machine::Switch(switch) => {
                 due.iter().for_each(|index| self.core.depart(*index));
                 for index in &due {
+                    self.core.see_lines(*index, |_, _| ());
                     let mut items = Vec::new();
                     self.core.receive(*index, |item| items.push(item));
                     items.into_iter().for_each(|item| switch.forward(&mut self.core, *index, item));
                 }
             }
-            Machine::Guest(guest) => guest::wake(&mut self.core, guest.as_mut(), &due, end),
+            Machine::Guest(guest) => {
+                due.iter().for_each(|index| self.core.see_lines(*index, |_, _| ()));
+                guest::wake(&mut self.core, guest.as_mut(), &due, end);
+            }
             Machine::Off => {
                 for index in &due {
                     self.core.depart(*index);
+                    self.core.see_lines(*index, |_, _| ());
                     self.core.receive(*index, |_| ());
                 }
             }
@@ -254,15 +263,46 @@ impl Cell {
         self.carry_on();
     }
 
+    /// A port's wire was cut or joined, or the machine at its other end lost its power or got it: who is concerned is told, at once or when it is noticed.
+    pub fn look_at_line(&mut self, port: usize) {
+        let told = match &mut self.machine {
+            Machine::Host(node) => tell_carrier(&mut self.core, node, port),
+            _ => {
+                self.core.see_lines(port, |_, _| ());
+                false
+            }
+        };
+        if told {
+            self.carry_on();
+        }
+    }
+
     /// Carries on what the node gave out after a change from outside. Actors look whether it concerns them at the same instant.
     pub fn carry_on(&mut self) {
         if let Machine::Host(node) = &mut self.machine {
             carry_on(&mut self.core, node);
         }
-        let now = self.core.now;
-        for slot in self.actors.iter_mut().filter(|slot| slot.begun && !slot.next.ended) {
-            slot.next.at = slot.next.at.min(now);
-            slot.actor.disturbed();
-        }
+        disturb(&mut self.actors, self.core.now);
     }
+}
+
+/// Actors look whether what happened to their node concerns them.
+fn disturb(actors: &mut [Slot], now: Instant) {
+    for slot in actors.iter_mut().filter(|slot| slot.begun && !slot.next.ended) {
+        slot.next.at = slot.next.at.min(now);
+        slot.actor.disturbed();
+    }
+}
+
+/// Tells a node of carriers that came or went at a port; false: none has.
+fn tell_carrier(core: &mut Core, node: &mut Node, port: usize) -> bool {
+    let mut news = Vec::new();
+    core.see_lines(port, |name, carrier| news.push((name.to_owned(), carrier)));
+    for (name, carrier) in &news {
+        // An interface that a program has taken away hears nothing.
+        let refused = node.set_carrier(core.now, name, *carrier).is_err();
+        core.told(refused, &format!("carrier {name} {}", if *carrier { "up" } else { "down" }));
+        carry_on(core, node);
+    }
+    !news.is_empty()
 }

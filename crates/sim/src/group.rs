@@ -83,10 +83,10 @@ impl Group {
         let alone = self.cells.len() == 1;
         let Some(cell) = self.cells.get_mut(index as usize) else { return };
         if alone {
-            return cell.core.deliver(handover.port, handover.arrival);
+            return cell.core.deliver(handover.port, handover.load);
         }
         self.due.remove(&(cell.next(), index));
-        cell.core.deliver(handover.port, handover.arrival);
+        cell.core.deliver(handover.port, handover.load);
         self.due.insert((cell.next(), index));
     }
 

@@ -337,6 +337,8 @@ pub struct DirectionPlan {
     pub mtu: Option<u32>,
     /// What waits while the wire is busy.
     pub queue: QueuePlan,
+    /// How long it takes until the end to which this leads notices that the wire is cut, or the other end down; none: it does not.
+    pub carrier: Option<Duration>,
 }
 
 impl Default for DirectionPlan {
@@ -354,6 +356,7 @@ impl Default for DirectionPlan {
             reorder_by: Duration::from_millis(1),
             mtu: None,
             queue: QueuePlan::default(),
+            carrier: Some(Duration::ZERO),
         }
     }
 }

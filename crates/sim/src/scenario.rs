@@ -4,6 +4,7 @@
 
 mod address;
 mod beside;
+mod delay;
 mod draft;
 mod event;
 mod expect;
@@ -166,7 +167,7 @@ fn build(source: &Source<'_>, raw: Raw, linux: Option<&[String]>) -> Result<Scen
     let mut wires = wire::all(source, &raw, &mut drafts)?;
     let subnets = address::assign(source, &raw, &mut drafts, &mut wires)?;
     address::check(source, &drafts, &subnets)?;
-    let routes = address::routes(&drafts, &wires, &subnets);
+    let routes = address::routes(source, &raw, &drafts, &wires, &subnets)?;
     let hosts: Hosts = drafts
         .iter()
         .filter_map(|draft| Some((draft.name.clone(), draft.interfaces.iter().flat_map(|interface| &interface.addresses).next()?.0)))

@@ -16,13 +16,13 @@ Libraries of others, such as pandas, are imported when something needs them.
 from .errors import BinaryNotFound, ExpectationError, MissingLibrary, ScenarioError, UnknownKey, WeftError
 from .plots import plot_sweep
 from .result import Expectation, ProgramResult, Result
-from .scenario import Clock, Cpu, Event, Expect, From, Gilbert, Mount, NextHop, Node, Program, Route, Template, Twin, Wire
+from .scenario import Carrier, Clock, Cpu, Event, Expect, From, Gilbert, Mount, NextHop, Node, Program, Route, Template, Twin, Wire
 from .stack import Stack
 from .sweeps import summary, sweep
 from .world import World
 
 __all__ = [
-    "BinaryNotFound", "Clock", "Cpu", "Event", "Expect", "Expectation", "ExpectationError", "From", "Gilbert", "MissingLibrary", "Mount", "NextHop",
+    "BinaryNotFound", "Carrier", "Clock", "Cpu", "Event", "Expect", "Expectation", "ExpectationError", "From", "Gilbert", "MissingLibrary", "Mount", "NextHop",
     "Node", "Program", "ProgramResult", "Result", "Route", "ScenarioError", "Stack", "Template", "Twin", "UnknownKey", "WeftError", "Wire", "World",
     "plot_sweep", "summary", "sweep",
 ]

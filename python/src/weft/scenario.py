@@ -12,6 +12,7 @@ from ._section import Section
 
 Queue = Literal["drop-tail", "red", "codel", "fq-codel", "pie"]
 JitterShape = Literal["uniform", "normal", "pareto"]
+Ways = Literal["hops", "delay", "none"]
 Builtin = Literal["ping", "udp-cbr", "udp-sink", "tcp-send", "tcp-sink", "echo"]
 NodeKind = Literal["host", "switch", "segment", "linux"]
 TemplateKind = Literal["chain", "ring", "star", "grid", "dumbbell", "fat-tree"]
@@ -43,6 +44,14 @@ class Route(Section):
     """The smaller, the better; default 0."""
     nexthops: Optional[list[NextHop]] = None
     """Several ways, over which flows are spread."""
+
+
+@dataclass
+class Carrier(Section):
+    """When the ends of a wire notice that nothing answers."""
+
+    delay: str
+    """How long it takes, such as "50ms"."""
 
 
 @dataclass
@@ -107,8 +116,10 @@ class Node(Section):
     """A DHCP server on another node gives its interfaces, or those of these names, their IPv4 addresses and routes."""
     addresses: Optional[dict[str, Union[str, list[str]]]] = None
     """Addresses with prefix of interfaces by name: {"eth0": "10.9.0.1/24"}, or a list."""
-    routes: Optional[list[Route]] = None
-    """Routes over those along the shortest paths."""
+    routes: Optional[Union[list[Route], Ways]] = None
+    """Routes over those along the shortest paths; or how these are found: "hops", "delay", "none"."""
+    ipv4: Optional[bool] = None
+    """Do its interfaces get IPv4 addresses? By default as the world says."""
     sysctls: Optional[dict[str, Any]] = None
     """Linux' sysctls by name: {"net.ipv4.tcp_congestion_control": "reno"}."""
     parameters: Optional[dict[str, Any]] = None
@@ -181,6 +192,8 @@ class Wire(Section):
     """Probability of being held back."""
     reorder_by: Optional[str] = None
     """For how long, such as "1ms"."""
+    carrier: Optional[Union[bool, Carrier]] = None
+    """Do its ends notice that it is cut, or that the other end is down, and after what time? By default at once."""
     mtu: Optional[int] = None
     """Most bytes of a packet."""
     queue: Optional[Queue] = None

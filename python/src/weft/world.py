@@ -18,7 +18,7 @@ from ._held import Held
 from ._section import Section
 from .errors import ExpectationError, ScenarioError, WeftError
 from .result import Origin, ProgramResult, Result
-from .scenario import Clock, Event, Expect, Node, Program, Template, Twin, Wire
+from .scenario import Clock, Event, Expect, Node, Program, Template, Twin, Ways, Wire
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -49,6 +49,10 @@ class World(Section):
     """How wrong the clocks of nodes are. What a node's own says goes before it."""
     ipv6: Optional[bool] = None
     """Give IPv6 addresses, too."""
+    ipv4: Optional[bool] = None
+    """Give IPv4 addresses; default true."""
+    routes: Optional[Ways] = None
+    """Which ways nodes' first routes take: over as few wires as can be ("hops", the default), in as little time ("delay"), or "none" at all."""
     blocks_may_fail: Optional[bool] = None
     """A loaded block that fails does not make the run one that failed."""
     network: Optional[str] = None

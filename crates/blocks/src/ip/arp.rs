@@ -444,6 +444,7 @@ impl Block for Arp {
                 }
                 let facts = &self.facts;
                 self.resolver.forget_interfaces(|interface| facts.peek(interface).is_none_or(|facts| !facts.up), cx);
+                self.resolver.forget_learnt(|interface| facts.peek(interface).is_some_and(|facts| !facts.carrier), cx);
             }
             Table::Addresses(Family::V4) => self.look_at_addresses(cx),
             _ => {}
@@ -454,8 +455,11 @@ impl Block for Arp {
         match (table, row) {
             (_, Row::Interface(interface)) => {
                 let known = self.facts.refresh_one(interface, cx);
-                if known && self.facts.get(interface, cx).is_none_or(|facts| !facts.up) {
-                    self.resolver.forget_interfaces(|other| other == interface, cx);
+                match self.facts.get(interface, cx) {
+                    Some(facts) if facts.up && facts.carrier => {}
+                    Some(facts) if facts.up => self.resolver.forget_learnt(|other| other == interface, cx),
+                    _ if known => self.resolver.forget_interfaces(|other| other == interface, cx),
+                    _ => {}
                 }
             }
             (Table::Addresses(Family::V4), Row::Address(interface, IpAddr::V4(ip))) => self.look_at_address((interface, ip), cx),

@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::ops::Deref;
 use weft_core::state::{Damage, Reader};
-use weft_core::table::{Family, Flow, Hop, PROTOCOL_RA, Route, RouteRow, TABLE_MAIN};
+use weft_core::table::{Family, Flow, Hop, PROTOCOL_RA, Route, RouteKind, RouteRow, TABLE_MAIN};
 use weft_core::{Config, Frame, InterfaceIndex, KeyedHasher, Value};
 use weft_wire::Protocol;
 
@@ -85,7 +85,7 @@ impl Multipath {
         facts: &FactsCache,
         suits: &dyn Fn(&Route) -> bool,
     ) -> Option<Found<'a>> {
-        let alive = || row.hops.iter().filter(|hop| !hop.dead && facts.is_up(hop.route.interface));
+        let alive = || row.hops.iter().filter(|hop| !hop.dead && facts.leads(hop.route.interface));
         let fits = |hop: &&Hop| packet.bound.is_none_or(|bound| bound == hop.route.interface);
         let found = |hop: &'a Hop| Found { route: &hop.route, hops: &row.hops };
         // fib_select_path: "if (fl4->flowi4_oif …) goto check_saddr;", which leaves the first that fits.
@@ -213,6 +213,7 @@ pub(in crate::ip) fn row_of(row: &RouteRow, facts: &FactsCache) -> Value {
                 "weight": hop.weight,
                 "onlink": hop.route.onlink,
                 "dead": hop.dead,
+                "linkdown": facts.is_linkdown(hop.route.interface),
             })
         };
         shown["nexthops"] = row.hops.iter().map(one).collect();
@@ -228,5 +229,7 @@ pub(in crate::ip) fn alert(event: &str, row: &RouteRow, facts: &FactsCache) -> V
     alert["protocol"] = row.route.protocol.into();
     alert["scope"] = row.route.scope.into();
     alert["onlink"] = row.route.onlink.into();
+    alert["linkdown"] = (row.route.kind != RouteKind::Local && facts.is_linkdown(row.route.interface)).into();
+    alert["ignores_linkdown"] = facts.ignores_linkdown.into();
     alert
 }

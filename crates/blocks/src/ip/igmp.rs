@@ -40,6 +40,8 @@ static TRAITS: Traits = Traits {
     record_bytes: 8,
     overhead_bytes: IP_HEADER_BYTES + igmp::HEADER_LEN,
     is_silent: |_| false,
+    // Linux ip_mc_up: with the interface alone.
+    roams: false,
 };
 
 /// What this kind declares.

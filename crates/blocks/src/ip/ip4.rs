@@ -176,6 +176,7 @@ impl Ip4 {
         let mut block = Ip4::bare(config);
         // Behind all that draws from the node's randomness: what blocks drew before there were next hops stays what it was.
         block.tables.multipath = Multipath::new(config);
+        block.facts.ignores_linkdown = config.bool("ignore_linkdown");
         block
     }
 
@@ -329,6 +330,7 @@ impl Block for Ip4 {
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
             Query::Routes => Answer::Routes(self.tables.all()),
             Query::HasTable(table) => Answer::HasTable(self.tables.has(*table)),
+            Query::IgnoresLinkdown => Answer::Wanted(self.facts.ignores_linkdown),
             Query::List(Table::Addresses(Family::V4)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V4)) => Answer::List(self.route_rows()),
             _ => Answer::None,
@@ -346,6 +348,7 @@ impl Block for Ip4 {
             "accept_redirects" => self.accept_redirects.into(),
             "send_redirects" => self.send_redirects.into(),
             "promote_secondaries" => self.promote_secondaries.into(),
+            "ignore_linkdown" => self.facts.ignores_linkdown.into(),
             "rp_filter" => self.rp_filter.into(),
             "fragment_memory_bytes" => limits.memory_bytes_max.into(),
             "fragment_timeout" => nanos(limits.timeout),
@@ -363,7 +366,7 @@ impl Block for Ip4 {
         check_names(&self.name, name, value)
     }
 
-    fn set(&mut self, name: &str, value: Value, _cx: &mut Context<'_>) {
+    fn set(&mut self, name: &str, value: Value, cx: &mut Context<'_>) {
         let number = value.as_u64().unwrap_or(0);
         let limits = self.reassembly.limits();
         let (memory, timeout, distance) = (limits.memory_bytes_max as u64, limits.timeout, limits.distance_max.unwrap_or(0).into());
@@ -374,6 +377,10 @@ impl Block for Ip4 {
             "send_redirects" => self.send_redirects = value.as_bool().unwrap_or(true),
             "promote_secondaries" => self.promote_secondaries = value.as_bool().unwrap_or(false),
             "rp_filter" => self.rp_filter = number,
+            "ignore_linkdown" => {
+                self.facts.ignores_linkdown = value.as_bool().unwrap_or(false);
+                cx.table_changed(Table::Routes(Family::V4));
+            }
             "accept_redirects" => self.accept_redirects = value.as_bool().unwrap_or(true),
             "fragment_memory_bytes" => self.reassembly.set_limits(Ip4::reassembly_limits(number, timeout, distance)),
             "fragment_timeout" => self.reassembly.set_limits(Ip4::reassembly_limits(memory, Duration::from_nanos(number), distance)),

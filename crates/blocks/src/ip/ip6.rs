@@ -135,6 +135,13 @@ pub static KIND: Kind = Kind {
             doc: "no IPv6 on interfaces that come from now on (Linux net.ipv6.conf.default.disable_ipv6)",
         },
         Parameter {
+            name: "ignore_linkdown",
+            value: ParameterType::Bool,
+            default: "false",
+            live: true,
+            doc: "routes through interfaces without carrier are passed over (Linux net.ipv6.conf.all.ignore_routes_with_linkdown)",
+        },
+        Parameter {
             name: "multipath_hash_policy",
             value: ParameterType::Unsigned { min: 0, max: 1 },
             default: "0",
@@ -372,6 +379,7 @@ impl Ip6 {
         let mut block = Ip6::bare(config);
         // Behind all that draws from the node's randomness: what blocks drew before there were next hops stays what it was.
         block.tables.multipath = Multipath::new(config);
+        block.facts.ignores_linkdown = config.bool("ignore_linkdown");
         block
     }
 
@@ -523,6 +531,8 @@ impl Block for Ip6 {
             Query::Addresses => Answer::Addresses(self.addresses.iter().copied().collect()),
             Query::Routes => Answer::Routes(self.tables.all()),
             Query::HasTable(table) => Answer::HasTable(self.tables.has(*table)),
+            Query::IsReady(interface) => Answer::Wanted(self.awake.contains(interface)),
+            Query::IgnoresLinkdown => Answer::Wanted(self.facts.ignores_linkdown),
             Query::List(Table::Addresses(Family::V6)) => Answer::List(self.address_rows()),
             Query::List(Table::Routes(Family::V6)) => Answer::List(self.route_rows()),
             _ => Answer::None,
@@ -535,6 +545,7 @@ impl Block for Ip6 {
             "forward" => Some(self.forwards.into()),
             "disable" => Some(self.disabled.all.into()),
             "disable_new" => Some(self.disabled.new.into()),
+            "ignore_linkdown" => Some(self.facts.ignores_linkdown.into()),
             "multipath_hash_policy" => Some(u64::from(self.tables.multipath.by_ports).into()),
             "fragment_memory_bytes" => Some(self.reassembly.limits().memory_bytes_max.into()),
             "fragment_timeout" => Some((self.reassembly.limits().timeout.as_nanos() as u64).into()),
@@ -557,6 +568,11 @@ impl Block for Ip6 {
             }
             ("disable", _, Some(disable)) => self.disable_all(disable, cx),
             ("disable_new", _, Some(disable)) => self.disabled.new = disable,
+            ("ignore_linkdown", _, Some(ignores)) => {
+                self.facts.ignores_linkdown = ignores;
+                self.changed();
+                cx.table_changed(Table::Routes(Family::V6));
+            }
             ("forward", _, Some(forwards)) => {
                 self.forwards = forwards;
                 self.changed();

@@ -55,6 +55,8 @@ pub(super) struct Traits {
     pub overhead_bytes: usize,
     /// Is membership in this group nobody's business?
     pub is_silent: fn(IpAddr) -> bool,
+    /// A carrier that comes back may be that of another link: everything is said again.
+    pub roams: bool,
 }
 
 /// A record of a report.
@@ -525,9 +527,14 @@ impl Membership {
 
     /// One interface came, went, or changed.
     pub(super) fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) -> Vec<Outgoing> {
+        let was_dark = self.facts.peek(interface).is_some_and(|facts| facts.up && !facts.carrier);
         let has_interfaces = self.facts.refresh_one(interface, cx);
         let named = self.links.contains_key(&interface) || self.of(interface).next().is_some();
-        if has_interfaces && named { self.look_at(interface, cx) } else { Vec::new() }
+        let mut out = if has_interfaces && named { self.look_at(interface, cx) } else { Vec::new() };
+        if named && was_dark && self.traits.roams && self.facts.get(interface, cx).is_some_and(|facts| facts.up && facts.carrier) {
+            out.extend(self.say_again(interface, cx));
+        }
+        out
     }
 
     fn look_at(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) -> Vec<Outgoing> {

@@ -43,6 +43,8 @@ static TRAITS: Traits = Traits {
     overhead_bytes: IP_HEADERS_BYTES + REPORT_BYTES,
     // RFC 3810 §6: nothing is said of ff02::1 and of groups of scope 0 (reserved) and 1 (node-local).
     is_silent: |group| matches!(group, IpAddr::V6(group) if group.octets()[1] & 0xf <= 1),
+    // Linux addrconf_notify: "resend MLD reports, we might have roamed and need to update multicast snooping switches".
+    roams: true,
 };
 
 /// What this kind declares.

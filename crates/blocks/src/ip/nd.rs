@@ -388,6 +388,7 @@ impl Block for Nd {
                 }
                 let facts = &self.facts;
                 self.resolver.forget_interfaces(|interface| facts.peek(interface).is_none_or(|facts| !facts.up), cx);
+                self.resolver.forget_learnt(|interface| facts.peek(interface).is_some_and(|facts| !facts.carrier), cx);
             }
             Table::Addresses(Family::V6) => self.look_at_addresses(cx),
             _ => return,
@@ -399,8 +400,10 @@ impl Block for Nd {
         match (table, row) {
             (_, Row::Interface(interface)) => {
                 self.look_at_interface(interface, cx);
-                if self.facts.get(interface, cx).is_none_or(|facts| !facts.up) {
-                    self.resolver.forget_interfaces(|other| other == interface, cx);
+                match self.facts.get(interface, cx) {
+                    Some(facts) if facts.up && facts.carrier => {}
+                    Some(facts) if facts.up => self.resolver.forget_learnt(|other| other == interface, cx),
+                    _ => self.resolver.forget_interfaces(|other| other == interface, cx),
                 }
             }
             (Table::Addresses(Family::V6), Row::Address(interface, IpAddr::V6(ip))) => self.look_at_address((interface, ip), cx),

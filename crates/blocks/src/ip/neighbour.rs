@@ -464,6 +464,13 @@ impl Resolver {
         }
     }
 
+    /// Forgets what was learnt on interfaces that have lost their carrier (Linux neigh_carrier_down); what somebody has set stays.
+    pub(super) fn forget_learnt(&mut self, is_dark: impl Fn(InterfaceIndex) -> bool, cx: &mut Context<'_>) {
+        for slot in self.cache.slots_where(|neighbour| neighbour.state != Nud::Permanent && is_dark(neighbour.interface)) {
+            self.forget(slot, cx);
+        }
+    }
+
     /// The procedure `add`: a neighbour that somebody knows, for ever unless another state is said.
     pub(super) fn add(&mut self, block: &str, value: &Value, parse: ParseAddress, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let arguments = Arguments::new(block, "add", value, &["interface", "address", "mac", "state", "router", "mode"])?;

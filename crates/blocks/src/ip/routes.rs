@@ -529,7 +529,7 @@ fn usable<B>(packet: &Packet<B>, facts: &FactsCache) -> impl Fn(&Route) -> bool 
     // Routes that refuse name no interface.
     |route| {
         let bound = || packet.bound.is_none_or(|bound| bound == route.interface);
-        route.interface == InterfaceIndex::NONE || (bound() && facts.is_up(route.interface))
+        route.interface == InterfaceIndex::NONE || (bound() && facts.leads(route.interface))
     }
 }
 

@@ -6,8 +6,10 @@
 //!
 //! It refuses to decide anything about a frame but whether its interface exists and is up. It opens no backend: the URL is kept as text.
 
+mod carrier;
 mod change;
 mod queue;
+mod state;
 
 pub use queue::{QUEUE_KINDS, QUEUES_MAX};
 
@@ -50,7 +52,8 @@ pub static KIND: Kind = Kind {
     name: "interfaces",
     summary: "the node's network devices: in from backends and out to them",
     doc: "Frames enter through `wire` with the number of their interface and go on through `upper`; frames that come in through `upper` leave \
-          the graph through `wire`. Frames of interfaces that are down or do not exist are dropped (interface-down, unknown-interface). \
+          the graph through `wire`. Frames of interfaces that are down or do not exist are dropped (interface-down, unknown-interface), \
+          and those to be sent where there is no carrier (no-carrier). \
           Owns the table of interfaces; `lo` (1) always exists. Names have at most 15 bytes; numbers are never used again. While somebody wants \
           all frames (WantFrames), copies of those that come in and go out leave through `taps`.\n\
           Example: bind interfaces:upper ether:lower",
@@ -67,7 +70,7 @@ pub static KIND: Kind = Kind {
         Named {
             name: "add",
             doc: "name, index?, mac? (drawn at random), mtu? (1500), link? (ethernet or raw), backend?, gso_max_bytes? (0), checksum_offload? \
-                  (false), group? (0), up? (true), count?: makes an interface; returns {index, mac}. With count so many as one: name0, name1 …, with \
+                  (false), group? (0), up? (true), carrier? (true), count?: makes an interface; returns {index, mac}. With count so many as one: name0, name1 …, with \
                   addresses drawn at random; returns {index} of the first. A stack in real time opens the backend, and takes what a stack file says of \
                   it too: host_address?, offload?, coalesce?; where nobody opens one, it is refused. Without one the interface leads nowhere",
         },
@@ -80,6 +83,11 @@ pub static KIND: Kind = Kind {
             doc: "name, or of_group (a number); up?, mtu?, group?, mac?, new_name?, gso_max_bytes?, checksum_offload?, tx_queue_packets?, alias?, arp?, \
                   multicast?, promiscuous?, all_multicast?, dynamic?: changes an interface, or all of a group: every member or, with the name of \
                   the one that cannot, none. With report = true it returns the names of those that changed, with dry_run = true of those that would",
+        },
+        Named {
+            name: "carrier",
+            doc: "name or index, carrier: the other end of what is behind the interface answers from now on, or does not. The world tells it; an interface \
+                  that leads nowhere has a carrier always",
         },
         Named {
             name: "queue",
@@ -109,13 +117,13 @@ pub static KIND: Kind = Kind {
         Counter { name: "RxDropped", text: "received frames dropped because their interface is down or unknown" },
         Counter { name: "TxPackets", text: "frames sent, all interfaces; a large frame counts once" },
         Counter { name: "TxBytes", text: "bytes sent with link-layer header" },
-        Counter { name: "TxDropped", text: "frames to send dropped because their interface is down or unknown" },
+        Counter { name: "TxDropped", text: "frames to send dropped because their interface is down, without carrier, or unknown" },
         Counter { name: "QueuesPut", text: "queues put in front of an interface" },
         Counter { name: "QueuesDeleted", text: "queues taken away upon request" },
         Counter { name: "QueuesRefused", text: "requests for queues that could not be met: too many, or a wrong graph or parameter" },
     ],
     owns: &[Table::Interfaces],
-    state_version: 3,
+    state_version: 4,
     ..Kind::EMPTY
 };
 
@@ -127,6 +135,8 @@ struct Entry {
     interface: Interface,
     settings: InterfaceSettings,
     counts: InterfaceCounts,
+    /// The world says that the other end answers.
+    signal: bool,
 }
 
 /// The block.
@@ -156,20 +166,6 @@ struct Leaving {
     value: Value,
 }
 
-/// What builds before packet sockets wrote, as version 2.
-#[derive(Deserialize)]
-struct ExportedUntapped {
-    next_index: u32,
-    entries: Vec<Entry>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Exported {
-    next_index: u32,
-    entries: Vec<Entry>,
-    tapped: bool,
-}
-
 impl Interfaces {
     /// A table with `lo`.
     pub fn new(config: &mut Config) -> Interfaces {
@@ -193,6 +189,7 @@ impl Interfaces {
                 mac: [0; 6],
                 mtu: LOOPBACK_MTU,
                 up: true,
+                carrier: true,
                 link: LinkType::Loopback,
                 group: 0,
                 gso_max_bytes: LOOPBACK_GSO_MAX_BYTES,
@@ -201,6 +198,7 @@ impl Interfaces {
             },
             settings: InterfaceSettings::default(),
             counts: InterfaceCounts::default(),
+            signal: true,
         });
         interfaces
     }
@@ -304,6 +302,11 @@ impl Interfaces {
             self.counters[5] += 1;
             return Verdict::Drop(Reason::InterfaceDown);
         }
+        if !entry.interface.carrier {
+            entry.counts.tx_dropped += 1;
+            self.counters[5] += 1;
+            return Verdict::Drop(Reason::NoCarrier);
+        }
         entry.counts.tx_packets += 1;
         entry.counts.tx_bytes += bytes;
         self.counters[3] += 1;
@@ -378,7 +381,7 @@ impl Interfaces {
     /// As of the procedure.
     pub fn attach(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         const KNOWN: &[&str] =
-            &["name", "index", "mac", "mtu", "link", "backend", "gso_max_bytes", "checksum_offload", "group", "up", "count"];
+            &["name", "index", "mac", "mtu", "link", "backend", "gso_max_bytes", "checksum_offload", "group", "up", "carrier", "count"];
         let block = self.name.clone();
         let arguments = Arguments::new(&block, "add", value, KNOWN)?;
         let name = arguments.required("name")?;
@@ -420,15 +423,16 @@ impl Interfaces {
             gso_max_bytes: arguments.number("gso_max_bytes", 0, u32::MAX)?.unwrap_or(0).min(GSO_BYTES_MAX),
             checksum_offload: arguments.bool("checksum_offload")?.unwrap_or(false),
             backend: arguments.text("backend")?.unwrap_or("").to_owned(),
+            carrier: false,
         };
         self.changed(&interface, "added", cx);
-        self.put(Entry { interface, settings: InterfaceSettings::default(), counts: InterfaceCounts::default() });
+        self.put(Entry::new(interface, arguments.bool("carrier")?.unwrap_or(true)));
         Ok(serde_json::json!({"index": index, "mac": mac.to_string()}))
     }
 
     /// Makes many interfaces of one kind, as one change.
     fn add_many(&mut self, arguments: &Arguments<'_>, name: &str, count: u32, cx: &mut Context<'_>) -> Result<Value, ControlError> {
-        if let Some(single) = ["index", "mac", "link", "backend"].into_iter().find(|single| arguments.value(single).is_some()) {
+        if let Some(single) = ["index", "mac", "link", "backend", "carrier"].into_iter().find(|single| arguments.value(single).is_some()) {
             return Err(arguments.fail(format!("{single}: many interfaces cannot all have it; leave it out")));
         }
         let over = self.by_name.len() + count as usize > INTERFACES_MAX || self.next_index.saturating_add(count) > INTERFACE_INDEX_MAX;
@@ -447,13 +451,14 @@ impl Interfaces {
             gso_max_bytes: arguments.number("gso_max_bytes", 0, u32::MAX)?.unwrap_or(0).min(GSO_BYTES_MAX),
             checksum_offload: arguments.bool("checksum_offload")?.unwrap_or(false),
             backend: String::new(),
+            carrier: true,
         };
         let first = self.next_index;
         let group = plain.group;
         for number in 0..count {
             let (index, mac) = (InterfaceIndex(first + number), self.random_mac().0);
             let interface = Interface { index, name: format!("{name}{number}"), mac, ..plain.clone() };
-            self.put(Entry { interface, settings: InterfaceSettings::default(), counts: InterfaceCounts::default() });
+            self.put(Entry::new(interface, true));
         }
         let members: Vec<u32> = (first..first + count).collect();
         self.group_changed(group, "added", &members, cx);
@@ -507,6 +512,7 @@ impl Interfaces {
         let mut closed = Vec::new();
         for row in gone.iter_mut().filter(|row| row.interface.up) {
             row.interface.up = false;
+            row.interface.carrier &= row.interface.backend.is_empty();
             closed.push(row.clone());
         }
         let told = |row: &InterfaceRow, event: &str| {
@@ -600,10 +606,12 @@ impl Interfaces {
         }
         let members: Vec<u32> = plan.iter().map(|(index, ..)| *index).collect();
         for (index, interface, settings) in plan {
-            if group.is_none() {
-                self.changed(&interface, "set", cx);
+            let rises = self.commit(index, interface.clone(), settings);
+            match group {
+                Some(_) => {}
+                None if rises => self.tell_rising(&interface, cx),
+                None => self.changed(&interface, "set", cx),
             }
-            self.commit(index, interface, settings);
         }
         if let Some(group) = group.filter(|_| !members.is_empty()) {
             self.group_changed(group, "set", &members, cx);
@@ -611,10 +619,12 @@ impl Interfaces {
         Ok(told)
     }
 
-    fn commit(&mut self, index: u32, interface: Interface, settings: InterfaceSettings) {
-        let Some(entry) = self.entry_mut(index) else { return };
+    /// True: a carrier has come.
+    fn commit(&mut self, index: u32, interface: Interface, settings: InterfaceSettings) -> bool {
+        let Some(entry) = self.entry_mut(index) else { return false };
         let old = std::mem::replace(&mut entry.interface, interface);
         entry.settings = settings;
+        let has_come = entry.settle_carrier() && entry.interface.carrier;
         let (name, group) = (entry.interface.name.clone(), entry.interface.group);
         if name != old.name {
             self.by_name.swap_remove(&old.name);
@@ -623,6 +633,7 @@ impl Interfaces {
         if group != old.group {
             self.move_to_group(index, old.group, group);
         }
+        has_come
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -689,6 +700,7 @@ impl Block for Interfaces {
             "add" => self.add(arguments, cx),
             "remove" => self.remove(arguments, cx),
             "set" => self.set_interface(arguments, cx),
+            "carrier" => self.set_carrier(arguments, cx),
             "queue" => self.queue(arguments, cx),
             "queue_outcome" => self.queue_outcome(arguments),
             _ => Err(self.kind().no_procedure(&self.name, procedure)),
@@ -704,31 +716,11 @@ impl Block for Interfaces {
     }
 
     fn export(&self, _now: Instant) -> Result<State, StateError> {
-        let entries = self.entries.iter().flatten().map(|entry| (**entry).clone()).collect();
-        State::write(KIND.name, KIND.state_version, &Exported { next_index: self.next_index, entries, tapped: self.tapped })
+        self.write_state()
     }
 
     fn import(&mut self, state: &State, _now: Instant) -> Result<(), StateError> {
-        let read = match state.read::<ExportedUntapped>(KIND.name, 2) {
-            Ok(ExportedUntapped { next_index, entries }) => Exported { next_index, entries, tapped: false },
-            Err(StateError::WrongVersion { .. }) => state.read(KIND.name, KIND.state_version)?,
-            Err(damaged) => return Err(damaged),
-        };
-        let damaged = |why: &str| StateError::Damaged { kind: KIND.name.to_owned(), why: why.to_owned() };
-        if read.entries.len() > INTERFACES_MAX || read.entries.iter().any(|entry| entry.interface.index.0 > INTERFACE_INDEX_MAX) {
-            return Err(damaged("too many interfaces, or numbers out of range"));
-        }
-        if !read.entries.iter().any(|entry| entry.interface.index == InterfaceIndex::LOOPBACK) {
-            return Err(damaged("no lo"));
-        }
-        self.entries.clear();
-        self.by_name.clear();
-        self.groups.clear();
-        (self.next_index, self.tapped) = (read.next_index, read.tapped);
-        for entry in read.entries {
-            self.put(entry);
-        }
-        Ok(())
+        self.read_state(state)
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -208,6 +208,7 @@ mod tests {
                 mac,
                 mtu: 1500,
                 up: true,
+                carrier: true,
                 link,
                 group,
                 gso_max_bytes,

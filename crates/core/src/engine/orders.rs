@@ -23,6 +23,11 @@ impl Engine {
         self.changes
     }
 
+    /// How often the owner of the interfaces has told of a change: who remembers something of them looks again.
+    pub fn interface_changes(&self) -> u64 {
+        self.interface_changes
+    }
+
     /// Does what is there to do, then what blocks have ordered meanwhile, one by one, each with its answer and all that follows.
     pub(super) fn settle(&mut self) {
         self.drain();

@@ -35,6 +35,7 @@ pub fn node(mut node: Node) -> (Node, InterfaceIndex) {
         mac: MAC,
         mtu: 1500,
         up: true,
+        carrier: true,
         link: LinkType::Ethernet,
         group: 0,
         gso_max_bytes: 0,

@@ -79,7 +79,7 @@ pub(super) fn answer(memory: &impl Memory, interface: &InterfaceRow, pointer: u6
     let value = |value: u32| memory.write(pointer + 4, &value.to_ne_bytes());
     let has = |name: &str| FEATURES.iter().position(|one| *one == name).map_or(0, |bit| features(interface) >> bit & 1);
     match command {
-        GLINK => value(interface.up.into()),
+        GLINK => value((interface.up && interface.carrier).into()),
         GDRVINFO => memory.write(pointer, &driver(command)),
         GSET => memory.write(pointer, &old_settings(command)),
         GLINKSETTINGS => link_settings(memory, pointer),

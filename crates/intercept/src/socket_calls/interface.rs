@@ -203,25 +203,28 @@ fn set(stack: &mut dyn Stack, request: u32, ifreq: &[u8; IFREQ_BYTES]) -> Result
         SIOCSIFTXQLEN => json!({"index": index, "tx_queue_packets": number}),
         SIOCSIFNAME => json!({"index": index, "new_name": text(&union[..NAME_BYTES])}),
         SIOCSIFHWADDR => json!({"index": index, "mac": union[2..8]}),
-        SIOCSIFFLAGS => {
-            let on = |flag: i32| i32::from(u16::from_ne_bytes([union[0], union[1]])) & flag != 0;
-            let arguments = json!({
-                "index": index, "up": on(libc::IFF_UP), "arp": !on(libc::IFF_NOARP), "multicast": on(libc::IFF_MULTICAST),
-                "promiscuous": on(libc::IFF_PROMISC), "all_multicast": on(libc::IFF_ALLMULTI), "dynamic": on(libc::IFF_DYNAMIC),
-            });
-            told(stack, "interfaces", "set", arguments)?;
-            if on(libc::IFF_UP) != interface.up {
-                for block in ["ip4", "ip6"] {
-                    // A graph without the block has neither routes nor addresses.
-                    let _ = told(stack, block, "interface_set", json!({"interface": index, "up": on(libc::IFF_UP)}));
-                }
-            }
-            return Ok(());
-        }
+        SIOCSIFFLAGS => return set_flags(stack, &interface, u16::from_ne_bytes([union[0], union[1]]).into()),
         SIOCSIFADDR | SIOCSIFNETMASK | SIOCSIFBRDADDR => return set_address(stack, request, &interface, union),
         _ => return Err(Errno(libc::EOPNOTSUPP)),
     };
     told(stack, "interfaces", "set", arguments)
+}
+
+/// dev_change_flags: IFF_* as a program wants them.
+pub(crate) fn set_flags(stack: &mut dyn Stack, interface: &InterfaceRow, flags: i32) -> Result<(), Errno> {
+    let (index, on) = (interface.index, |flag: i32| flags & flag != 0);
+    let arguments = json!({
+        "index": index, "up": on(libc::IFF_UP), "arp": !on(libc::IFF_NOARP), "multicast": on(libc::IFF_MULTICAST),
+        "promiscuous": on(libc::IFF_PROMISC), "all_multicast": on(libc::IFF_ALLMULTI), "dynamic": on(libc::IFF_DYNAMIC),
+    });
+    told(stack, "interfaces", "set", arguments)?;
+    if on(libc::IFF_UP) != interface.up {
+        for block in ["ip4", "ip6"] {
+            // A graph without the block has neither routes nor addresses.
+            let _ = told(stack, block, "interface_set", json!({"interface": index, "up": on(libc::IFF_UP)}));
+        }
+    }
+    Ok(())
 }
 
 /// addrconf_add_ifaddr, addrconf_del_ifaddr, addrconf_set_dstaddr: a `struct in6_ifreq`.
@@ -347,7 +350,11 @@ fn write_v4(into: &mut [u8], address: Ipv4Addr) {
 
 /// IFF_* of linux/if.h.
 pub fn flags(interface: &InterfaceRow) -> u32 {
-    let up = if interface.up { libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_LOWER_UP } else { 0 };
+    let up = match (interface.up, interface.carrier) {
+        (true, true) => libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_LOWER_UP,
+        (true, false) => libc::IFF_UP,
+        (false, _) => 0,
+    };
     let kind = match interface.link {
         LinkType::Loopback => libc::IFF_LOOPBACK,
         LinkType::Ethernet => libc::IFF_BROADCAST | libc::IFF_MULTICAST,

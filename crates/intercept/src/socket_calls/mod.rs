@@ -12,7 +12,7 @@ mod ethtool;
 pub mod interface;
 pub mod message;
 pub mod option;
-mod procedure;
+pub(crate) mod procedure;
 mod route;
 
 pub use carrier::{Carrier, Limit};

@@ -97,6 +97,7 @@ fn opening(t: &mut Thread, number: usize, folder: usize, path: Path, flags: usiz
     if let Some(fd) = proc::said(t, path.0, flags) {
         return Ok(fd);
     }
+    proc::before_sys(t, path.0);
     let path = path_of(t, path).0;
     let fd = opening_path(t, number, folder, path, flags, open);
     if fd == sys::ENOENT { Ok(proc::opened_from(t, folder, path, flags).unwrap_or(fd)) } else { Ok(fd) }

@@ -102,6 +102,7 @@ fn node(text: &str, seed: u64, side: usize) -> Node {
             mac: if index == 0 { MACS[side] } else { [2, 0, 0, 0, 1, 2] },
             mtu: if index == 0 { 1500 } else { 1400 },
             up: true,
+            carrier: true,
             link: LinkType::Ethernet,
             group: 0,
             gso_max_bytes: 0,

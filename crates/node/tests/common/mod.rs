@@ -81,6 +81,7 @@ fn node(host: u8, gso_max_bytes: u32, engine: &str, blocks: &str) -> Node {
         mac: [2, 0, 0, 0, 0, host],
         mtu: 1500,
         up: true,
+        carrier: true,
         link: LinkType::Ethernet,
         group: 0,
         gso_max_bytes,

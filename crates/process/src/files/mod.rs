@@ -13,15 +13,18 @@ mod mounts;
 mod places;
 mod skeleton;
 mod steps;
+mod sys;
 mod top;
 mod unlaid;
 mod wanted;
 
 pub(super) use layout::Layout;
+pub(crate) use places::OF_SYS;
 pub use places::OWN_FOLDERS;
 pub(super) use places::is_new;
 pub(super) use skeleton::secrets;
 pub(super) use steps::Steps;
+pub(super) use sys::DEVICES as SYS_DEVICES;
 pub(super) use unlaid::{Next, Unlaid};
 pub(super) use wanted::OwnDisk;
 pub use wanted::{Files, Mount, OwnFile};

@@ -22,7 +22,10 @@ pub(super) const SKELETON: &str = "/skeleton";
 pub(super) const COMMON: &str = "/common";
 /// What is `/` of every node until a program wants to write there, with what is the same for all of them.
 pub(super) const TREE: &str = "/tree";
-/// A folder of that in which nothing is, and where the node's own is built.
+/// Where what is below /sys is kept, which is made when somebody asks for it ([`crate::sys_files`]), and the folders of /sys that lead there.
+pub(crate) const OF_SYS: &str = "/run/weft/sys";
+pub(super) const SYS_LINKS: [&str; 2] = ["class", "devices"];
+/// A folder of that in which nothing is mounted, and where the node's own is built.
 pub(super) const BARE: &str = "/sys";
 /// What is empty whenever a node begins, of what it has for itself: the rest of it is its disk.
 pub(super) const FRESH: [(&str, &CStr); 3] = [("dev", c"mode=755"), ("run", c"mode=755"), ("tmp", c"mode=1777")];

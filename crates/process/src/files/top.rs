@@ -5,7 +5,7 @@
 
 use super::super::error::StartError;
 use super::layout::{Kind, Layout};
-use super::places::{BARE, DEVICE_LINKS, DEVICES, FRESH, NEW, OWN, TREE, is_new, text};
+use super::places::{BARE, DEVICE_LINKS, DEVICES, FRESH, NEW, OF_SYS, OWN, SYS_LINKS, TREE, is_new, text};
 use super::steps::{Act, Otherwise, Steps};
 use super::unlaid::Top;
 use super::wanted::OwnDisk;
@@ -22,6 +22,10 @@ impl Steps {
         }
         for (name, to) in top.links.iter().filter(|_| !again) {
             self.add("make a link", Act::Link { to: text(to)?, path: text(root.join(name))? }, Otherwise::Fail);
+        }
+        for name in SYS_LINKS.iter().filter(|_| !again) {
+            let to = Path::new(OF_SYS).join(name);
+            self.add("make a link", Act::Link { to: text(to)?, path: text(root.join("sys").join(name))? }, Otherwise::Fail);
         }
         let folders = if again { &top.mounted } else { &top.folders };
         folders.iter().try_for_each(|name| self.folder(&root.join(name), 0o755))

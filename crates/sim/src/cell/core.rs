@@ -1,7 +1,7 @@
 //! What all machines have: ports on wires, what is recorded of them, and their programs' results.
 
 use super::alarm::Alarm;
-use super::port::{Arrival, Handover, Port};
+use super::port::{Arrival, Handover, Load, Port, Signal};
 use crate::calls::CallLog;
 use crate::debug::Teller;
 use crate::hash::{self, NodeHash, Way};
@@ -11,9 +11,10 @@ use crate::limits::OUTPUT_BYTES_MAX;
 use crate::output_log::Notes;
 use crate::record::Recorder;
 use crate::report::{ProgramId, Status, Stream};
-use crate::wire::Direction;
+use crate::wire::{Direction, FRAME_BYTES_MIN, serialisation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
+use std::time::Duration;
 use weft_core::offload::{self, CutChecksums};
 use weft_core::{Completion, Frame, Instant, InterfaceIndex, Meta};
 use weft_node::Node;
@@ -69,6 +70,8 @@ pub(crate) struct Core {
     pub off: bool,
     /// When it booted last.
     pub booted: Instant,
+    /// How often its node's interfaces had changed when they were looked at last.
+    interface_changes: u64,
     /// Large frames come as far as their wire; otherwise the interface cuts them, and leaves their checksums to the wire.
     large_frames: bool,
     /// Why the machine cannot go on: the run ends.
@@ -108,6 +111,7 @@ impl Core {
             done: VecDeque::new(),
             off: false,
             booted: Instant::ZERO,
+            interface_changes: 0,
             large_frames,
             failed: None,
             samples: Vec::new(),
@@ -152,10 +156,10 @@ impl Core {
         }
     }
 
-    /// When a frame arrives next.
+    /// When a frame arrives next, or a carrier comes or goes.
     pub(super) fn next_arrival(&self) -> Instant {
         match self.ports.len() <= PORTS_SCANNED {
-            true => self.ports.iter().filter_map(|port| Some(port.inbox.front()?.at)).min().unwrap_or(Instant::FAR_FUTURE),
+            true => self.ports.iter().map(Port::next_incoming).min().unwrap_or(Instant::FAR_FUTURE),
             // Ends of serialisation among them make it earlier than need be.
             false => self.next_of_ports(),
         }
@@ -177,12 +181,54 @@ impl Core {
         }
     }
 
-    pub fn deliver(&mut self, port: u32, arrival: Arrival) {
+    pub fn deliver(&mut self, port: u32, load: Load) {
         let index = port as usize;
-        if let Some(port) = self.ports.get_mut(index) {
-            port.deliver(arrival);
+        match (self.ports.get_mut(index), load) {
+            (Some(port), Load::Frame(arrival)) => port.deliver(arrival),
+            (Some(port), Load::Signal(signal)) => port.line.deliver(signal),
+            (None, _) => {}
         }
         self.touch(index);
+    }
+
+    /// The machine at the other end of a port's wire has power, or has lost it.
+    pub fn set_power_there(&mut self, index: usize, on: bool) {
+        if let Some(port) = self.ports.get_mut(index) {
+            port.line.set_power(on);
+        }
+    }
+
+    /// From now on it takes this long until the carrier of a port is noticed.
+    pub fn set_noticed(&mut self, index: usize, noticed: Option<Duration>) {
+        if let Some(port) = self.ports.get_mut(index) {
+            port.line.set_noticed(noticed);
+        }
+    }
+
+    /// The carriers of ports that the machine learns of now; `take` gets each, with the name of its interface.
+    pub(super) fn see_lines(&mut self, index: usize, mut take: impl FnMut(&str, bool)) {
+        let Some(port) = self.ports.get_mut(index) else { return };
+        loop {
+            let seen = port.line.see(self.now);
+            if let Some(carrier) = port.line.settle(self.now, port.out.is_up()) {
+                take(&port.name, carrier);
+            }
+            if !seen {
+                break;
+            }
+        }
+        self.touch(index);
+    }
+
+    /// The interface of a port went up or down: the other end sees it as soon as the smallest frame could be there.
+    fn signal(&mut self, index: usize, up: bool) {
+        let Some(port) = self.ports.get_mut(index).filter(|port| port.line.told_up != up) else { return };
+        port.line.told_up = up;
+        port.sequence += 1;
+        let plan = port.out.plan();
+        let at = self.now + plan.delay + serialisation(plan, FRAME_BYTES_MIN);
+        let signal = Signal { at, sequence: port.sequence, up };
+        self.out.push(Handover { to: port.to, port: port.to_port, load: Load::Signal(signal) });
     }
 
     /// A frame of the stack enters the wire of its interface.
@@ -256,7 +302,7 @@ impl Core {
         for (at, item) in [departure.first, departure.second].into_iter().flatten() {
             port.sequence += 1;
             let arrival = Arrival { at, sequence: port.sequence, item };
-            self.out.push(Handover { to: port.to, port: port.to_port, arrival });
+            self.out.push(Handover { to: port.to, port: port.to_port, load: Load::Frame(arrival) });
         }
     }
 
@@ -317,6 +363,18 @@ impl Core {
         }
         self.drop_all();
         self.touch(index);
+    }
+
+    /// The machine boots: the names of the interfaces that have no carrier.
+    pub fn boot_lines(&mut self) -> BTreeSet<String> {
+        self.interface_changes = 0;
+        self.ports.iter_mut().for_each(|port| port.line.boot(port.out.is_up()));
+        self.ports.iter().filter(|port| !port.line.carrier).map(|port| port.name.clone()).collect()
+    }
+
+    /// What a machine without power has said of its interfaces, and nobody has seen, nobody sees any more.
+    pub fn forget_signals(&mut self) {
+        self.out.retain(|handover| matches!(handover.load, Load::Frame(_)));
     }
 
     /// Nobody is there any more to be told of frames that leave.
@@ -382,6 +440,16 @@ fn incoming(mut frame: Frame, interface: InterfaceIndex, received: Instant) -> F
 
 /// Puts what the node gave out on its wires, and tells it of frames that have left, until neither makes anything new.
 pub(super) fn carry_on(core: &mut Core, node: &mut Node) {
+    carry_frames(core, node);
+    let changes = node.engine().interface_changes();
+    if std::mem::replace(&mut core.interface_changes, changes) != changes {
+        for index in 0..core.ports.len() {
+            core.signal(index, node.is_interface_up(core.ports[index].interface));
+        }
+    }
+}
+
+fn carry_frames(core: &mut Core, node: &mut Node) {
     let mut frames = 0u32;
     loop {
         // What blocks have ordered is told like an event, in its place among the frames.

@@ -4,6 +4,7 @@ use crate::hash::Way;
 use crate::item::Item;
 use crate::wire::Direction;
 use std::collections::VecDeque;
+use std::time::Duration;
 use weft_core::{Frame, Instant, InterfaceIndex};
 
 /// Where a machine is.
@@ -13,12 +14,29 @@ pub(crate) struct Place {
     pub cell: u32,
 }
 
-/// A frame on its way to another machine.
+/// Something on its way to another machine.
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub to: Place,
     pub port: u32,
-    pub arrival: Arrival,
+    pub load: Load,
+}
+
+/// What that is.
+#[derive(Debug)]
+pub(crate) enum Load {
+    Frame(Arrival),
+    /// The interface at the other end went up or down.
+    Signal(Signal),
+}
+
+/// Light that goes on or off, when it is seen at the other end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Signal {
+    pub at: Instant,
+    /// Order among those of one wire.
+    pub sequence: u64,
+    pub up: bool,
 }
 
 /// A frame that will arrive.
@@ -28,6 +46,79 @@ pub(crate) struct Arrival {
     /// Order among those of one wire that arrive together.
     pub sequence: u64,
     pub item: Item,
+}
+
+/// What a port knows of the other end of its wire, and what its machine was told.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// How long it takes until a change is noticed; none: for ever.
+    noticed: Option<Duration>,
+    /// The interface here is up, as the other end will know.
+    pub told_up: bool,
+    /// The interface there is up, and its machine has power.
+    pub peer_up: bool,
+    /// What the machine knows.
+    pub carrier: bool,
+    /// When it is told of a change.
+    notice: Option<Instant>,
+    signals: VecDeque<Signal>,
+}
+
+impl Line {
+    fn new(noticed: Option<Duration>) -> Line {
+        Line { noticed, told_up: true, peer_up: true, carrier: true, notice: None, signals: VecDeque::new() }
+    }
+
+    /// From now on it takes this long.
+    pub fn set_noticed(&mut self, noticed: Option<Duration>) {
+        self.noticed = noticed;
+        self.notice = None;
+    }
+
+    /// When something is to be seen, or told.
+    pub fn next(&self) -> Instant {
+        let signal = self.signals.front().map_or(Instant::FAR_FUTURE, |signal| signal.at);
+        signal.min(self.notice.unwrap_or(Instant::FAR_FUTURE))
+    }
+
+    pub fn deliver(&mut self, signal: Signal) {
+        let at = self.signals.partition_point(|other| (other.at, other.sequence) <= (signal.at, signal.sequence));
+        self.signals.insert(at, signal);
+    }
+
+    /// The machine at the other end has lost its power, or has booted: what was under way is no more.
+    pub fn set_power(&mut self, on: bool) {
+        self.signals.clear();
+        self.peer_up = on;
+    }
+
+    /// Takes a signal that is there by now.
+    pub fn see(&mut self, now: Instant) -> bool {
+        let signal = if self.signals.front().is_some_and(|signal| signal.at <= now) { self.signals.pop_front() } else { None };
+        self.peer_up = signal.map_or(self.peer_up, |signal| signal.up);
+        signal.is_some()
+    }
+
+    /// What the machine is told now, if anything; `joined`: the wire is not cut.
+    pub fn settle(&mut self, now: Instant, joined: bool) -> Option<bool> {
+        let (carrier, delay) = (joined && self.peer_up, self.noticed?);
+        if carrier == self.carrier {
+            self.notice = None;
+            return None;
+        }
+        let at = *self.notice.get_or_insert(now + delay);
+        if at > now {
+            return None;
+        }
+        (self.carrier, self.notice) = (carrier, None);
+        Some(carrier)
+    }
+
+    /// The machine boots: what it finds.
+    pub fn boot(&mut self, joined: bool) {
+        (self.told_up, self.notice) = (true, None);
+        self.carrier = self.noticed.is_none() || joined && self.peer_up;
+    }
 }
 
 /// Gets every frame that passes an interface (a capture).
@@ -46,6 +137,7 @@ pub(crate) struct Port {
     pub to_port: u32,
     pub(super) sequence: u64,
     pub(super) inbox: VecDeque<Arrival>,
+    pub(super) line: Line,
     /// As it is in [`Core::due`](super::core::Core).
     pub(super) due: Option<Instant>,
     /// Who sees what passes.
@@ -53,13 +145,19 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub fn new(interface: InterfaceIndex, name: String, wire: u32, out: Direction, to: Place, to_port: u32) -> Port {
-        Port { interface, name, wire, out, to, to_port, sequence: 0, inbox: VecDeque::new(), due: None, sinks: Vec::new() }
+    pub fn new(interface: InterfaceIndex, name: String, (wire, noticed): (u32, Option<Duration>), out: Direction, to: (Place, u32)) -> Port {
+        let (inbox, line, (to, to_port)) = (VecDeque::new(), Line::new(noticed), to);
+        Port { interface, name, wire, out, to, to_port, sequence: 0, inbox, line, due: None, sinks: Vec::new() }
     }
 
     pub(super) fn next(&self) -> Instant {
+        self.next_incoming().min(self.out.next().unwrap_or(Instant::FAR_FUTURE))
+    }
+
+    /// When something reaches the machine here.
+    pub(super) fn next_incoming(&self) -> Instant {
         let arrival = self.inbox.front().map_or(Instant::FAR_FUTURE, |arrival| arrival.at);
-        arrival.min(self.out.next().unwrap_or(Instant::FAR_FUTURE))
+        arrival.min(self.line.next())
     }
 
     /// Most arrive in order: looked for from the end.

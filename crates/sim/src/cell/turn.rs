@@ -84,6 +84,8 @@ impl ActorContext for ActorTurn<'_> {
         let Some((_, port)) = fronts.min_by_key(|(at, _)| *at) else { return };
         let others = self.core.ports.iter().filter(|other| other.interface != port.interface);
         let end = others.filter_map(|other| Some(other.inbox.front()?.at)).fold(self.end, Instant::min);
+        // Nobody foresees what a program does when a carrier goes.
+        let end = self.core.ports.iter().map(|port| port.line.next()).fold(end, Instant::min);
         let coming = port.inbox.iter().take_while(|arrival| arrival.at < end);
         let frames = coming.map(|arrival| (arrival.at, port.interface, &arrival.item.frame));
         let unsure = self.node.foresee(self.core.now, frames, take);

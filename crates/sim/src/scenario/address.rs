@@ -2,12 +2,13 @@
 //!
 //! What switches join is one network, and a wire between two hosts is one. Each gets the next free /24 (or a larger one for more than 254
 //! interfaces) of `network`, in the order of the wires; hosts count up from 1 in the order in which they are joined. With `ipv6 = true` network number n
-//! has `fd77:0:0:n::/64`, too. Paths count wires; the first found wins, in the order of names. An interface with `dhcp` gets its IPv4 address and routes
+//! has `fd77:0:0:n::/64`, too, and with `ipv4 = false` none of IPv4. Paths count wires, or their delays (`routes`); the first found wins, in the order of names. An interface with `dhcp` gets its IPv4 address and routes
 //! from a node that runs a DHCP server. One whose list of addresses is empty (`eth0 = []`) begins without any, and is in no route.
 //!
 //! A host with several ways out (`forward = false`, or `mptcp = true`) has a second route by each of its interfaces, as the machines of people have: what
 //! is bound to an interface goes out there, and Multipath TCP has its paths.
 
+use super::delay;
 use super::draft::{InterfaceDraft, NodeDraft, WireDraft};
 use super::raw::Raw;
 use super::source::Source;
@@ -52,12 +53,15 @@ pub(super) fn assign(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft], wi
     let mut next = u32::from(base) & mask(base_bits);
     let end = u64::from(next) + (1u64 << (32 - base_bits));
     for (number, subnet) in subnets.iter_mut().enumerate() {
+        // Where no interface wants any, no network is used up.
+        let wants_v4 = subnet.members.iter().any(|(node, _)| has_v4(raw, &nodes[*node]));
         let given = |v4: bool| {
             let mut all = subnet.members.iter().flat_map(|(node, interface)| &nodes[*node].interfaces[*interface].addresses);
             all.find(|(address, _)| address.is_ipv4() == v4).copied()
         };
-        let (network, bits) = match given(true) {
-            Some((IpAddr::V4(address), bits)) => (u32::from(address) & mask(bits), bits),
+        let v4 = match given(true) {
+            Some((IpAddr::V4(address), bits)) => Some((u32::from(address) & mask(bits), bits)),
+            _ if !wants_v4 => None,
             _ => {
                 let host_bits = (u32::BITS - (subnet.members.len() as u32 + 1).leading_zeros()).max(8);
                 let bits = 32 - host_bits as u8;
@@ -71,11 +75,13 @@ pub(super) fn assign(source: &Source<'_>, raw: &Raw, nodes: &mut [NodeDraft], wi
                 }
                 let network = next;
                 next += size;
-                (network, bits)
+                Some((network, bits))
             }
         };
-        fill_v4(nodes, subnet, network, bits);
-        subnet.prefixes.push((Ipv4Addr::from(network).into(), bits));
+        if let Some((network, bits)) = v4 {
+            fill_v4(raw, nodes, subnet, network, bits);
+            subnet.prefixes.push((Ipv4Addr::from(network).into(), bits));
+        }
         let v6 = match given_v6(nodes, subnet) {
             Some(prefix) => Some(prefix),
             None if raw.ipv6 == Some(true) => {
@@ -200,7 +206,12 @@ fn given_v6(nodes: &[NodeDraft], subnet: &Subnet) -> Option<(Ipv6Addr, u8)> {
     })
 }
 
-fn fill_v4(nodes: &mut [NodeDraft], subnet: &Subnet, network: u32, bits: u8) {
+/// Do the interfaces of a node get addresses of IPv4?
+fn has_v4(raw: &Raw, node: &NodeDraft) -> bool {
+    node.section.ipv4.or(raw.ipv4).unwrap_or(true)
+}
+
+fn fill_v4(raw: &Raw, nodes: &mut [NodeDraft], subnet: &Subnet, network: u32, bits: u8) {
     let members = &subnet.members;
     let mut used: BTreeSet<u32> = members
         .iter()
@@ -209,6 +220,9 @@ fn fill_v4(nodes: &mut [NodeDraft], subnet: &Subnet, network: u32, bits: u8) {
         .collect();
     let mut host = network;
     for (node, interface) in members {
+        if !has_v4(raw, &nodes[*node]) {
+            continue;
+        }
         let InterfaceDraft { addresses, dhcp, bare, .. } = &mut nodes[*node].interfaces[*interface];
         if *dhcp || *bare || addresses.iter().any(|(address, _)| address.is_ipv4()) {
             continue;
@@ -274,76 +288,151 @@ pub(super) struct Hop {
     pub metric: u32,
 }
 
+/// How ways are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ways {
+    /// Over as few wires as can be.
+    Hops,
+    /// In as little time as can be.
+    Delay,
+    /// They are not: somebody else sets routes.
+    None,
+}
+
+/// What a scenario's `routes` says.
+pub(super) fn ways(source: &Source<'_>, text: Option<&weft_node::Spanned<String>>) -> Result<Option<Ways>, StackError> {
+    let Some(text) = text else { return Ok(None) };
+    match text.get_ref().as_str() {
+        "hops" => Ok(Some(Ways::Hops)),
+        "delay" => Ok(Some(Ways::Delay)),
+        "none" => Ok(Some(Ways::None)),
+        other => Err(source.error(text.span(), format!("no ways are found by '{other}'"), "use hops, delay or none")),
+    }
+}
+
+/// A world, as far as ways go.
+struct Net<'a> {
+    nodes: &'a [NodeDraft],
+    subnets: &'a [Subnet],
+    /// The networks of each node, and at which of its interfaces.
+    of_node: Vec<Vec<(usize, usize)>>,
+    /// Where delays count.
+    map: Option<delay::Map>,
+}
+
 /// The routes of every node along the shortest paths, joined to larger prefixes where they can be.
-pub(super) fn routes(nodes: &[NodeDraft], wires: &[WireDraft], subnets: &[Subnet]) -> Vec<Vec<Hop>> {
-    let _ = wires;
+pub(super) fn routes(
+    source: &Source<'_>,
+    raw: &Raw,
+    nodes: &[NodeDraft],
+    wires: &[WireDraft],
+    subnets: &[Subnet],
+) -> Result<Vec<Vec<Hop>>, StackError> {
+    let usual = ways(source, raw.routes.as_ref())?.unwrap_or(Ways::Hops);
+    let mut all = Vec::new();
+    for node in nodes {
+        all.push(ways(source, node.section.ways().as_ref())?.unwrap_or(usual));
+    }
     let mut of_node: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes.len()];
     for (number, subnet) in subnets.iter().enumerate() {
         for (node, interface) in &subnet.members {
             of_node[*node].push((number, *interface));
         }
     }
-    (0..nodes.len()).map(|node| if nodes[node].is_switch() { Vec::new() } else { routes_of(node, nodes, subnets, &of_node) }).collect()
+    let map = all.contains(&Ways::Delay).then(|| delay::Map::new(nodes, wires));
+    let net = Net { nodes, subnets, of_node, map };
+    let of = |(node, ways): (usize, &Ways)| match ways {
+        _ if nodes[node].is_switch() => Vec::new(),
+        Ways::None => Vec::new(),
+        ways => net.routes_of(node, *ways),
+    };
+    Ok(all.iter().enumerate().map(of).collect())
 }
 
-fn routes_of(start: usize, nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
-    let own = &of_node[start].iter().filter(|(_, interface)| !nodes[start].interfaces[*interface].bare).copied().collect::<Vec<_>>();
-    let mut hops = by_these(start, own, nodes, subnets, of_node);
-    if own.len() > 1 && nodes[start].has_ways_out() {
-        for one in own {
-            let second = by_these(start, &[*one], nodes, subnets, of_node);
-            let metric = SECOND_METRIC + one.1 as u32;
-            hops.extend(second.into_iter().map(|hop| Hop { metric, ..hop }));
+impl Net<'_> {
+    fn routes_of(&self, start: usize, ways: Ways) -> Vec<Hop> {
+        let node = &self.nodes[start];
+        let own: Vec<_> = self.of_node[start].iter().filter(|(_, interface)| !node.interfaces[*interface].bare).copied().collect();
+        let mut hops = self.by_these(start, &own, ways);
+        if own.len() > 1 && node.has_ways_out() {
+            for one in &own {
+                let metric = SECOND_METRIC + one.1 as u32;
+                hops.extend(self.by_these(start, &[*one], ways).into_iter().map(|hop| Hop { metric, ..hop }));
+            }
         }
+        hops
     }
-    hops
-}
 
-/// The shortest paths that begin with one of these networks; those of IPv4 not with one where a DHCP server tells the routes.
-fn by_these(start: usize, first: &[(usize, usize)], nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
-    let given: Vec<(usize, usize)> = first.iter().filter(|(_, interface)| !nodes[start].interfaces[*interface].dhcp).copied().collect();
-    if given.len() == first.len() {
-        return shortest(start, first, nodes, subnets, of_node);
+    /// The shortest paths that begin with one of these networks; those of IPv4 not with one where a DHCP server tells the routes.
+    fn by_these(&self, start: usize, first: &[(usize, usize)], ways: Ways) -> Vec<Hop> {
+        let interfaces = &self.nodes[start].interfaces;
+        let given: Vec<(usize, usize)> = first.iter().filter(|(_, interface)| !interfaces[*interface].dhcp).copied().collect();
+        if given.len() == first.len() {
+            return self.shortest(start, first, ways);
+        }
+        let v4 = self.shortest(start, &given, ways).into_iter().filter(|hop| hop.gateway.is_ipv4());
+        let v6 = self.shortest(start, first, ways).into_iter().filter(|hop| hop.gateway.is_ipv6());
+        v4.chain(v6).collect()
     }
-    let v4 = shortest(start, &given, nodes, subnets, of_node).into_iter().filter(|hop| hop.gateway.is_ipv4());
-    let v6 = shortest(start, first, nodes, subnets, of_node).into_iter().filter(|hop| hop.gateway.is_ipv6());
-    v4.chain(v6).collect()
-}
 
-fn shortest(start: usize, first: &[(usize, usize)], nodes: &[NodeDraft], subnets: &[Subnet], of_node: &[Vec<(usize, usize)>]) -> Vec<Hop> {
-    // Breadth first over networks; `via` is the neighbour that the path begins with.
-    let mut via: Vec<Option<(usize, usize)>> = vec![None; subnets.len()];
-    let mut seen = vec![false; subnets.len()];
-    let mut queue: VecDeque<usize> = VecDeque::new();
-    for (subnet, _) in first {
-        seen[*subnet] = true;
-        queue.push_back(*subnet);
-    }
-    while let Some(subnet) = queue.pop_front() {
-        let mut routers: Vec<&(usize, usize)> =
-            subnets[subnet].members.iter().filter(|(node, _)| *node != start && nodes[*node].forwards()).collect();
-        routers.sort_by(|a, b| nodes[a.0].name.cmp(&nodes[b.0].name));
-        for (router, interface) in routers {
-            for (next, _) in &of_node[*router] {
-                if !seen[*next] {
-                    seen[*next] = true;
-                    via[*next] = via[subnet].or(Some((*router, *interface)));
-                    queue.push_back(*next);
+    fn shortest(&self, start: usize, first: &[(usize, usize)], ways: Ways) -> Vec<Hop> {
+        let via = match (&self.map, ways) {
+            (Some(map), Ways::Delay) => self.by_delay(map, start, first),
+            _ => self.by_hops(start, first),
+        };
+        let mut hops = Vec::new();
+        for (subnet, via) in self.subnets.iter().zip(&via) {
+            let Some((router, interface)) = via else { continue };
+            for (network, bits) in &subnet.prefixes {
+                let mut addresses = self.nodes[*router].interfaces[*interface].addresses.iter();
+                if let Some((gateway, _)) = addresses.find(|(address, _)| address.is_ipv4() == network.is_ipv4()) {
+                    hops.push(Hop { destination: (*network, *bits), gateway: *gateway, metric: 0 });
                 }
             }
         }
+        shorten(hops)
     }
-    let mut hops = Vec::new();
-    for (subnet, via) in subnets.iter().zip(&via) {
-        let Some((router, interface)) = via else { continue };
-        for (network, bits) in &subnet.prefixes {
-            let mut addresses = nodes[*router].interfaces[*interface].addresses.iter();
-            if let Some((gateway, _)) = addresses.find(|(address, _)| address.is_ipv4() == network.is_ipv4()) {
-                hops.push(Hop { destination: (*network, *bits), gateway: *gateway, metric: 0 });
+
+    /// Breadth first over networks: the neighbour that the path to each begins with.
+    fn by_hops(&self, start: usize, first: &[(usize, usize)]) -> Vec<Option<(usize, usize)>> {
+        let (nodes, subnets) = (self.nodes, self.subnets);
+        let mut via: Vec<Option<(usize, usize)>> = vec![None; subnets.len()];
+        let mut seen = vec![false; subnets.len()];
+        let mut queue: VecDeque<usize> = VecDeque::new();
+        for (subnet, _) in first {
+            seen[*subnet] = true;
+            queue.push_back(*subnet);
+        }
+        while let Some(subnet) = queue.pop_front() {
+            let mut routers: Vec<&(usize, usize)> =
+                subnets[subnet].members.iter().filter(|(node, _)| *node != start && nodes[*node].forwards()).collect();
+            routers.sort_by(|a, b| nodes[a.0].name.cmp(&nodes[b.0].name));
+            for (router, interface) in routers {
+                for (next, _) in &self.of_node[*router] {
+                    if !seen[*next] {
+                        seen[*next] = true;
+                        via[*next] = via[subnet].or(Some((*router, *interface)));
+                        queue.push_back(*next);
+                    }
+                }
             }
         }
+        via
     }
-    shorten(hops)
+
+    /// The same by time: to each network the way to that of its routers which is reached first.
+    fn by_delay(&self, map: &delay::Map, start: usize, first: &[(usize, usize)]) -> Vec<Option<(usize, usize)>> {
+        let interfaces: Vec<usize> = first.iter().map(|(_, interface)| *interface).collect();
+        let found = map.ways(start, &interfaces, self.nodes);
+        let to = |(number, subnet): (usize, &Subnet)| {
+            if first.iter().any(|(own, _)| *own == number) {
+                return None;
+            }
+            let routers = subnet.members.iter().filter(|(node, _)| *node != start && self.nodes[*node].forwards());
+            routers.filter_map(|(node, _)| found.get(node)).min().map(|(_, via)| *via)
+        };
+        self.subnets.iter().enumerate().map(to).collect()
+    }
 }
 
 /// Several networks over one neighbour become one default route, or fewer, larger prefixes.

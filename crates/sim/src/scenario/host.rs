@@ -53,7 +53,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, wires: &[W
         && section.mptcp.is_none()
         && section.parameters.is_empty()
         && section.sysctls.is_empty()
-        && section.routes.is_empty();
+        && section.own_routes().is_empty();
     if plain && section.addresses.is_empty() {
         // Made of parts that fit; a thousand nodes need not be built twice.
         return Ok(NodePlan { files, collect, per_call, limits, boot, clock, ..host(draft, raw, stack) });
@@ -146,7 +146,7 @@ fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[H
             let _ = write!(text, "[[address]]\ninterface = \"{}\"\naddress = \"{address}/{bits}\"\n", interface.name);
         }
     }
-    for route in &draft.section.routes {
+    for route in draft.section.own_routes() {
         let route = route.get_ref();
         let _ = writeln!(text, "[[route]]\ndestination = {}", quoted(route.destination.get_ref()));
         for (field, value) in [("gateway", &route.gateway), ("interface", &route.interface)] {
@@ -165,7 +165,7 @@ fn text(source: &Source<'_>, draft: &NodeDraft, wires: &[WireDraft], routes: &[H
             return Err(source.error(route.destination.span(), "the route leads nowhere", "give it a gateway, an interface or nexthops"));
         }
     }
-    let own: Vec<&str> = draft.section.routes.iter().map(|route| route.get_ref().destination.get_ref().as_str()).collect();
+    let own: Vec<&str> = draft.section.own_routes().iter().map(|route| route.get_ref().destination.get_ref().as_str()).collect();
     for Hop { destination: (network, bits), gateway, metric } in routes {
         let destination = if *bits == 0 { "default".to_owned() } else { format!("{network}/{bits}") };
         if own.contains(&destination.as_str()) {

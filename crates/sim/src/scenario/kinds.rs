@@ -1,11 +1,12 @@
 //! What is said about a value of the wrong kind: how to write it, by the key that it stands behind.
 
 /// How the value of a key is written.
-const EXAMPLES: [(&[&str], &str); 22] = [
+const EXAMPLES: [(&[&str], &str); 23] = [
     (&["delay", "jitter", "reorder_by", "interval", "target", "sample"], "\"20ms\""),
     (&["duration", "boot", "at", "start", "end_min", "end_max"], "\"10s\""),
     (&["per_call"], "\"1us\""),
     (&["clock"], "{ offset = \"250ms\", drift = \"40ppm\" }"),
+    (&["carrier"], "false, or { delay = \"50ms\" }"),
     (&["offset"], "\"250ms\""),
     (&["drift"], "\"40ppm\""),
     (&["rate", "goodput_min", "goodput_max"], "\"100mbit\""),

@@ -131,7 +131,7 @@ pub(super) fn plan(source: &Source<'_>, raw: &Raw, draft: &NodeDraft, routes: &[
 /// Those of the scenario, and the shortest paths to what they do not name.
 fn all_routes(source: &Source<'_>, draft: &NodeDraft, found: &[Hop]) -> Result<Vec<GuestRoute>, StackError> {
     let mut routes = Vec::new();
-    for route in &draft.section.routes {
+    for route in draft.section.own_routes() {
         let route = route.get_ref();
         if !route.nexthops.is_empty() {
             let help = "let a program add it: command = [\"ip\", \"route\", \"add\", …, \"nexthop\", \"via\", …]";

@@ -13,6 +13,8 @@ type Text = Spanned<String>;
 const NODE_KINDS: [&str; 4] = ["host", "linux", "switch", "segment"];
 const TEMPLATE_KINDS: [&str; 6] = ["chain", "ring", "star", "grid", "dumbbell", "fat-tree"];
 const JITTERS: [&str; 3] = ["uniform", "normal", "pareto"];
+/// How ways are found.
+const WAYS: [&str; 3] = ["hops", "delay", "none"];
 const QUEUES: [&str; 5] = ["drop-tail", "red", "codel", "fq-codel", "pie"];
 const BUILTINS: [&str; 6] = ["ping", "udp-cbr", "udp-sink", "tcp-send", "tcp-sink", "echo"];
 const ENDS: [&str; 2] = ["running", "any"];
@@ -41,6 +43,11 @@ pub(crate) struct Raw {
     pub capture: Option<Chosen>,
     /// Give IPv6 addresses, too: fd77:0:0:1::1 and so on. Default: false.
     pub ipv6: Option<bool>,
+    /// Give IPv4 addresses. Default: true.
+    pub ipv4: Option<bool>,
+    /// Which ways the first routes of nodes take: over as few wires as can be, in as little time, or none at all, so that a program sets them. Default: "hops".
+    #[schemars(extend("enum" = WAYS))]
+    pub routes: Option<Text>,
     /// A loaded block that fails (it traps, loops, answers nonsense) does not make the run one that failed. Default: false.
     pub blocks_may_fail: Option<bool>,
     /// The IPv4 network that addresses are taken from, with 24 bits at most. Default: "10.0.0.0/8".
@@ -125,9 +132,10 @@ pub(crate) struct Node {
     /// Addresses with prefix by interface, one or a list: { eth0 = "10.9.0.1/24" }. Default: the next free one.
     #[serde(default)]
     pub addresses: IndexMap<Text, Spanned<Texts>>,
-    /// Routes, over those along the shortest paths.
-    #[serde(default)]
-    pub routes: Vec<Spanned<Route>>,
+    /// Routes, over those along the shortest paths; or how these are found, as at the top: "hops", "delay", "none".
+    pub routes: Option<Spanned<Routes>>,
+    /// Give its interfaces IPv4 addresses, as at the top.
+    pub ipv4: Option<bool>,
     /// Settings as `sysctl -w` has them: { "net.ipv4.tcp_congestion_control" = "reno" }.
     #[serde(default)]
     #[schemars(with = "IndexMap<Text, Setting>")]
@@ -231,6 +239,53 @@ impl Texts {
     }
 }
 
+/// Routes of a node, or how they are found.
+#[derive(Clone, Debug, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Routes {
+    Own(Vec<Spanned<Route>>),
+    #[schemars(extend("enum" = WAYS))]
+    Found(String),
+}
+
+impl Node {
+    /// The routes that are written down.
+    pub fn own_routes(&self) -> &[Spanned<Route>] {
+        match self.routes.as_ref().map(Spanned::get_ref) {
+            Some(Routes::Own(own)) => own,
+            _ => &[],
+        }
+    }
+    /// How others are found, if it says so.
+    pub fn ways(&self) -> Option<Text> {
+        let routes = self.routes.as_ref()?;
+        match routes.get_ref() {
+            Routes::Own(_) => None,
+            Routes::Found(word) => Some(Spanned::new(routes.span(), word.clone())),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Routes {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Routes, D::Error> {
+        // The kind is told by the value itself: serde keeps no places inside of an untagged choice.
+        struct Kind;
+        impl<'de> serde::de::Visitor<'de> for Kind {
+            type Value = Routes;
+            fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                to.write_str("a list of routes, or \"hops\", \"delay\" or \"none\"")
+            }
+            fn visit_str<E>(self, word: &str) -> Result<Routes, E> {
+                Ok(Routes::Found(word.to_owned()))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, list: A) -> Result<Routes, A::Error> {
+                Vec::deserialize(serde::de::value::SeqAccessDeserializer::new(list)).map(Routes::Own)
+            }
+        }
+        from.deserialize_any(Kind)
+    }
+}
+
 /// A route.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -304,6 +359,8 @@ pub(crate) struct Wire {
     /// How long such a frame is held back.
     #[schemars(with = "Option<TimeSpan>")]
     pub reorder_by: Option<Text>,
+    /// Whether its ends notice that it is cut, or that the other end is down, and after what time: true, false, or { delay = "50ms" }. Default: true.
+    pub carrier: Option<Spanned<Carrier>>,
     /// Largest IP packet, 68 to 65535 bytes. Default: 1500.
     pub mtu: Option<Spanned<u32>>,
     /// What happens to frames that wait. Default: "drop-tail".
@@ -321,6 +378,24 @@ pub(crate) struct Wire {
     /// How long codel and fq-codel look before they act. Default: "100ms".
     #[schemars(with = "Option<TimeSpan>")]
     pub interval: Option<Text>,
+}
+
+/// Whether the ends of a wire notice that nothing answers, and when.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected true, false or { delay = \"50ms\" }")]
+pub(crate) enum Carrier {
+    Noticed(bool),
+    After(After),
+}
+
+/// How long something takes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct After {
+    // Not with its place: serde keeps none inside of an untagged choice.
+    /// How long it takes until it is noticed.
+    #[schemars(with = "TimeSpan")]
+    pub delay: String,
 }
 
 /// A wire that is good or bad, frame by frame.

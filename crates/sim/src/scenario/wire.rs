@@ -261,6 +261,12 @@ pub(super) fn direction(source: &Source<'_>, wire: &Wire, before: DirectionPlan)
         }
         plan.mtu = Some(*mtu.get_ref());
     }
+    if let Some(carrier) = &wire.carrier {
+        plan.carrier = match carrier.get_ref() {
+            raw::Carrier::Noticed(noticed) => noticed.then_some(Duration::ZERO),
+            raw::Carrier::After(after) => Some(source.duration(&Spanned::new(carrier.span(), after.delay.clone()))?),
+        };
+    }
     queue(source, wire, &mut plan)?;
     Ok(plan)
 }

@@ -57,9 +57,17 @@ fn act(state: &mut State, action: &Action) -> Result<Acted, String> {
             Ok(name.map_or(Acted::Done, |name| Acted::Nothing(format!("wire '{name}' goes {word}, and was {word} already"))))
         }
         Action::Interface { node, interface, up } => {
-            let arguments = serde_json::json!({"name": interface, "up": up});
-            let op = Op::Exec { target: Selector::Name("interfaces".to_owned()), procedure: "set".to_owned(), arguments };
-            control(state, *node, op).map(|_| Acted::Done)
+            let exec = |block: &str, procedure: &str, arguments| Op::Exec {
+                target: Selector::Name(block.to_owned()),
+                procedure: procedure.to_owned(),
+                arguments,
+            };
+            control(state, *node, exec("interfaces", "set", serde_json::json!({"name": interface, "up": up})))?;
+            for block in ["ip4", "ip6"] {
+                // As `ip link set` does: what is down has no routes. A graph without the block has none anyway.
+                let _ = control(state, *node, exec(block, "interface_set", serde_json::json!({"interface": interface, "up": up})));
+            }
+            Ok(Acted::Done)
         }
         Action::Crash { node } => match state.cells.get(*node).map(|cell| (cell.core.off, &cell.core.name)) {
             Some((true, name)) => Ok(Acted::Nothing(format!("'{name}' crashes, and was off already"))),

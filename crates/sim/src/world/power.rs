@@ -25,12 +25,14 @@ pub(super) fn crash(state: &mut State, node: usize) {
         });
     }
     cell.core.forget_completions();
+    cell.core.forget_signals();
+    state.wires.set_power(&mut state.cells, now, node, false);
 }
 
 /// It boots anew, on a fresh disk or on that which it had. Programs that start by time start again.
 pub(super) fn restart(state: &mut State, node: usize, fresh: bool) -> Result<(), String> {
     crash(state, node);
-    let State { plan, now, cells, programs, common, boots, processors, collection, .. } = state;
+    let State { plan, now, cells, wires, programs, common, boots, processors, collection, .. } = state;
     if let (true, Some(cell)) = (fresh, cells.get_mut(node)) {
         cell.disk = None;
         if let Some(collection) = collection {
@@ -39,8 +41,9 @@ pub(super) fn restart(state: &mut State, node: usize, fresh: bool) -> Result<(),
     }
     let cpu = processors.as_ref().and_then(|claim| claim.of(cells.lane_of(node)));
     // Its ports are in their places already.
-    let (machine, _) = boot(plan, node, None, &mut boots[node], *now, cpu).map_err(|error| error.to_string())?;
     let Some(cell) = cells.get_mut(node) else { return Ok(()) };
+    let dark = cell.core.boot_lines();
+    let (machine, _) = boot(plan, node, None, &dark, &mut boots[node], *now, cpu).map_err(|error| error.to_string())?;
     cell.machine = machine;
     cell.taken = Default::default();
     cell.core.off = false;
@@ -48,5 +51,6 @@ pub(super) fn restart(state: &mut State, node: usize, fresh: bool) -> Result<(),
     let programs = programs.get(node).map_or(&[][..], Vec::as_slice);
     let result = start_programs(plan, node, programs, common, cell, *now, cpu);
     cell.begin();
+    wires.set_power(cells, *now, node, true);
     result.map_err(|error| error.to_string())
 }

@@ -49,7 +49,7 @@ impl Wires {
                 let out = Direction::new(wire.directions[this].clone(), rng);
                 let index = interfaces[*node][interface];
                 let (to, to_port) = both[other];
-                let port = Port::new(index, interface.clone(), number as u32, out, places[to], to_port);
+                let port = Port::new(index, interface.clone(), (number as u32, wire.directions[other].carrier), out, (places[to], to_port));
                 if let Some(Some(cell)) = cells.get_mut(*node) {
                     cell.core.ports.push(port);
                 }
@@ -65,11 +65,17 @@ impl Wires {
 
     /// A wire's directions become others.
     pub fn change(&self, cells: &mut Cells, now: Instant, wire: usize, directions: &[Option<Box<DirectionPlan>>; 2]) {
-        for ((node, port), plan) in self.ends(wire).into_iter().flatten().zip(directions) {
+        let Some(ends) = self.ends(wire) else { return };
+        for ((node, port), plan) in ends.into_iter().zip(directions) {
             let (Some(cell), Some(plan)) = (cells.get_mut(node), plan) else { continue };
             cell.core.now = cell.core.now.max(now);
             cell.core.with_wire(port as usize, |wire, dropped| wire.become_other(now, (**plan).clone(), dropped));
             cell.carry_on();
+        }
+        for ((node, port), plan) in ends.into_iter().rev().zip(directions) {
+            let (Some(cell), Some(plan)) = (cells.get_mut(node), plan) else { continue };
+            cell.core.set_noticed(port as usize, plan.carrier);
+            cell.look_at_line(port as usize);
         }
     }
 
@@ -90,6 +96,24 @@ impl Wires {
                 wire.set_up(up, dropped);
             });
             cell.carry_on();
+        }
+        // Both ends are cut before the first is told.
+        for (node, port) in ends {
+            if let Some(cell) = cells.get_mut(node) {
+                cell.look_at_line(port as usize);
+            }
+        }
+    }
+
+    /// A machine lost its power, or has it again: who is at the other end of its wires sees it.
+    pub fn set_power(&self, cells: &mut Cells, now: Instant, node: usize, on: bool) {
+        for ends in self.0.iter().filter(|ends| ends.iter().any(|(end, _)| *end == node)) {
+            for (other, port) in ends.iter().filter(|(end, _)| *end != node) {
+                let Some(cell) = cells.get_mut(*other) else { continue };
+                cell.core.now = cell.core.now.max(now);
+                cell.core.set_power_there(*port as usize, on);
+                cell.look_at_line(*port as usize);
+            }
         }
     }
 

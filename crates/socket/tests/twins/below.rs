@@ -341,6 +341,7 @@ fn lo() -> Interface {
         mac: [0; 6],
         mtu: 65536,
         up: true,
+        carrier: true,
         link: LinkType::Loopback,
         group: 0,
         gso_max_bytes: 65536,

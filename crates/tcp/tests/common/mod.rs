@@ -253,6 +253,7 @@ fn interface(index: u32, name: &str, group: u32) -> InterfaceRow {
             mac: [2, 0, 0, 0, 0, index as u8],
             mtu: 1500,
             up: true,
+            carrier: true,
             link: LinkType::Ethernet,
             group,
             gso_max_bytes: 0,

@@ -267,6 +267,17 @@ impl Ip4 {
         }
     }
 
+    /// The same of those that go with their interface (Linux fib_table_flush): no listener of netlink is told.
+    pub(super) fn flush_routes(&mut self, goes: impl Fn(&RouteRow) -> bool, cx: &mut Context<'_>) {
+        for route in self.tables.remove_where(goes) {
+            self.route_changed(&route, false);
+            cx.table_changed(Table::Routes(Family::V4));
+            let mut alert = hops::alert("deleted", &route, &self.facts);
+            alert["flushed"] = true.into();
+            cx.alert("route", alert);
+        }
+    }
+
     /// An administrator puts an interface up or down (Linux fib_disable_ip, fib_inetaddr_event): its routes go; those of its addresses come again.
     pub(super) fn interface_set(&mut self, value: &Value, cx: &mut Context<'_>) -> Result<Value, ControlError> {
         let block = self.name.clone();
@@ -278,7 +289,7 @@ impl Ip4 {
             self.tables.mark(interface, !up);
             if !up {
                 // fib_sync_down_dev: "nexthop_nh->fib_nh_scope != scope", of RT_SCOPE_NOWHERE, which is that of local routes: they stay.
-                self.remove_routes(|row| row.route.kind != RouteKind::Local && hops::is_lost(row, interface), cx);
+                self.flush_routes(|row| row.route.kind != RouteKind::Local && hops::is_lost(row, interface), cx);
                 continue;
             }
             let addresses: Vec<Address> = self.addresses.of_interface(interface).copied().collect();
@@ -315,7 +326,10 @@ impl Ip4 {
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
         asked.iter().try_for_each(|hop| request::local_route(&arguments, kind, table, hop))?;
         self.tables.begin(table);
+        // fib_check_nh_v4_gw: FIB_LOOKUP_IGNORE_LINKSTATE
+        let ignores = std::mem::take(&mut self.facts.ignores_linkdown);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
+        self.facts.ignores_linkdown = ignores;
         let ways = ways.map_err(refused)?;
         let source = arguments.address("source")?;
         if let Some(source) = source.filter(|source| self.addresses.owners(*source).is_empty()) {

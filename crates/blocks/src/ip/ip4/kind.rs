@@ -146,6 +146,13 @@ const PARAMETERS: &[Parameter] = &[
         doc: "packets are refused whose source is not reached through the interface they came in by: 0: none, 1: those, 2: whose source is not reached at all (RFC 3704; Linux rp_filter, of the whole node)",
     },
     Parameter {
+        name: "ignore_linkdown",
+        value: ParameterType::Bool,
+        default: "false",
+        live: true,
+        doc: "routes through interfaces without carrier are passed over (Linux net.ipv4.conf.all.ignore_routes_with_linkdown)",
+    },
+    Parameter {
         name: "promote_secondaries",
         value: ParameterType::Bool,
         default: "false",

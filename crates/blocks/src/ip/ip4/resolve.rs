@@ -248,7 +248,7 @@ impl Ip4 {
             self.tell_gone(&address, secondary, cx);
         }
         // fib_sync_down_dev: "if (event == NETDEV_UNREGISTER && nexthop_nh->fib_nh_dev == dev) { dead = fi->fib_nhs; break; }"
-        self.remove_routes(|row| row.each().any(|route| goes(route.interface)), cx);
+        self.flush_routes(|row| row.each().any(|route| goes(route.interface)), cx);
     }
 
     /// Sets the timer to when the next address is deprecated or removed.

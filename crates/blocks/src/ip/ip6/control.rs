@@ -325,7 +325,10 @@ impl Ip6 {
         let table = arguments.number("table", 1, u32::MAX)?.unwrap_or(TABLE_MAIN);
         asked.iter().try_for_each(|hop| request::local_route(&arguments, kind, table, hop))?;
         self.tables.begin(table);
+        // ip6_route_check_nh: FIB_LOOKUP_IGNORE_LINKSTATE
+        let ignores = std::mem::take(&mut self.facts.ignores_linkdown);
         let ways: Result<Vec<InterfaceIndex>, TableError> = asked.iter().map(|hop| self.route_interface(hop, kind, table)).collect();
+        self.facts.ignores_linkdown = ignores;
         let ways = ways.map_err(refused)?;
         if ways.iter().any(|interface| self.disabled.is(*interface)) {
             return Err(refused(TableError::HopDisabled));
@@ -565,6 +568,10 @@ impl Ip6 {
         row["event"] = event.into();
         if event == "deleted" {
             row["row"] = serde_json::json!(address);
+        }
+        // addrconf_add_linklocal, addrconf_prefix_rcv_add_addr: told when it is known to be the node's alone.
+        if event == "added" && address.dynamic && address.state == AddressState::Tentative {
+            row["early"] = true.into();
         }
         cx.alert("address", row);
     }

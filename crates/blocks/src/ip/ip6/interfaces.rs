@@ -54,7 +54,7 @@ impl Ip6 {
         let Some(facts) = self.facts.get(interface, cx) else { return };
         let disabled = self.disabled.sees(interface);
         let serves = !disabled && facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= MTU_MIN;
-        let own = link_local_of(facts.mac);
+        let (own, carrier) = (link_local_of(facts.mac), facts.carrier);
         if disabled {
             self.awake.remove(&interface);
             self.delete_addresses(|address| address.interface == interface, cx);
@@ -63,7 +63,8 @@ impl Ip6 {
             if self.awake.remove(&interface) {
                 self.delete_addresses(|address| address.interface == interface && address.dynamic, cx);
             }
-        } else if self.awake.insert(interface) {
+        } else if carrier && self.awake.insert(interface) {
+            // Linux addrconf_link_ready: nothing before the first carrier. One that goes then takes nothing along.
             if self.addresses.of(interface).any(|(ip, _)| is_link_local(ip)) {
                 return;
             }

@@ -204,9 +204,24 @@ impl Nd {
         }
     }
 
-    /// Starts the detection of a tentative address.
+    /// The link is ready: addresses that waited for that are detected (Linux addrconf_dad_run).
+    pub(super) fn detect_waiting(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
+        let all = (interface, Ipv6Addr::UNSPECIFIED)..=(interface, Ipv6Addr::from_bits(u128::MAX));
+        let waits = |key: &Key| !self.own.detections.all.contains_key(key);
+        let tentative = self.own.list.range(all).filter(|(_, address)| address.state == AddressState::Tentative);
+        let waiting: Vec<Key> = tentative.map(|(key, _)| *key).filter(waits).collect();
+        for key in waiting {
+            self.detect(key, cx);
+        }
+    }
+
+    /// Starts the detection of a tentative address. Linux addrconf_dad_begin: "If the device is not ready: keep it tentative".
     fn detect(&mut self, key: Key, cx: &mut Context<'_>) {
-        let by_ethernet = self.facts.get(key.0, cx).is_some_and(|facts| facts.link == LinkType::Ethernet);
+        let (by_ethernet, carrier) =
+            self.facts.get(key.0, cx).map_or((false, true), |facts| (facts.link == LinkType::Ethernet, facts.carrier));
+        if !carrier && !self.routers.up.contains(&key.0) {
+            return;
+        }
         // RFC 4862 §5.1: "A value of zero indicates that Duplicate Address Detection is not performed on tentative addresses."
         if self.settings.dad_transmits == 0 || !by_ethernet {
             return self.settle(key, AddressState::Preferred, cx);

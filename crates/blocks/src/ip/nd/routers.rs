@@ -102,7 +102,7 @@ pub(super) struct Routers {
     prefixes: Vec<Prefix>,
     soliciting: Vec<Soliciting>,
     /// Interfaces that are up and can have neighbours.
-    up: BTreeSet<InterfaceIndex>,
+    pub(super) up: BTreeSet<InterfaceIndex>,
 }
 
 weft_core::fields!(struct RouterRoute { interface, router, destination, prefix_bits, metric, unreachable, until });
@@ -176,14 +176,21 @@ impl Nd {
     }
 
     fn interface_changed(&mut self, interface: InterfaceIndex, cx: &mut Context<'_>) {
-        let fits = self.facts.get(interface, cx).is_some_and(|facts| {
+        let (mut fits, mut carrier) = (false, false);
+        if let Some(facts) = self.facts.get(interface, cx) {
             // RFC 8200 §5: below an MTU of 1280 there is no IPv6.
-            facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= ipv6::MTU_MIN
-        });
+            fits = facts.up && facts.link == LinkType::Ethernet && facts.mtu as usize >= ipv6::MTU_MIN;
+            carrier = facts.carrier;
+        }
         if !fits && self.routers.up.remove(&interface) {
             self.interface_down(interface, cx);
-        } else if fits && self.routers.up.insert(interface) && self.own.link_local(interface).is_some() {
-            self.link_local_usable(interface, cx);
+        }
+        // Linux addrconf_link_ready, IF_READY: it begins with the first carrier, and goes on without.
+        if fits && carrier && self.routers.up.insert(interface) {
+            self.detect_waiting(interface, cx);
+            if self.own.link_local(interface).is_some() {
+                self.link_local_usable(interface, cx);
+            }
         }
     }
 
