@@ -46,7 +46,7 @@ SCRIPTS = {
     ],
     # write FILE TEXT: into a file of the interface.
     "files": [
-        "write mtu 1300", "write mtu 60", "write mtu many", "write ifalias to the left", "write tx_queue_len 77", "write netdev_group 5", "write flags 0x1002", "write flags 0x1003",
+        "write mtu 1300", "write mtu 60", "write mtu many", "write ifalias to the left", "write tx_queue_len 77", "write flags 0x1002", "write flags 0x1003",
         "write carrier 0", "write operstate up", "write address 02:00:00:00:00:0c", "write proto_down 1", "down", "write carrier 1", "write mtu 1500", "up", "write nothing 1",
     ],
 }
@@ -79,7 +79,7 @@ def alike(text: str) -> list[str]:
     """Without what is another number on another machine, or a veth's alone."""
     text = re.sub(r"^(\[[^]]*\])", "", text, flags=re.MULTILINE)
     text = re.sub(r"\b\d+: (\w+)(@\w+)?", r"\1", text)
-    text = re.sub(r" link-netns(id)? \S+", "", text)
+    text = re.sub(r" link-netns(id)? [\w-]+", "", text)
     text = re.sub(r" used \d+/\d+/\d+| probes \d+", "", text)
     lines = [line.rstrip() for line in text.splitlines()]
     # An address of IPv6 is told of when it comes, and when it is known to be nobody else's, which here is the same moment.

@@ -68,6 +68,8 @@ def wire(draw: random.Random) -> dict:
         of["queue_packets"] = draw.randint(3, 200)
     if draw.random() < 0.2:
         of["mtu"] = draw.choice([1280, 1400, 4000, 9000])
+    if draw.random() < 0.3:
+        of["carrier"] = draw.choice([False, {"delay": milliseconds(draw, 0, 300)}])
     return of
 
 
@@ -127,7 +129,11 @@ def events(draw: random.Random, hosts: list[str], wires: list[str], names: list[
 
     for _ in range(draw.choice([0, 0, 1, 2, 4])):
         at = draw.uniform(0.2, SECONDS - 4)
-        match draw.choice(["wire", "set", "signal", "stop", "crash", "freeze"]):
+        match draw.choice(["wire", "interface", "set", "signal", "stop", "crash", "freeze"]):
+            case "interface":
+                name = f"{draw.choice(hosts)}:eth0"
+                event(at, down=name)
+                event(at + draw.uniform(0.001, 2), up=name)
             case "wire":
                 name = draw.choice(wires)
                 event(at, down=name)

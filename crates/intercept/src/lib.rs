@@ -15,11 +15,11 @@ pub mod face;
 pub mod memory;
 pub mod netlink;
 pub mod proc_net;
-pub mod sys_net;
 pub mod replace;
 pub mod rows;
 pub mod socket_calls;
 pub mod sys;
+pub mod sys_net;
 pub mod tables;
 
 pub use face::{Errno, Lend, Poll, Received, SocketId, SocketState, Sockets, Stack};

@@ -107,7 +107,13 @@ pub fn read(interface: &str, file: &str, stack: &mut dyn Stack) -> Result<String
         // NET_ADDR_PERM, NET_ADDR_SET.
         "addr_assign_type" => if row.link == LinkType::Loopback { "0" } else { "3" }.to_owned(),
         "addr_len" => if row.link == LinkType::Raw { "0" } else { "6" }.to_owned(),
-        "address" => if row.link == LinkType::Raw { String::new() } else { mac(row.mac) },
+        "address" => {
+            if row.link == LinkType::Raw {
+                String::new()
+            } else {
+                mac(row.mac)
+            }
+        }
         "broadcast" => match row.link {
             LinkType::Loopback => mac([0; 6]),
             LinkType::Ethernet => mac([0xff; 6]),
@@ -174,8 +180,7 @@ pub fn write(interface: &str, file: &str, text: &[u8], stack: &mut dyn Stack) ->
         // ifalias_store: "ignore trailing newline".
         "ifalias" => json!({"index": row.index, "alias": line.strip_suffix('\n').unwrap_or(&line)}),
         "flags" => return set_flags(stack, &row, number()? as i32),
-        // change_carrier: "if (!netif_running(dev)) return -EINVAL;", and a veth has no ndo_change_carrier.
-        "carrier" if !row.up => return Err(Errno(libc::EINVAL)),
+        // carrier_store: "if (!netdev->netdev_ops->ndo_change_carrier) return -EOPNOTSUPP;", and a veth has none.
         _ => return Err(Errno(libc::EOPNOTSUPP)),
     };
     told(stack, "interfaces", "set", arguments)
@@ -198,7 +203,9 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_the_kernel_reads_them() {
-        for (text, number) in [("1400\n", Some(1400)), ("0x1003", Some(0x1003)), ("010\n", Some(8)), ("0\n", Some(0)), ("x", None), ("-1", None), ("", None)] {
+        for (text, number) in
+            [("1400\n", Some(1400)), ("0x1003", Some(0x1003)), ("010\n", Some(8)), ("0\n", Some(0)), ("x", None), ("-1", None), ("", None)]
+        {
             assert_eq!(parsed(text), number, "{text:?}");
         }
     }

@@ -15,9 +15,9 @@ use std::time::Duration;
 use table::{Form, KEPT, Kept, OF_A_BYTE, OF_AN_INTERFACE, SETTINGS, Setting};
 use weft_core::parameter::parse_duration;
 use weft_core::{Op, Selector};
-use weft_intercept::sys_net;
 use weft_intercept::memory::Memory as _;
 use weft_intercept::sys::Errno;
+use weft_intercept::sys_net;
 use weft_intercept::tables;
 
 /// Longest text that is taken.

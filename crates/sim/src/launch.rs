@@ -34,7 +34,10 @@ pub(crate) fn boot_all(
     let ports = ports_of_switches(plan);
     let boot_some = |first: usize, streams: &mut [Rng]| -> Vec<_> {
         let places = first..plan.nodes.len();
-        places.zip(streams).map(|(place, stream)| boot(plan, place, ports.get(&place), &BTreeSet::new(), stream, Instant::ZERO, cpu_of(place))).collect()
+        places
+            .zip(streams)
+            .map(|(place, stream)| boot(plan, place, ports.get(&place), &BTreeSet::new(), stream, Instant::ZERO, cpu_of(place)))
+            .collect()
     };
     if streams.len() <= share {
         return boot_some(0, streams);

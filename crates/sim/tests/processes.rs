@@ -352,6 +352,8 @@ weft
 /sys:
 .
 ..
+class
+devices
 
 /tmp:
 .
@@ -606,7 +608,7 @@ numbers = lambda: [os.lstat(path).st_ino for path in ("/", ".", "/dev", "/dev/fd
 before = numbers()
 print(os.statvfs("/").f_flag & os.ST_RDONLY, os.path.exists("/made"), os.listdir("/dev/shm"))
 time.sleep(1)
-print("made" in os.listdir(top), os.listdir("."), os.getcwd(), open("/dev/new").read(), os.listdir("/dev/shm"), numbers() == before)
+print("made" in os.listdir(top), sorted(os.listdir(".")), os.getcwd(), open("/dev/new").read(), os.listdir("/dev/shm"), numbers() == before)
 os.rmdir("/made"), os.unlink("/dev/new"), os.unlink("x")
 print(open("/dev/null", "w").write("lost"), len(open("/dev/urandom", "rb").read(9)), os.path.exists("/proc/self/status"), os.path.exists("/usr/bin"))
 "#;
@@ -624,7 +626,7 @@ fn what_is_at_the_top_is_a_nodes_own_when_somebody_writes_there() {
     // One that has its own from the beginning.
     plan.nodes[1].files.own.push(OwnFile { path: "/given/x".into(), contents: Arc::from(&b"given"[..]), executable: false });
     let (world, _) = run(plan, 2);
-    let python = "0 False []\nTrue ['x'] /sys one\n ['x'] True\n4 9 True True\n";
+    let python = "0 False []\nTrue ['class', 'devices', 'x'] /sys one\n ['x'] True\n4 9 True True\n";
     assert_eq!(output(&world, 0), python);
     assert_eq!(output(&world, 2), "none\nx\n");
     assert!(!std::path::Path::new("/made").exists() && !std::path::Path::new("/given").exists());

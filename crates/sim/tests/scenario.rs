@@ -125,11 +125,18 @@ down = "server:eth0"
 at = "13500ms"
 up = "server:eth0"
 "#;
-    let (world, ..) = run(&format!("{PING}{events}"), &["programs.ping.count=16"]);
-    let text = output(&world, 0);
-    let replies: Vec<u64> = text.lines().filter_map(|line| line.split_once("seq=")?.1.split_once(' ')?.0.parse().ok()).collect();
-    assert_eq!(replies, [1, 2, 3, 4, 7, 8, 11, 12, 15, 16], "{text}");
+    let replies = |sets: &[&str]| {
+        let (world, ..) = run(&format!("{PING}{events}"), &[&["programs.ping.count=16"], sets].concat());
+        let text = output(&world, 0);
+        let replies: Vec<u64> = text.lines().filter_map(|line| line.split_once("seq=")?.1.split_once(' ')?.0.parse().ok()).collect();
+        (replies, text)
+    };
+    let (kept, text) = replies(&["wires.ab.carrier=false"]);
+    assert_eq!(kept, [1, 2, 3, 4, 7, 8, 11, 12, 15, 16], "{text}");
     assert!(text.contains("seq=2 time=2.000000 ms") && text.contains("seq=3 time=10.000000 ms"), "{text}");
+    // With its carrier an interface loses its neighbours, and what is sent waits for one.
+    let (late, text) = replies(&[]);
+    assert!(late == (1..=16).collect::<Vec<_>>() && text.contains("seq=5 time=2020.000000 ms"), "{text}");
 }
 
 /// A transfer during which the sender's graph is taken apart and put together.

@@ -145,7 +145,13 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub fn new(interface: InterfaceIndex, name: String, (wire, noticed): (u32, Option<Duration>), out: Direction, to: (Place, u32)) -> Port {
+    pub fn new(
+        interface: InterfaceIndex,
+        name: String,
+        (wire, noticed): (u32, Option<Duration>),
+        out: Direction,
+        to: (Place, u32),
+    ) -> Port {
         let (inbox, line, (to, to_port)) = (VecDeque::new(), Line::new(noticed), to);
         Port { interface, name, wire, out, to, to_port, sequence: 0, inbox, line, due: None, sinks: Vec::new() }
     }
