@@ -2,6 +2,7 @@
 
 mod accounts;
 mod buffers;
+mod carriers;
 mod common;
 mod edges;
 mod foresee;

@@ -176,3 +176,48 @@ impl Port {
         self.inbox.insert(at, arrival);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Instant = Instant::from_millis;
+
+    #[test]
+    fn a_line_is_noticed_when_its_delay_is_over_and_not_at_all_when_it_is_back_before() {
+        let mut line = Line::new(Some(Duration::from_millis(50)));
+        assert_eq!((line.settle(MS(100), false), line.next()), (None, MS(150)));
+        assert_eq!((line.settle(MS(120), true), line.next()), (None, Instant::FAR_FUTURE), "back before anybody noticed");
+        assert_eq!(line.settle(MS(200), false), None);
+        assert_eq!((line.settle(MS(250), false), line.settle(MS(260), false)), (Some(false), None));
+        assert_eq!((line.settle(MS(300), true), line.settle(MS(350), true)), (None, Some(true)));
+    }
+
+    #[test]
+    fn what_the_other_end_says_is_seen_in_its_order_and_not_after_its_power_went() {
+        let mut line = Line::new(Some(Duration::ZERO));
+        for (at, sequence, up) in [(9, 2, true), (9, 1, false), (5, 3, false)] {
+            line.deliver(Signal { at: MS(at), sequence, up });
+        }
+        assert_eq!(line.next(), MS(5));
+        assert!(!line.see(MS(4)));
+        assert!(line.see(MS(5)) && line.settle(MS(5), true) == Some(false));
+        assert!(line.see(MS(9)) && line.settle(MS(9), true).is_none());
+        assert!(line.see(MS(9)) && line.settle(MS(9), true) == Some(true) && !line.see(MS(9)));
+        line.deliver(Signal { at: MS(12), sequence: 4, up: true });
+        line.set_power(false);
+        assert_eq!((line.settle(MS(12), true), line.see(MS(20))), (Some(false), false));
+        // Who boots beside it finds that.
+        line.boot(true);
+        assert!(!line.carrier);
+    }
+
+    #[test]
+    fn a_silent_line_is_never_noticed() {
+        let mut line = Line::new(None);
+        line.set_power(false);
+        assert_eq!(line.settle(MS(1), false), None);
+        line.boot(false);
+        assert!(line.carrier);
+    }
+}

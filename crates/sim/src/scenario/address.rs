@@ -529,6 +529,53 @@ mod tests {
     }
 
     #[test]
+    fn ways_are_found_by_hops_by_delay_or_not_at_all() {
+        // From a to d: over b with two long wires, over c and e with three short ones; s is a switch before c.
+        let text = "[nodes.a]\n[nodes.b]\n[nodes.c]\n[nodes.d]\n[nodes.e]\n[nodes.z]\n[nodes.s]\nkind = \"switch\"\n\
+                    [wires.1]\nbetween = [\"a\", \"b\"]\ndelay = \"50ms\"\n[wires.2]\nbetween = [\"b\", \"d\"]\ndelay = \"50ms\"\n\
+                    [wires.3]\nbetween = [\"a\", \"s\"]\n[wires.4]\nbetween = [\"s\", \"c\"]\ndelay = \"1ms\"\n\
+                    [wires.5]\nbetween = [\"c\", \"e\"]\ndelay = \"1ms\"\n[wires.6]\nbetween = [\"e\", \"d\"]\ndelay = \"1ms\"\n\
+                    [wires.7]\nbetween = [\"d\", \"z\"]\n";
+        let to_z = |keys: &str, sets: &[&str]| {
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            let scenario = super::super::Scenario::parse("w.toml", &format!("{keys}\n{text}"), &sets, &|_| Err(String::new())).unwrap();
+            let z: IpAddr = scenario.plan.hosts["z"];
+            let crate::plan::NodeKind::Host(stack) = &scenario.plan.nodes[0].kind else { panic!("a host") };
+            let covers = |route: &weft_node::RouteSection| match prefix(&route.destination) {
+                Some((IpAddr::V4(network), bits)) => matches!(z, IpAddr::V4(z) if overlap(network.into(), bits, z.into(), 32)),
+                _ => route.destination == "default",
+            };
+            let gateway = stack.routes().find(|route| covers(route)).and_then(|route| route.gateway.clone());
+            let owner = gateway.and_then(|gateway| scenario.owners.get(&gateway.parse::<IpAddr>().unwrap()).cloned());
+            (owner.unwrap_or_default(), stack.routes().count())
+        };
+        assert_eq!(to_z("", &[]).0, "b");
+        assert_eq!(to_z("routes = \"hops\"", &[]), to_z("", &[]));
+        assert_eq!(to_z("routes = \"delay\"", &[]).0, "c");
+        assert_eq!(to_z("routes = \"delay\"", &["wires.5.delay=200ms"]).0, "b");
+        assert_eq!(to_z("", &["nodes.a.routes=delay"]).0, "c");
+        assert_eq!(to_z("routes = \"none\"", &[]), (String::new(), 0));
+        assert_eq!(to_z("routes = \"delay\"", &["nodes.a.routes=none"]), (String::new(), 0));
+    }
+
+    #[test]
+    fn a_world_or_a_node_may_have_no_ipv4() {
+        let addresses = |keys: &str| {
+            let text = format!("ipv6 = true\n{keys}\n[nodes.b]\n[wires.w]\nbetween = [\"a\", \"b\"]\n");
+            let plan = super::super::Scenario::parse("w.toml", &text, &[], &|_| Err(String::new())).unwrap().plan;
+            let of = |node: usize| {
+                let crate::plan::NodeKind::Host(stack) = &plan.nodes[node].kind else { panic!("a host") };
+                stack.addresses().map(|one| one.address.clone()).collect::<Vec<_>>()
+            };
+            [of(0), of(1)]
+        };
+        let (first, second) = ("fd77:0:0:1::1/64", "fd77:0:0:1::2/64");
+        assert_eq!(addresses("ipv4 = false\n[nodes.a]"), [vec![first], vec![second]]);
+        assert_eq!(addresses("[nodes.a]\nipv4 = false"), [vec![first], vec!["10.0.0.1/24", second]]);
+        assert_eq!(addresses("ipv4 = false\n[nodes.a]\nipv4 = true"), [vec!["10.0.0.1/24", first], vec![second]]);
+    }
+
+    #[test]
     fn an_empty_list_is_no_address() {
         let text = "ipv6 = true\n[nodes.a]\naddresses = { eth0 = [] }\n[nodes.b]\n[nodes.c]\n[nodes.d]\n[wires.x]\nbetween = [\"a\", \"b\"]\n\
                     [wires.y]\nbetween = [\"a\", \"c\"]\n[wires.z]\nbetween = [\"b\", \"d\"]\n";
