@@ -114,7 +114,8 @@ impl Cell {
         match &mut self.machine {
             Machine::Host(node) => {
                 due.iter().for_each(|index| self.core.depart(*index));
-                let lines = due.iter().fold(false, |told, index| tell_carrier(&mut self.core, node, *index) || told);
+                // Each of them is looked at.
+                let lines = due.iter().filter(|index| tell_carrier(&mut self.core, node, **index)).count() > 0;
                 if lines {
                     disturb(&mut self.actors, self.core.now);
                 }
