@@ -372,6 +372,12 @@ impl Core {
         self.ports.iter().filter(|port| !port.line.carrier).map(|port| port.name.clone()).collect()
     }
 
+    /// The node may be another: interfaces and what it knows of their carriers.
+    pub fn lines_now(&mut self) -> Vec<(String, bool)> {
+        self.interface_changes = u64::MAX;
+        self.ports.iter().map(|port| (port.name.clone(), port.line.carrier)).collect()
+    }
+
     /// What a machine without power has said of its interfaces, and nobody has seen, nobody sees any more.
     pub fn forget_signals(&mut self) {
         self.out.retain(|handover| matches!(handover.load, Load::Frame(_)));

@@ -60,6 +60,10 @@ fn take_over(cell: &mut Cell, now: Instant, snapshot: &Snapshot, digest: u128) -
     let Machine::Host(host) = &mut cell.machine else { return Err(format!("'{}' has no stack, or is off", cell.core.name)) };
     let own = cell.taken.has(digest);
     let result = host.restore(cell.core.now, snapshot, own).map_err(|error| error.to_string());
+    // Wires are not in it: the node finds them as they are now, and the other ends its interfaces.
+    for (name, carrier) in cell.core.lines_now() {
+        let _ = host.set_carrier(cell.core.now, &name, carrier);
+    }
     cell.carry_on();
     result.map(Into::into)
 }
