@@ -2,9 +2,14 @@
 //! Documentation/networking/filter.rst).
 //!
 //! A program is checked once ([`Program::new`]) and then cannot fail, loop or look outside of the frame: jumps lead forward, a load beyond the end
-//! rejects the frame, as in the kernel. Linux's ancillary loads (offsets above 0xfffff000) are refused: they ask for things of the kernel's own.
+//! rejects the frame, as in the kernel. Loads at offsets from 0xffe00000 on are of what lies before the frame, or of what is known beside it ([`About`]).
+
+mod ancillary;
+
+pub use ancillary::About;
 
 use crate::frame::Frame;
+use ancillary::{Ask, asks, load_anywhere};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -12,8 +17,6 @@ use std::sync::Arc;
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Words of scratch memory (BPF_MEMWORDS).
 const MEMORY_WORDS: usize = 16;
-/// Offsets from here on are Linux's ancillary data (SKF_LL_OFF and the rest).
-const ANCILLARY: u32 = 0xffe0_0000;
 
 /// One instruction, as in `struct sock_filter` and in the four numbers of a line of `tcpdump -ddd`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -51,8 +54,8 @@ pub enum BpfError {
     /// A constant division by zero, or shift by 32 or more.
     #[error("instruction {0}: divides by zero or shifts by more than 31")]
     Arithmetic(usize),
-    /// Linux's ancillary data.
-    #[error("instruction {0}: asks for the kernel's ancillary data, which there is none of here")]
+    /// Ancillary data that Linux does not know either.
+    #[error("instruction {0}: asks for ancillary data that there is none of")]
     Ancillary(usize),
     /// The last instruction does not return.
     #[error("the last instruction must return")]
@@ -101,6 +104,7 @@ enum Step {
         bytes: u8,
         at: u32,
     },
+    Ask(Ask),
     LoadConstant(u32),
     LoadLength,
     LoadMemory(u8),
@@ -237,27 +241,34 @@ impl Program {
 
     /// Runs it over a frame: how many bytes of it are wanted; 0: it is rejected.
     pub fn run(&self, frame: &Frame) -> u32 {
+        self.run_about(frame, &About::of(frame))
+    }
+
+    /// The same of a frame of which more is known.
+    pub fn run_about(&self, frame: &Frame, about: &About) -> u32 {
+        let mut drawn = 0;
         let (mut a, mut x, mut memory, mut at) = (0u32, 0u32, [0u32; MEMORY_WORDS], 0usize);
         // Jumps lead forward and the last step returns, so this ends; an absent step cannot be reached.
         while let Some(step) = self.steps.get(at) {
             at += 1;
             match *step {
-                Step::LoadAbsolute { bytes, at } => match load(frame, at, bytes) {
+                Step::LoadAbsolute { bytes, at } => match load_anywhere(frame, at, bytes, about) {
                     Some(value) => a = value,
                     None => return 0,
                 },
                 // The sum wraps, as the kernel's does: an index may count backwards.
-                Step::LoadIndirect { bytes, at } => match load(frame, at.wrapping_add(x), bytes) {
+                Step::LoadIndirect { bytes, at } => match load_anywhere(frame, at.wrapping_add(x), bytes, about) {
                     Some(value) => a = value,
                     None => return 0,
                 },
+                Step::Ask(ask) => a = ask.value(frame, about, (a, x), &mut drawn),
                 Step::LoadConstant(k) => a = k,
                 Step::LoadLength => a = frame.len() as u32,
                 Step::LoadMemory(word) => a = memory[usize::from(word)],
                 Step::IndexConstant(k) => x = k,
                 Step::IndexLength => x = frame.len() as u32,
                 Step::IndexMemory(word) => x = memory[usize::from(word)],
-                Step::IndexHeader(at) => match load(frame, at, 1) {
+                Step::IndexHeader(at) => match load_anywhere(frame, at, 1, about) {
                     Some(value) => x = (value & 0xf) << 2,
                     None => return 0,
                 },
@@ -346,22 +357,26 @@ fn check(at: usize, instruction: &Instruction, length: usize) -> Result<Step, Bp
     let Instruction { code, jt, jf, k } = *instruction;
     let unknown = || BpfError::Operation { at, code };
     let memory = || if (k as usize) < MEMORY_WORDS { Ok(k as u8) } else { Err(BpfError::Memory(at)) };
-    let place = || if k < ANCILLARY { Ok(k) } else { Err(BpfError::Ancillary(at)) };
+    let absolute = |bytes| match asks(k) {
+        Ok(None) => Ok(Step::LoadAbsolute { bytes, at: k }),
+        Ok(Some(ask)) => Ok(Step::Ask(ask)),
+        Err(()) => Err(BpfError::Ancillary(at)),
+    };
     let source = if code & 0x08 == 0 { Source::K } else { Source::X };
     Ok(match code {
-        0x20 => Step::LoadAbsolute { bytes: 4, at: place()? },
-        0x28 => Step::LoadAbsolute { bytes: 2, at: place()? },
-        0x30 => Step::LoadAbsolute { bytes: 1, at: place()? },
-        0x40 => Step::LoadIndirect { bytes: 4, at: place()? },
-        0x48 => Step::LoadIndirect { bytes: 2, at: place()? },
-        0x50 => Step::LoadIndirect { bytes: 1, at: place()? },
+        0x20 => absolute(4)?,
+        0x28 => absolute(2)?,
+        0x30 => absolute(1)?,
+        0x40 => Step::LoadIndirect { bytes: 4, at: k },
+        0x48 => Step::LoadIndirect { bytes: 2, at: k },
+        0x50 => Step::LoadIndirect { bytes: 1, at: k },
         0x00 => Step::LoadConstant(k),
         0x80 => Step::LoadLength,
         0x60 => Step::LoadMemory(memory()?),
         0x01 => Step::IndexConstant(k),
         0x81 => Step::IndexLength,
         0x61 => Step::IndexMemory(memory()?),
-        0xb1 => Step::IndexHeader(place()?),
+        0xb1 => Step::IndexHeader(k),
         0x02 => Step::Store(memory()?),
         0x03 => Step::StoreIndex(memory()?),
         0x84 => Step::Negate,
@@ -460,7 +475,7 @@ mod tests {
         assert_eq!(error(&format!("96 0 0 16,{ret}")), BpfError::Memory(0));
         assert_eq!(error(&format!("52 0 0 0,{ret}")), BpfError::Arithmetic(0));
         assert_eq!(error(&format!("100 0 0 32,{ret}")), BpfError::Arithmetic(0));
-        assert_eq!(error(&format!("48 0 0 4294963200,{ret}")), BpfError::Ancillary(0));
+        assert_eq!(error(&format!("48 0 0 4294963201,{ret}")), BpfError::Ancillary(0));
         assert_eq!(error(&format!("255 0 0 0,{ret}")), BpfError::Operation { at: 0, code: 255 });
         for text in ["tcp port 80", "1 2 3", "70000 0 0 0", "6 256 0 0"] {
             assert!(matches!(error(text), BpfError::Text(_)), "{text}");

@@ -5,12 +5,16 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 use weft_core::engine::Alert;
 use weft_core::{Answer, Block as _, Context, ControlError, Instant, Op, Query, Refused, Table};
 
 pub use weft_socket::abi;
-pub use weft_socket::{Buffers, Errno, Poll, Preview, Received, SocketId, SocketState, Sockets};
+pub use weft_socket::{Buffers, Errno, Poll, Preview, Received, RingMemory, SocketId, SocketState, Sockets};
+
+/// Makes memory of so many bytes for rings.
+pub type MakeRing<'a> = dyn FnMut(u64) -> Result<Arc<dyn RingMemory>, Errno> + 'a;
 
 /// Lends a node's sockets for one call. The host implements it; afterwards it runs the node (frames that the call produced leave) and
 /// tells the supervisor with `after_stack_ran`.
@@ -71,6 +75,19 @@ pub trait Stack {
     fn send(&mut self, s: SocketId, data: Bytes, flags: i32, to: Option<&[u8]>, control: &[u8]) -> Result<usize, Errno>;
     fn receive(&mut self, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno>;
     fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8]) -> Result<Vec<u8>, Errno>;
+    /// See [`Sockets::map_ring`].
+    ///
+    /// # Errors
+    /// Those of the model.
+    fn map_ring(&mut self, s: SocketId, bytes: u64, make: &mut MakeRing<'_>) -> Result<Arc<dyn RingMemory>, Errno> {
+        let _ = (s, bytes, make);
+        Err(Errno::ENODEV)
+    }
+    /// See [`Sockets::ring_memory`].
+    fn ring_memory(&mut self, s: SocketId) -> Option<Arc<dyn RingMemory>> {
+        let _ = s;
+        None
+    }
     fn close(&mut self, s: SocketId);
     fn readiness(&mut self, s: SocketId) -> Poll;
     fn take_changed(&mut self) -> Vec<SocketId>;
@@ -163,6 +180,12 @@ impl<L: Lend> Stack for L {
     }
     fn ioctl(&mut self, s: SocketId, request: u64, argument: &[u8]) -> Result<Vec<u8>, Errno> {
         self.sockets(|sockets, cx| sockets.ioctl(s, request, argument, cx)).unwrap_or(Err(Errno::ENETDOWN))
+    }
+    fn map_ring(&mut self, s: SocketId, bytes: u64, make: &mut MakeRing<'_>) -> Result<Arc<dyn RingMemory>, Errno> {
+        self.sockets(|sockets, cx| sockets.map_ring(s, bytes, make, cx)).unwrap_or(Err(Errno::ENETDOWN))
+    }
+    fn ring_memory(&mut self, s: SocketId) -> Option<Arc<dyn RingMemory>> {
+        self.look(|sockets| sockets.ring_memory(s)).flatten()
     }
     fn close(&mut self, s: SocketId) {
         self.sockets(|sockets, cx| sockets.close(s, cx));

@@ -47,7 +47,10 @@ pub fn forward_words(t: &mut Thread, number: usize, words: &[usize; 6], word: u6
         return errno;
     }
     let channel = t.channel;
-    let nonblocking = descriptor::kind_of(word) == kind::VIRTUAL && descriptor::is_nonblocking(words[0], word);
+    // Most calls have it first, mmap(2) does not.
+    let named = calls::DESCRIPTORS.get(number).map_or(0, |named| named.trailing_zeros() as usize);
+    let fd = words.get(named).copied().unwrap_or(words[0]);
+    let nonblocking = descriptor::kind_of(word) == kind::VIRTUAL && descriptor::is_nonblocking(fd, word);
     channel.descriptor.store(word | if nonblocking { abi::NONBLOCKING } else { 0 }, Relaxed);
     let mut copies = Copies::new(channel);
     copies.add_pieces(calls::pieces(number), words);
@@ -59,6 +62,19 @@ pub fn forward_words(t: &mut Thread, number: usize, words: &[usize; 6], word: u6
 /// Takes a new descriptor from the control socket: that of the number in `result` ([`abi::DESCRIPTOR`]). Those before it were for programs that
 /// have been killed.
 pub fn receive_descriptor(t: &mut Thread, result: i64) -> isize {
+    let fd = receive_from(abi::DESCRIPTOR_CONTROL as usize, result);
+    if fd < 0 {
+        t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
+        post(t, abi::CLOSED, &[]);
+        return sys::EMFILE;
+    }
+    let word = t.channel.descriptor.load(Relaxed) & !abi::NONBLOCKING;
+    descriptor::remember(t, fd as usize, word);
+    fd
+}
+
+/// Takes a descriptor from a socket of the controller's, as above; -1: none came.
+pub fn receive_from(socket: usize, result: i64) -> isize {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
     let flags = if result & 1 == 1 { MSG_CMSG_CLOEXEC } else { 0 };
     let mut control = [0_u32; 6];
@@ -67,7 +83,7 @@ pub fn receive_descriptor(t: &mut Thread, result: i64) -> isize {
         let vector = [&raw mut number as usize, size_of_val(&number)];
         control = [0; 6];
         let mut message = [0, 0, vector.as_ptr() as usize, 1, control.as_mut_ptr() as usize, size_of_val(&control), 0];
-        let bytes = sys::call(nr::RECVMSG, &[abi::DESCRIPTOR_CONTROL as usize, message.as_mut_ptr() as usize, flags]);
+        let bytes = sys::call(nr::RECVMSG, &[socket, message.as_mut_ptr() as usize, flags]);
         let came = bytes > 0 && control[0] >= 20 && control[2] == 1;
         if bytes <= 0 || number == result >> 1 {
             break came;
@@ -76,15 +92,7 @@ pub fn receive_descriptor(t: &mut Thread, result: i64) -> isize {
             sys::call(nr::CLOSE, &[control[4] as usize]);
         }
     };
-    if !came {
-        t.channel.descriptor.store(kind::VIRTUAL << 56, Relaxed);
-        post(t, abi::CLOSED, &[]);
-        return sys::EMFILE;
-    }
-    let fd = control[4] as usize;
-    let word = t.channel.descriptor.load(Relaxed) & !abi::NONBLOCKING;
-    descriptor::remember(t, fd, word);
-    fd as isize
+    if came { control[4] as isize } else { -1 }
 }
 
 /// Nobody answers: the program gets this error, and the controller notes what it asked for. `detail` tells one kind of the call from another.

@@ -89,7 +89,9 @@ impl Tree {
     /// Until when a thread that now gets the processor may answer for the controller, which is not beyond `limit`. Brings the mirrors up to date for it.
     /// `due`: when something of the programs' own is, at which none of them goes on by itself.
     pub(super) fn look_ahead(&mut self, thread: ThreadId, limit: Instant, due: Instant, outside: &mut dyn Outside) -> Instant {
-        let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead && !self.config.tell_calls) else { return Instant::ZERO };
+        let Some(quiet) = outside.quiet_until().filter(|_| self.config.ahead && !self.config.tell_calls && !self.maps_rings) else {
+            return Instant::ZERO;
+        };
         // How far it may go by its own clocks is told for one that does not sleep on the way.
         let timed = self.cpu_left(thread).is_some();
         if timed

@@ -197,7 +197,7 @@ impl Tree {
 
     /// Drops an object of which no program has a descriptor; one that a call waits at when that is over (fdget holds the file).
     pub(super) fn drop_object(&mut self, inode: u64, outside: &mut dyn Outside) {
-        if self.is_waited_at(inode, None) || self.objects.is_closed_by_call(inode) {
+        if self.is_waited_at(inode, None) || self.objects.is_closed_by_call(inode) || self.is_mapped(inode, outside) {
             self.objects.keep(inode);
             return;
         }

@@ -59,6 +59,7 @@ pub mod processor;
 mod real;
 mod reply;
 mod rights;
+mod rings;
 mod robust;
 mod run;
 pub mod settings;

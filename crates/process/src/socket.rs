@@ -13,7 +13,7 @@ use super::state::Wait;
 use super::tree::Tree;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use weft_intercept::face::abi::{MSG_NOT_LAST, MSG_UNREADABLE};
+use weft_intercept::face::abi::{MSG_NOT_LAST, MSG_UNREADABLE, MSG_WAITS};
 use weft_intercept::face::{Poll, SocketId, SocketState};
 use weft_intercept::memory::Memory;
 use weft_intercept::socket_calls::{self, Carrier, Kind, Limit, Message, Taken, interface};
@@ -278,7 +278,8 @@ impl Carrier for PostedSocket<'_> {
 
     fn send(&mut self, message: &Message, name: Option<&[u8]>, control: &[u8], flags: i32) -> Result<usize, Errno> {
         // A blocking caller that waited for a connection which this call began sends what it has now.
-        let flags = if self.has_waited() { flags & !libc::MSG_FASTOPEN } else { flags } & !(MSG_NOT_LAST | MSG_UNREADABLE);
+        let flags = if self.has_waited() { flags & !libc::MSG_FASTOPEN } else { flags } & !(MSG_NOT_LAST | MSG_UNREADABLE | MSG_WAITS);
+        let waits = if self.posted.nonblocking() || flags & libc::MSG_DONTWAIT != 0 { 0 } else { MSG_WAITS };
         let sends_all = self.sends_all(flags);
         let goes_on = self.moved_before() > 0 && self.is_stream();
         let stack = self.outside.stack();
@@ -299,7 +300,7 @@ impl Carrier for PostedSocket<'_> {
         } else {
             flags
         };
-        let sent = stack.send(self.s, data, flags | libc::MSG_DONTWAIT, name, control)?;
+        let sent = stack.send(self.s, data, flags | libc::MSG_DONTWAIT | waits, name, control)?;
         self.tree.count_sent(self.thread, sent);
         Ok(sent)
     }

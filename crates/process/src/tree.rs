@@ -58,6 +58,8 @@ pub struct Tree {
     pub(super) settings_written: std::collections::BTreeMap<&'static str, String>,
     /// The number that a process or thread was given last.
     pub(super) last_pid: u32,
+    /// A program has mapped a ring: what it has sent is to be there when it looks.
+    pub(super) maps_rings: bool,
     /// So many descriptors have been handed to programs.
     pub(super) descriptors_handed: u64,
     /// In real time.
@@ -127,6 +129,7 @@ impl Tree {
             settings_written: Default::default(),
             last_pid,
             descriptors_handed: 0,
+            maps_rings: false,
             real: None,
             early: None,
         }

@@ -34,6 +34,8 @@ pub const MSG_MORE: i32 = 0x8000;
 pub const MSG_NOT_LAST: i32 = 0x20000;
 /// A datagram whose bytes cannot be read, and are zeros here: EFAULT, unless something before it is wrong. Nobody's but the adapters'.
 pub const MSG_UNREADABLE: i32 = 0x80000;
+/// The caller waits for room, and goes on then: what it has sent until then counts. Nobody's but the adapters', of send rings of packet sockets.
+pub const MSG_WAITS: i32 = 0x10_0000;
 pub const MSG_ZEROCOPY: i32 = 0x400_0000;
 pub const MSG_FASTOPEN: i32 = 0x2000_0000;
 
@@ -66,14 +68,18 @@ pub const SOL_PACKET: i32 = 263;
 
 pub const PACKET_ADD_MEMBERSHIP: i32 = 1;
 pub const PACKET_DROP_MEMBERSHIP: i32 = 2;
+pub const PACKET_RX_RING: i32 = 5;
 pub const PACKET_STATISTICS: i32 = 6;
 pub const PACKET_COPY_THRESH: i32 = 7;
 pub const PACKET_AUXDATA: i32 = 8;
 pub const PACKET_ORIGDEV: i32 = 9;
 pub const PACKET_VERSION: i32 = 10;
 pub const PACKET_HDRLEN: i32 = 11;
+pub const PACKET_RESERVE: i32 = 12;
+pub const PACKET_TX_RING: i32 = 13;
 pub const PACKET_LOSS: i32 = 14;
 pub const PACKET_TIMESTAMP: i32 = 17;
+pub const PACKET_TX_HAS_OFF: i32 = 19;
 pub const PACKET_QDISC_BYPASS: i32 = 20;
 pub const PACKET_IGNORE_OUTGOING: i32 = 23;
 
@@ -98,10 +104,22 @@ pub const ARPHRD_NONE: u16 = 0xfffe;
 pub const ETH_P_802_3_MIN: u16 = 0x600;
 pub const ETH_P_802_2: u16 = 4;
 
-/// Status of a frame in `struct tpacket_auxdata`.
+/// Status of a frame in `struct tpacket_auxdata`, and in a receive ring.
+pub const TP_STATUS_KERNEL: u32 = 0;
 pub const TP_STATUS_USER: u32 = 1;
+pub const TP_STATUS_COPY: u32 = 1 << 1;
+pub const TP_STATUS_LOSING: u32 = 1 << 2;
 pub const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
+pub const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+pub const TP_STATUS_BLK_TMO: u32 = 1 << 5;
+pub const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 pub const TP_STATUS_CSUM_VALID: u32 = 1 << 7;
+/// Status of a frame in a send ring.
+pub const TP_STATUS_AVAILABLE: u32 = 0;
+pub const TP_STATUS_SEND_REQUEST: u32 = 1;
+pub const TP_STATUS_WRONG_FORMAT: u32 = 1 << 2;
+/// `tp_feature_req_word`: `tp_rxhash` is wanted.
+pub const TP_FT_REQ_FILL_RXHASH: u32 = 1;
 
 pub const SO_DEBUG: i32 = 1;
 pub const SO_REUSEADDR: i32 = 2;

@@ -8,6 +8,7 @@ use crate::limits::{Buffer, Limits};
 use crate::listener;
 use crate::listing;
 use crate::outgoing;
+use crate::packet_socket;
 use crate::ports::Reuse;
 use crate::socket::SocketId;
 use crate::state;
@@ -83,6 +84,10 @@ impl Block for Sockets {
         }
     }
 
+    fn timer(&mut self, token: u64, cx: &mut Context<'_>) {
+        packet_socket::expire(&mut self.registry, SocketId::from_number(token), cx);
+    }
+
     fn completed(&mut self, token: u64, bytes: u32, cx: &mut Context<'_>) {
         let _ = cx;
         outgoing::left(&mut self.registry, token, bytes);
@@ -94,6 +99,10 @@ impl Block for Sockets {
     }
 
     fn export(&self, now: Instant) -> Result<State, StateError> {
+        // The memory of a ring is a program's, too, which would go on looking at the old one.
+        if self.has_rings() {
+            return Err(StateError::NotNow { kind: KIND.name.to_owned(), why: "a packet socket has a ring".to_owned() });
+        }
         Ok(state::export(self, now))
     }
 

@@ -22,6 +22,7 @@ use crate::messages::Messages;
 use crate::multicast::Groups;
 use crate::options::{self, Access, Options};
 use crate::outputs::FRAMES;
+use crate::packet_ring::RingMemory;
 use crate::packet_socket::{self, PacketSockets};
 use crate::ping_socket::{self, Pings};
 use crate::poll::Poll;
@@ -40,6 +41,7 @@ use crate::streams::Streams;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use weft_core::table::Family;
 use weft_core::{Answer, Context, Query, Rng, Table};
 
@@ -322,6 +324,33 @@ impl Sockets {
             Body::Packet(_) if flags & !(MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC | MSG_ERRQUEUE) != 0 => Err(Errno::EINVAL),
             Body::Packet(_) => receive_queue::receive(&mut self.registry, s, length, flags),
         }
+    }
+
+    /// mmap(2) of a packet socket: the memory of its rings, `bytes` long. It is made when it is mapped for the first time. ENODEV: no other sockets have
+    /// any; EINVAL: it has no ring, or they have another length.
+    pub fn map_ring(
+        &mut self,
+        s: SocketId,
+        bytes: u64,
+        make: &mut dyn FnMut(u64) -> Result<Arc<dyn RingMemory>, Errno>,
+        cx: &mut Context<'_>,
+    ) -> Result<Arc<dyn RingMemory>, Errno> {
+        let clock = packet_socket::clock(&self.registry, cx);
+        // sock_no_mmap
+        let packet = self.registry.get_mut(s)?.packet_mut().ok_or(Errno::ENODEV)?;
+        if packet.rings.bytes() == 0 || packet.rings.bytes() != bytes {
+            return Err(Errno::EINVAL);
+        }
+        packet.rings.map(make, clock)
+    }
+
+    /// The memory that programs have of a socket's rings, where they have mapped any.
+    pub fn ring_memory(&self, s: SocketId) -> Option<Arc<dyn RingMemory>> {
+        self.registry.store.get(s)?.packet()?.rings.memory().cloned()
+    }
+
+    pub(crate) fn has_rings(&self) -> bool {
+        self.registry.store.iter().filter_map(|(_, socket)| socket.packet()).any(|packet| packet.rings.exist())
     }
 
     /// How many bytes of a value of this length setsockopt(2) looks at: no more than that need be there.

@@ -132,6 +132,6 @@ pub static KIND: Kind = Kind {
     counters: COUNTERS,
     owns: &[Table::Sockets],
     asks: Table::ALL,
-    state_version: 8,
+    state_version: 9,
     ..Kind::EMPTY
 };

@@ -50,12 +50,15 @@ pub(crate) fn received(packet: &Packet, link: &LinkSeen, bytes: usize) -> (Vec<u
     let control = if packet.auxiliary {
         // struct tpacket_auxdata: status, length, captured length, where link and network headers are, VLAN tag and its protocol.
         let mut data = Vec::with_capacity(20);
-        data.extend(link.status.to_ne_bytes());
+        let tagged = if link.tag.is_some() { TP_STATUS_VLAN_VALID | TP_STATUS_VLAN_TPID_VALID } else { 0 };
+        data.extend((link.status | tagged).to_ne_bytes());
         data.extend(link.whole_bytes.to_ne_bytes());
         data.extend((bytes as u32).to_ne_bytes());
         data.extend(0_u16.to_ne_bytes());
         data.extend(link.network_at.to_ne_bytes());
-        data.extend([0; 4]);
+        let (tag, of) = link.tag.unwrap_or_default();
+        data.extend(tag.to_ne_bytes());
+        data.extend(of.to_ne_bytes());
         message(SOL_PACKET, PACKET_AUXDATA, &data)
     } else {
         Vec::new()
@@ -74,6 +77,7 @@ pub(crate) fn local_address(packet: &Packet) -> Vec<u8> {
         whole_bytes: 0,
         network_at: 0,
         status: 0,
+        tag: None,
     };
     let mut out = told(&seen);
     out.truncate(SOCKADDR_LL_HEAD_BYTES + packet.address.map_or(0, |address| address.len()));

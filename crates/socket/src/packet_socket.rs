@@ -10,12 +10,15 @@ use crate::filter;
 use crate::link_address::{AF_PACKET, SOCKADDR_LL_HEAD_BYTES, fields};
 use crate::memory::truesize;
 use crate::outputs::FRAMES;
+use crate::packet_ring::{Arrival, Clock, Next, Put, Refusal, Transmit};
 use crate::poll::Poll;
 use crate::receive_queue;
 use crate::registry::Registry;
 use crate::sending::Sending;
 use crate::socket::{Joined, LinkSeen, Packet, Seen, Socket, SocketId, Waiting};
+use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_core::bpf::About;
 use weft_core::table::{Interface, LinkType};
 use weft_core::{Answer, Change, Checksum, Completion, Context, Direction, Frame, Instant, InterfaceIndex, Query, Reason, Table};
 use weft_wire::ethernet::{EtherType, HEADER_LEN, Header, Mac};
@@ -25,6 +28,9 @@ const ETH_P_ALL: u16 = 3;
 /// VLAN_HLEN: a tagged frame may be so much longer.
 const VLAN_BYTES: usize = 4;
 const ETH_P_8021Q: u16 = 0x8100;
+const ETH_P_8021AD: u16 = 0x88a8;
+/// VLAN_VID_MASK
+const VLAN_ID: u16 = 0xfff;
 
 /// Packet sockets that hear something.
 #[derive(Debug, Default)]
@@ -181,7 +187,10 @@ impl PacketSockets {
             // Never more than it has.
             let _ = frame.pull_up(frame.len().min(header));
         }
-        let seen = seen(&frame, &device, outgoing);
+        // __netif_receive_skb_core: "skb = skb_vlan_untag(skb); if (unlikely(!skb)) goto out;": nobody hears one that ends within its tag.
+        let tagged = if outgoing || device.link == LinkType::Raw { Some(None) } else { untagged(&mut frame) };
+        let Some(tag) = tagged else { return cx.drop(frame, Reason::Truncated) };
+        let seen = LinkSeen { tag, ..seen(&frame, &device, outgoing) };
         frame.meta_mut().ether_type = EtherType(seen.protocol);
         let wants = |socket: &Packet| {
             let kind = socket.protocol == ETH_P_ALL || socket.protocol == seen.protocol && !outgoing;
@@ -197,10 +206,44 @@ impl PacketSockets {
                     continue;
                 }
                 let network_at = if socket.kind == SOCK_DGRAM { 0 } else { header };
-                enqueue(sockets, *s, copy, LinkSeen { network_at: network_at as u16, ..seen.clone() }, cx);
+                let mut seen = LinkSeen { network_at: network_at as u16, ..seen.clone() };
+                // __netif_receive_skb_core, behind those that hear all: "if (skb_vlan_tag_get_id(skb)) { skb->pkt_type = PACKET_OTHERHOST; }
+                // __vlan_hwaccel_clear_tag(skb);"
+                if let (Some((tag, _)), true) = (seen.tag, socket.packet().is_some_and(|packet| packet.protocol != ETH_P_ALL)) {
+                    (seen.tag, seen.kind) = (None, if tag & VLAN_ID != 0 { PACKET_OTHERHOST } else { seen.kind });
+                }
+                // What the program sees begins with the link header, or behind it.
+                let link_at = copy.position().checked_sub((header - network_at) as u16);
+                let about = About {
+                    protocol: seen.protocol,
+                    kind: seen.kind,
+                    interface: index,
+                    hardware: seen.hardware,
+                    mark: copy.meta().mark,
+                    tag: seen.tag,
+                    network_at: copy.position().checked_add(network_at as u16),
+                    link_at: link_at.filter(|_| header > 0),
+                    // Unlike from frame to frame and socket to socket, and alike from run to run.
+                    seed: cx.now.as_nanos() ^ socket.cookie << 48 ^ socket.packet().map_or(0, |packet| u64::from(packet.frames) << 24),
+                };
+                enqueue(sockets, *s, copy, seen, &about, cx);
             }
         }
     }
+}
+
+/// `skb_vlan_untag`: the tag of a frame, which goes out of it. None: "if (unlikely(!pskb_may_pull(skb, VLAN_HLEN + sizeof(unsigned short)))) goto
+/// err_free;"
+fn untagged(frame: &mut Frame) -> Option<Option<(u16, u16)>> {
+    let of = frame.head().get(12..HEADER_LEN).map_or(0, |kind| u16::from_be_bytes([kind[0], kind[1]]));
+    if !matches!(of, ETH_P_8021Q | ETH_P_8021AD) {
+        return Some(None);
+    }
+    frame.pull_up(HEADER_LEN + VLAN_BYTES + 2).ok()?;
+    let tag = frame.head().get(HEADER_LEN..).and_then(|tag| tag.first_chunk::<2>()).map(|tag| u16::from_be_bytes(*tag))?;
+    frame.head_mut().get_mut(..HEADER_LEN + 2)?.copy_within(..12, VLAN_BYTES);
+    frame.pull(VLAN_BYTES).ok()?;
+    Some(Some((tag, of)))
 }
 
 /// What is told of a frame. eth_type_trans says whose it is, and which EtherType an 802.3 frame counts as.
@@ -215,6 +258,7 @@ fn seen(frame: &Frame, device: &Interface, outgoing: bool) -> LinkSeen {
         whole_bytes: 0,
         network_at: 0,
         status: TP_STATUS_USER | if partial { TP_STATUS_CSUMNOTREADY } else { 0 },
+        tag: None,
     };
     if !partial && matches!(frame.meta().checksum, Checksum::Valid) && !outgoing {
         out.status |= TP_STATUS_CSUM_VALID;
@@ -248,33 +292,53 @@ fn seen(frame: &Frame, device: &Interface, outgoing: bool) -> LinkSeen {
     out
 }
 
-/// Puts a frame, from where this kind of socket begins, into a socket's queue.
-fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, mut link: LinkSeen, cx: &mut Context<'_>) {
+/// Puts a frame, from where this kind of socket begins, into a socket's queue, or its ring.
+fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, mut link: LinkSeen, about: &About, cx: &mut Context<'_>) {
     link.whole_bytes = frame.len() as u32;
     // Of no bytes run_filter wants none: "if (!res) goto drop_n_restore;"
     if frame.is_empty() {
         return;
     }
     let Some(socket) = sockets.store.get_mut(s) else { return };
+    let Some(rings) = socket.packet().map(|packet| &packet.rings) else { return };
+    let whole = (rings.receives() && rings.copy_threshold != 0).then(|| frame.clone());
+    let receives = rings.receives();
     // "res = run_filter(skb, sk, snaplen); if (!res) goto drop_n_restore; if (snaplen > res) snaplen = res;"
-    if !filter::passes(socket.options.filter.as_ref(), &mut frame, 0, 0) {
+    if !filter::passes_about(socket.options.filter.as_ref(), &mut frame, 0, 0, about) {
         return;
     }
     if let Some(packet) = socket.packet_mut() {
         packet.frames = packet.frames.saturating_add(1);
     }
-    if receive_queue::is_full(sockets, s) {
-        if let Some(packet) = sockets.store.get_mut(s).and_then(Socket::packet_mut) {
-            packet.lost = packet.lost.saturating_add(1);
-        }
-        return cx.count_drop(Reason::SocketBufferFull);
+    if receives {
+        return put(sockets, s, &frame, &link, whole, cx);
     }
+    if receive_queue::is_full(sockets, s) {
+        lose(sockets, s, cx);
+    } else {
+        queue(sockets, s, frame, link, cx);
+    }
+}
+
+fn lose(sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
+    if let Some(packet) = sockets.store.get_mut(s).and_then(Socket::packet_mut) {
+        packet.lost = packet.lost.saturating_add(1);
+    }
+    cx.count_drop(Reason::SocketBufferFull);
+}
+
+/// When a frame came.
+fn received(frame: &Frame, cx: &Context<'_>) -> Instant {
+    let meta = frame.meta();
+    if meta.received == Instant::ZERO || meta.direction == Direction::Egress { cx.now } else { meta.received }
+}
+
+fn queue(sockets: &mut Registry, s: SocketId, frame: Frame, link: LinkSeen, cx: &mut Context<'_>) {
     let Some(socket) = sockets.store.get_mut(s) else { return };
     let tells_dropped = socket.options.receive_overflow;
     let Some(queue) = socket.datagram_mut() else { return };
     let bytes = frame.len();
     let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let meta = frame.meta();
     let waiting = Waiting {
         bytes,
         truesize: truesize(bytes),
@@ -288,9 +352,9 @@ fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, mut link: Link
             tos: 0,
             headers: None,
             flow_info: 0,
-            mark: meta.mark,
+            mark: frame.meta().mark,
         },
-        received: if meta.received == Instant::ZERO || meta.direction == Direction::Egress { cx.now } else { meta.received },
+        received: received(&frame, cx),
         joined: Joined::default(),
         dropped: if tells_dropped { queue.dropped } else { 0 },
         link: Some(Box::new(link)),
@@ -302,75 +366,234 @@ fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, mut link: Link
     sockets.touch(s, Poll::WAKES_READERS);
 }
 
-/// `packet_snd`.
-pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx: &mut Context<'_>) -> Result<usize, Errno> {
-    let Sending { data, flags, to, control } = sending;
-    let socket = sockets.get(s)?;
-    let packet = socket.packet().ok_or(Errno::EINVAL)?;
-    let cooked = socket.kind == SOCK_DGRAM;
-    let (device, protocol, address) = match to {
-        None | Some([]) => (interface(packet.interface, cx).filter(|_| packet.interface != 0), packet.protocol, None),
-        Some(bytes) => {
-            let (_, to) = fields(bytes).ok_or(Errno::EINVAL)?;
-            if bytes.len() < to.address_bytes + SOCKADDR_LL_HEAD_BYTES {
-                return Err(Errno::EINVAL);
+/// The present, as rings tell it.
+pub(crate) fn clock(sockets: &Registry, cx: &Context<'_>) -> Clock {
+    Clock { now: cx.now, boot_nanos: sockets.limits.boot_time_nanos }
+}
+
+/// Puts a frame into a socket's ring. `whole`: all of it, for the socket's queue where the ring has no room for so long a one.
+fn put(sockets: &mut Registry, s: SocketId, frame: &Frame, link: &LinkSeen, whole: Option<Frame>, cx: &mut Context<'_>) {
+    let clock = clock(sockets, cx);
+    let full = sockets.waiting_bytes >= sockets.limits.datagram_bytes_max;
+    let Some(socket) = sockets.store.get_mut(s) else { return };
+    let (cooked, room) = (socket.kind == SOCK_DGRAM, socket.options.receive_buffer as usize);
+    // "if (po->copy_thresh && atomic_read(&sk->sk_rmem_alloc) < sk->sk_rcvbuf)"
+    let copies = !full && socket.datagram().is_some_and(|queue| queue.queued_truesize < room);
+    let Some(packet) = socket.packet_mut() else { return };
+    let arrival = Arrival {
+        frame,
+        link,
+        kept: frame.len() as u32,
+        cooked,
+        reserve: packet.rings.reserve,
+        losing: packet.lost > 0,
+        received: received(frame, cx),
+        clock,
+    };
+    let done = packet.rings.put(&arrival, copies);
+    arm(sockets, s, cx);
+    let wakes = match done {
+        None => false,
+        Some(Put::Lost { wakes }) => {
+            lose(sockets, s, cx);
+            wakes
+        }
+        Some(Put::Kept { wakes, copied }) => {
+            if let (true, Some(whole)) = (copied, whole) {
+                // "memset(&PACKET_SKB_CB(copy_skb)->sa.ll, 0, sizeof(PACKET_SKB_CB(copy_skb)->sa.ll));"
+                let unsaid = LinkSeen { interface: 0, hardware: 0, kind: 0, source: None, whole_bytes: 0, ..link.clone() };
+                queue(sockets, s, whole, unsaid, cx);
             }
-            let device = u32::try_from(to.interface).ok().filter(|index| *index != 0).and_then(|index| interface(index, cx));
-            (device, to.protocol, Some(to.address))
+            wakes
         }
     };
-    let device = device.ok_or(Errno::ENXIO)?;
-    if !device.up {
-        return Err(Errno::ENETDOWN);
+    if wakes {
+        sockets.touch(s, Poll::WAKES_READERS);
     }
-    if !control.is_empty() {
-        cmsg::each(control, |_, _, _| Ok(()))?;
+}
+
+/// Sets or takes back the timer of a ring's block.
+pub(crate) fn arm(sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
+    match sockets.store.get_mut(s).and_then(Socket::packet_mut).and_then(|packet| packet.rings.timer(cx.now)) {
+        Some(Some(at)) => cx.set_timer(s.number(), at),
+        Some(None) => cx.cancel_timer(s.number()),
+        None => {}
     }
-    // eth_header: "if (daddr) { … return ETH_HLEN; } … return -ETH_HLEN;"
-    if cooked && address.is_none() && device.link == LinkType::Ethernet {
+}
+
+/// The timer of a ring's block has gone off.
+pub(crate) fn expire(sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
+    let clock = clock(sockets, cx);
+    let Some(packet) = sockets.store.get_mut(s).and_then(Socket::packet_mut) else { return };
+    let losing = packet.lost > 0;
+    if packet.rings.expire(losing, clock) {
+        sockets.touch(s, Poll::WAKES_READERS);
+    }
+    arm(sockets, s, cx);
+}
+
+/// Where a call sends to.
+struct Way {
+    device: Box<Interface>,
+    protocol: u16,
+    address: Option<[u8; 8]>,
+    cooked: bool,
+}
+
+impl Way {
+    /// What `packet_snd` and `tpacket_snd` look at first.
+    fn of(sockets: &Registry, s: SocketId, to: Option<&[u8]>, control: &[u8], cx: &Context<'_>) -> Result<Way, Errno> {
+        let socket = sockets.get(s)?;
+        let packet = socket.packet().ok_or(Errno::EINVAL)?;
+        let (device, protocol, address) = match to {
+            None | Some([]) => (interface(packet.interface, cx).filter(|_| packet.interface != 0), packet.protocol, None),
+            Some(bytes) => {
+                let (_, to) = fields(bytes).ok_or(Errno::EINVAL)?;
+                if bytes.len() < to.address_bytes + SOCKADDR_LL_HEAD_BYTES {
+                    return Err(Errno::EINVAL);
+                }
+                let device = u32::try_from(to.interface).ok().filter(|index| *index != 0).and_then(|index| interface(index, cx));
+                (device, to.protocol, Some(to.address))
+            }
+        };
+        let device = device.ok_or(Errno::ENXIO)?;
+        if !device.up {
+            return Err(Errno::ENETDOWN);
+        }
+        if !control.is_empty() {
+            cmsg::each(control, |_, _, _| Ok(()))?;
+        }
+        Ok(Way { device, protocol, address, cooked: socket.kind == SOCK_DGRAM })
+    }
+
+    /// Bytes of the link header that who sends has in front.
+    fn reserve(&self) -> usize {
+        if self.cooked { 0 } else { header_bytes(self.device.link) }
+    }
+
+    /// eth_header: "if (daddr) { … return ETH_HLEN; } … return -ETH_HLEN;"
+    fn has_receiver(&self) -> bool {
+        !self.cooked || self.address.is_some() || self.device.link != LinkType::Ethernet
+    }
+
+    /// "if (!vnet_hdr.gso_type && (len > dev->mtu + reserve + extra_len)) …": one with a tag of a VLAN may be longer.
+    fn takes(&self, data: &[u8]) -> bool {
+        let tagged = !self.cooked && data.get(12..14).is_some_and(|kind| kind == ETH_P_8021Q.to_be_bytes());
+        data.len() <= self.device.mtu as usize + self.reserve() + if tagged { VLAN_BYTES } else { 0 }
+    }
+
+    /// dev_validate_header: "if (len < dev->min_header_len) return false;"
+    fn has_header(&self, data: &[u8]) -> bool {
+        data.len() >= self.reserve()
+    }
+
+    fn emit(&self, sockets: &mut Registry, s: SocketId, data: Bytes, cx: &mut Context<'_>) -> Result<(), Errno> {
+        let header = header_bytes(self.device.link);
+        let mut frame = Frame::egress();
+        if !self.cooked {
+            frame.extend(data.get(..header).unwrap_or_default());
+            frame.append(data.slice(header..));
+        } else {
+            frame.append(data);
+            if header > 0 {
+                let dst = self.address.and_then(|address| address.first_chunk::<6>().copied()).map_or(Mac::ZERO, Mac);
+                Header { dst, src: self.device.mac(), vlan: None, ether_type: EtherType(self.protocol) }.emit(frame.push(HEADER_LEN));
+            }
+        }
+        let bytes = truesize(frame.len());
+        let socket = sockets.get_mut(s)?;
+        let mark = socket.options.mark;
+        let meta = frame.meta_mut();
+        (meta.direction, meta.interface, meta.mark) = (Direction::Egress, self.device.index, mark);
+        // packet_parse_headers: "if ((!skb->protocol || skb->protocol == htons(ETH_P_ALL)) && sock->type == SOCK_RAW) … skb->protocol =
+        // dev_parse_header_protocol(skb);"
+        meta.ether_type = EtherType(if self.cooked || self.protocol != ETH_P_ALL { self.protocol } else { 0 });
+        meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
+        if let Some(queue) = socket.datagram_mut() {
+            queue.sending += bytes;
+        }
+        cx.emit(FRAMES, frame);
+        Ok(())
+    }
+}
+
+fn has_room(sockets: &Registry, s: SocketId) -> Result<bool, Errno> {
+    let socket = sockets.get(s)?;
+    let room = socket.options.send_buffer as usize;
+    Ok(socket.datagram().is_none_or(|queue| queue.sending < room))
+}
+
+/// `packet_sendmsg`: "if (data_race(po->tx_ring.pg_vec)) return tpacket_snd(po, msg); return packet_snd(sock, msg, len);"
+pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx: &mut Context<'_>) -> Result<usize, Errno> {
+    let Sending { data, flags, to, control } = sending;
+    let way = Way::of(sockets, s, to, control, cx)?;
+    if sockets.get(s)?.packet().is_some_and(|packet| packet.rings.sends()) {
+        return send_ring(sockets, s, &way, flags, cx);
+    }
+    if !way.has_receiver() {
         return Err(Errno::EINVAL);
     }
-    let header = header_bytes(device.link);
-    let reserve = if cooked { 0 } else { header };
-    // "if (!vnet_hdr.gso_type && (len > dev->mtu + reserve + extra_len)) …": one with a tag of a VLAN may be longer.
-    let tagged = !cooked && data.get(12..14).is_some_and(|kind| kind == ETH_P_8021Q.to_be_bytes());
-    if data.len() > device.mtu as usize + reserve + if tagged { VLAN_BYTES } else { 0 } {
+    if !way.takes(&data) {
         return Err(Errno::EMSGSIZE);
     }
-    let room = socket.options.send_buffer as usize;
-    if socket.datagram().is_some_and(|queue| queue.sending >= room) {
+    if !has_room(sockets, s)? {
         return Err(Errno::EAGAIN);
     }
     if flags & MSG_UNREADABLE != 0 {
         return Err(Errno::EFAULT);
     }
-    // dev_validate_header: "if (len < dev->min_header_len) return false;"
-    if !cooked && data.len() < header {
+    if !way.has_header(&data) {
         return Err(Errno::EINVAL);
     }
     let length = data.len();
-    let mut frame = Frame::egress();
-    if !cooked {
-        frame.extend(data.get(..header).unwrap_or_default());
-        frame.append(data.slice(header..));
-    } else {
-        frame.append(data);
-        if header > 0 {
-            let dst = address.and_then(|address| address.first_chunk::<6>().copied()).map_or(Mac::ZERO, Mac);
-            Header { dst, src: device.mac(), vlan: None, ether_type: EtherType(protocol) }.emit(frame.push(HEADER_LEN));
+    way.emit(sockets, s, data, cx)?;
+    Ok(length)
+}
+
+/// `tpacket_snd`. A frame is copied, so that its place is free at once: over a veth it is free when the call returns.
+fn send_ring(sockets: &mut Registry, s: SocketId, way: &Way, flags: i32, cx: &mut Context<'_>) -> Result<usize, Errno> {
+    let mut sent = 0;
+    // Other threads may mark frames meanwhile: those are the next call's.
+    let mut left = transmit(sockets, s)?.frames();
+    loop {
+        let (has_offsets, leaves_out) =
+            sockets.get(s)?.packet().map_or((false, false), |packet| (packet.rings.has_offsets, packet.rings.leaves_out));
+        // "if ((size_max > dev->mtu + reserve + VLAN_HLEN) && !po->has_vnet_hdr) size_max = dev->mtu + reserve + VLAN_HLEN;"
+        let most = way.device.mtu as usize + way.reserve() + VLAN_BYTES;
+        let next = if left == 0 { Next::None } else { transmit(sockets, s)?.next(most, way.cooked, has_offsets) };
+        left = left.saturating_sub(1);
+        let refused = match next {
+            Next::None => return Ok(sent + std::mem::take(&mut transmit(sockets, s)?.sent)),
+            // "we assume the socket was initially writeable ... if (likely(len_sum > 0)) err = len_sum;"
+            Next::Frame(_) if !has_room(sockets, s)? => {
+                let before = &mut transmit(sockets, s)?.sent;
+                if flags & MSG_WAITS != 0 {
+                    *before += sent;
+                    return Err(Errno::EAGAIN);
+                }
+                return match sent + std::mem::take(before) {
+                    0 => Err(Errno::EAGAIN),
+                    sent => Ok(sent),
+                };
+            }
+            Next::Frame(data) if !way.has_receiver() || !way.has_header(&data) => Errno::EINVAL,
+            Next::Frame(data) if !way.takes(&data) => Errno::EMSGSIZE,
+            Next::Frame(data) => {
+                sent += data.len();
+                way.emit(sockets, s, data, cx)?;
+                transmit(sockets, s)?.taken();
+                continue;
+            }
+            Next::Bad(errno) => errno,
+        };
+        if transmit(sockets, s)?.refuse(leaves_out) == Refusal::Told {
+            transmit(sockets, s)?.sent = 0;
+            return Err(refused);
         }
     }
-    let bytes = truesize(frame.len());
-    let mark = socket.options.mark;
-    let meta = frame.meta_mut();
-    (meta.direction, meta.interface, meta.mark) = (Direction::Egress, device.index, mark);
-    // packet_parse_headers: "if ((!skb->protocol || skb->protocol == htons(ETH_P_ALL)) && sock->type == SOCK_RAW) … skb->protocol =
-    // dev_parse_header_protocol(skb);"
-    meta.ether_type = EtherType(if cooked || protocol != ETH_P_ALL { protocol } else { 0 });
-    meta.completion = Some(Completion { block: cx.me(), token: s.number(), bytes: bytes as u32 });
-    if let Some(queue) = sockets.get_mut(s)?.datagram_mut() {
-        queue.sending += bytes;
-    }
-    cx.emit(FRAMES, frame);
-    Ok(length)
+}
+
+fn transmit(sockets: &mut Registry, s: SocketId) -> Result<&mut Transmit, Errno> {
+    // "if (unlikely(!po->tx_ring.pg_vec)) { err = -EBUSY; goto out; }"
+    sockets.get_mut(s)?.packet_mut().and_then(|packet| packet.rings.transmit()).ok_or(Errno::EBUSY)
 }

@@ -9,7 +9,7 @@ pub(crate) fn of(socket: &Socket) -> Poll {
         Body::Stream(stream) => of_stream(socket, stream),
         Body::Datagram(datagram) | Body::Ping(datagram) => of_datagram(socket, datagram),
         Body::Raw(raw) => of_datagram(socket, &raw.queue),
-        Body::Packet(packet) => of_datagram(socket, &packet.queue),
+        Body::Packet(packet) => of_datagram(socket, &packet.queue) | packet.rings.readiness(),
     }
 }
 

@@ -123,6 +123,15 @@ pub(crate) fn enqueue(sockets: &mut Registry, s: SocketId, mut frame: Frame, own
     sockets.touch(s, Poll::WAKES_READERS);
 }
 
+/// `skb_queue_purge`: nothing waits any more.
+pub(crate) fn purge(sockets: &mut Registry, s: SocketId) {
+    let Some(queue) = sockets.store.get_mut(s).and_then(Socket::datagram_mut) else { return };
+    queue.queue.clear();
+    let freed = std::mem::take(&mut queue.queued_truesize);
+    sockets.waiting_bytes = sockets.waiting_bytes.saturating_sub(freed);
+    sockets.touch(s, Poll::NONE);
+}
+
 /// recvmsg(2): `udp_recvmsg` and `raw_recvmsg`, or with MSG_ERRQUEUE an entry of the error queue.
 pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags: i32) -> Result<Received, Errno> {
     if flags & MSG_ERRQUEUE != 0 {

@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use crate::options::Options;
+use crate::packet_ring::{Rings, VERSION_WITH_RINGS};
 use crate::poll::Poll;
 use crate::ports::HoldId;
 use crate::times::Times;
@@ -308,8 +309,37 @@ pub(crate) struct LinkSeen {
     pub network_at: u16,
     /// TP_STATUS_*.
     pub status: u32,
+    /// The tag of a VLAN that it came with, and the tag's EtherType: the frame is without it.
+    pub tag: Option<(u16, u16)>,
 }
-weft_core::fields!(struct LinkSeen { protocol, interface, hardware, kind, source, whole_bytes, network_at, status });
+
+impl Field for LinkSeen {
+    fn write(&self, out: &mut Writer) {
+        let LinkSeen { protocol, interface, hardware, kind, source, whole_bytes, network_at, status, tag } = self;
+        out.put(protocol);
+        out.put(interface);
+        out.put(hardware);
+        out.put(kind);
+        out.put(source);
+        out.put(whole_bytes);
+        out.put(network_at);
+        out.put(status);
+        out.put(tag);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<LinkSeen, Damage> {
+        Ok(LinkSeen {
+            protocol: from.take()?,
+            interface: from.take()?,
+            hardware: from.take()?,
+            kind: from.take()?,
+            source: from.take()?,
+            whole_bytes: from.take()?,
+            network_at: from.take()?,
+            status: from.take()?,
+            tag: if from.version() >= VERSION_WITH_RINGS { from.take()? } else { None },
+        })
+    }
+}
 
 /// What only a packet socket has (`struct packet_sock`).
 #[derive(Debug, Default)]
@@ -335,10 +365,45 @@ pub(crate) struct Packet {
     pub memberships: Vec<(LinkMembership, u32)>,
     /// It is bound to an interface that is down: it hears nothing until that is up.
     pub waits_for_interface: bool,
+    pub rings: Rings,
 }
-weft_core::fields!(struct Packet {
-    queue, protocol, interface, hardware, address, auxiliary, original_device, ignores_outgoing, frames, lost, memberships, waits_for_interface,
-});
+
+impl Field for Packet {
+    fn write(&self, out: &mut Writer) {
+        let Packet { queue, protocol, interface, hardware, address, auxiliary, original_device, .. } = self;
+        let Packet { ignores_outgoing, frames, lost, memberships, waits_for_interface, rings, .. } = self;
+        out.put(queue);
+        out.put(protocol);
+        out.put(interface);
+        out.put(hardware);
+        out.put(address);
+        out.put(auxiliary);
+        out.put(original_device);
+        out.put(ignores_outgoing);
+        out.put(frames);
+        out.put(lost);
+        out.put(memberships);
+        out.put(waits_for_interface);
+        out.put(rings);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Packet, Damage> {
+        Ok(Packet {
+            queue: from.take()?,
+            protocol: from.take()?,
+            interface: from.take()?,
+            hardware: from.take()?,
+            address: from.take()?,
+            auxiliary: from.take()?,
+            original_device: from.take()?,
+            ignores_outgoing: from.take()?,
+            frames: from.take()?,
+            lost: from.take()?,
+            memberships: from.take()?,
+            waits_for_interface: from.take()?,
+            rings: if from.version() >= VERSION_WITH_RINGS { from.take()? } else { Rings::default() },
+        })
+    }
+}
 
 /// `struct packet_mreq`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 use crate::arena::is_own_machine;
 use crate::block::Thread;
 use crate::calls::*;
-use crate::forward::{Answer, kernel};
+use crate::abi::kind;
+use crate::descriptor;
+use crate::forward::{Answer, forward, kernel};
 use crate::memory::{self, is_ours, shared_bytes};
 use crate::output_file;
 use crate::resident;
@@ -71,8 +73,28 @@ pub fn brk(_: &mut Thread, call: Brk) -> isize {
     memory::set(call.brk.0)
 }
 
+/// What a descriptor is that is mapped, where it is one of the controller's.
+pub fn mapped(t: &mut Thread, call: &Mmap) -> Option<u64> {
+    if call.flags.0 & MAP_ANONYMOUS != 0 || !descriptor::is_socket(call.fd.0) {
+        return None;
+    }
+    let word = descriptor::word(t, call.fd.0);
+    (descriptor::kind_of(word) == kind::VIRTUAL).then_some(word)
+}
+
+/// Maps what the controller has handed over in place of a descriptor of its own: from its beginning, as the controller has looked at the place.
+pub fn map_handed(t: &mut Thread, call: &Mmap, file: isize) -> Answer {
+    if file < 0 {
+        return Err(file);
+    }
+    let result = kernel(&Mmap { fd: Fd(file as usize), ..*call });
+    descriptor::forget(t, file as usize);
+    sys::call(number::CLOSE, &[file as usize]);
+    Ok(result)
+}
+
 /// mmap(2)
-pub fn mmap(_: &mut Thread, call: Mmap) -> Answer {
+pub fn mmap(t: &mut Thread, call: Mmap) -> Answer {
     const MAP_TYPE: usize = 0xf;
     const MAP_SHARED: usize = 1;
     const MAP_SHARED_VALIDATE: usize = 3;
@@ -81,6 +103,14 @@ pub fn mmap(_: &mut Thread, call: Mmap) -> Answer {
     let shared = flags & MAP_ANONYMOUS == 0 && matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
     if shared && !call.touches_ours() && output_file::is(call.fd.0) {
         return Err(sys::EACCES);
+    }
+    if !call.touches_ours()
+        && let Some(word) = mapped(t, &call)
+    {
+        let file = forward(t, &call, word);
+        let at = map_handed(t, &call, file)?;
+        gate::forget(at as usize, len);
+        return Ok(at);
     }
     off_ours(&call, |at| {
         gate::forget(at, len);

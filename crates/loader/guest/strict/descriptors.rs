@@ -2,10 +2,12 @@
 
 use crate::abi::{self, kind, strict};
 use crate::block::{FILES, Thread};
+use crate::calls::Call;
 use crate::calls::number as nr;
 use crate::channel::post;
-use crate::channel::real::tell;
+use crate::channel::real::{join, tell};
 use crate::descriptor;
+use crate::forward::{forward, receive_from};
 use crate::hidden::is_hidden;
 use crate::sys;
 
@@ -43,6 +45,28 @@ pub fn hand(t: &mut Thread, flags: usize) -> isize {
     }
     descriptor::remember(t, theirs, kind::VIRTUAL << 56 | inode);
     theirs as isize
+}
+
+/// Makes a call whose result is a file of the controller's, which comes by a pair of sockets made for it. Its descriptor, or an errno.
+pub fn receive_handed<C: Call>(t: &mut Thread, call: &C, word: u64) -> isize {
+    const AF_UNIX: usize = 1;
+    const STREAM: usize = 1 | 0x8_0000;
+    if let Err(errno) = join(t, false) {
+        return errno;
+    }
+    let mut pair = [-1_i32; 2];
+    let made = sys::call(nr::SOCKETPAIR, &[AF_UNIX, STREAM, 0, pair.as_mut_ptr() as usize]);
+    if made < 0 {
+        return made;
+    }
+    let (ours, theirs) = (pair[0] as usize, pair[1] as usize);
+    let told = tell(t, strict::PASSAGE, 0, theirs);
+    sys::call(nr::CLOSE, &[theirs]);
+    let result = if told < 0 { told } else { forward(t, call, word) };
+    // The controller has sent it, if at all, before it answered.
+    let file = if result < 0 { result } else { receive_from(ours, result as i64) };
+    sys::call(nr::CLOSE, &[ours]);
+    if result >= 0 && file < 0 { sys::EMFILE } else { file }
 }
 
 /// close_range(2), around what is ours.

@@ -24,6 +24,8 @@ pub const NO_CHANNEL: u64 = 1 << 32;
 pub const OBJECT: u32 = 2;
 /// An epoll of the kernel's is to watch sockets of the node; the descriptor is the eventfd by which it learns that one is ready.
 pub const EPOLL: u32 = 3;
+/// The next call of the thread is answered with a file, which comes by this socket.
+pub const PASSAGE: u32 = 4;
 
 /// Call: what was made or accepted cannot get a descriptor.
 pub const DROPPED: u64 = 0x1030;

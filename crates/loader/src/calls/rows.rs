@@ -33,7 +33,7 @@ macro_rules! for_each_call {
             7 POLL Poll(ufds: InOut<kernel::PollFds>, nfds: Uint, timeout: Int): program(poll::poll), strict program(poll::poll), note "poll-size";
             8 LSEEK Lseek(fd: Fd, offset: Long, whence: Uint): program(files::lseek);
             9 MMAP Mmap(addr: Address, len: Size, prot: Protection, flags: MapFlags, fd: Fd, off: Long):
-                program(memory::mmap), strict program(memory::mmap);
+                program(memory::mmap) -> mmap, strict program(memory::mmap);
             10 MPROTECT Mprotect(start: Address, len: Size, prot: Protection): program(memory::mprotect), strict program(memory::mprotect);
             11 MUNMAP Munmap(addr: Address, len: Size): program(memory::munmap), strict program(memory::munmap);
             12 BRK Brk(brk: Address): program(memory::brk), strict program(memory::brk), note "memory-limit";

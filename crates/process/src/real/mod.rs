@@ -65,6 +65,7 @@ impl Tree {
             bell,
             wakes: BTreeMap::new(),
             made: BTreeMap::new(),
+            passages: BTreeMap::new(),
             brought: BTreeMap::new(),
             pollers: BTreeMap::new(),
             orphans: VecDeque::new(),
@@ -263,6 +264,11 @@ impl Tree {
                 }
                 _ if thread >= abi::CHANNELS_MAX => {}
                 strict::OBJECT => self.has_descriptor(thread, told.number & abi::INODE, fd, outside),
+                strict::PASSAGE => {
+                    if let Some(real) = &mut self.real {
+                        real.passages.insert(thread, fd);
+                    }
+                }
                 strict::EPOLL => {
                     if let Some(real) = &mut self.real {
                         real.pollers.insert(told.number, Poller::new(fd, pid));
@@ -326,6 +332,7 @@ impl Tree {
         self.drop_made(thread, outside);
         if let Some(real) = &mut self.real {
             real.wakes.remove(&thread);
+            real.passages.remove(&thread);
             real.brought.remove(&thread);
         }
     }
@@ -475,8 +482,7 @@ impl Tree {
                 let writes = if matches!(posted.number, abi::POLL) { Vec::new() } else { writes };
                 self.write_on(thread, posted, channel, brought, &writes, Some(result));
             }
-            // The program's side makes its descriptors itself.
-            Ok(Outcome::Descriptor { .. }) => self.answer(thread, -i64::from(libc::EOPNOTSUPP)),
+            Ok(Outcome::Descriptor { file, .. }) => self.pass(thread, &file),
             Ok(Outcome::Wait(wait)) if writes.is_empty() => {
                 self.keep_brought(thread, brought);
                 self.park(thread, wait);
@@ -493,6 +499,16 @@ impl Tree {
             }
             Err(errno) => self.answer(thread, -i64::from(errno.0)),
         }
+    }
+
+    /// Hands over a file by the way that the thread has made for it. Its other descriptors the program's side makes itself.
+    fn pass(&mut self, thread: ThreadId, file: &OwnedFd) {
+        self.descriptors_handed += 1;
+        let number = self.descriptors_handed as i64;
+        let passage = self.real.as_mut().and_then(|real| real.passages.remove(&thread)).ok_or(Errno(libc::EOPNOTSUPP));
+        let sent = passage.and_then(|passage| super::rights::send(passage.as_fd(), &number.to_ne_bytes(), &[file.as_fd()]));
+        // Closed on exec: it is mapped at once, and closed.
+        self.answer(thread, sent.map_or_else(|errno| -i64::from(errno.0), |()| number << 1 | 1));
     }
 
     fn park_or_queue(&mut self, thread: ThreadId) {

@@ -18,6 +18,8 @@ pub(crate) struct Real {
     pub wakes: BTreeMap<ThreadId, OwnedFd>,
     /// What was made or accepted and has no descriptor yet.
     pub made: BTreeMap<ThreadId, Body>,
+    /// By which way a thread gets a file that its call is answered with.
+    pub passages: BTreeMap<ThreadId, OwnedFd>,
     /// What threads have brought for their calls.
     pub brought: BTreeMap<ThreadId, Brought>,
     pub pollers: BTreeMap<u64, Poller>,

@@ -1,6 +1,6 @@
 //! SO_ATTACH_FILTER and SO_DETACH_FILTER (linux/net/core/filter.c). What a program does to packets is in `crate::filter`.
 //!
-//! It refuses programs that load Linux's ancillary data, with EINVAL; and eBPF has no rows here.
+//! eBPF has no rows here.
 
 use super::row::Access;
 use crate::errno::Errno;

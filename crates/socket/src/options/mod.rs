@@ -130,6 +130,8 @@ pub(crate) fn set(access: &mut Access<'_, '_>, level: i32, name: i32, value: &[u
     let row = row.ok_or(unknown(access.socket()?, level))?;
     match row.set {
         Set::Int(set) => set(access, integer.ok_or(Errno::EINVAL)?)?,
+        // packet_setsockopt: "if (optlen != sizeof(val)) return -EINVAL;"
+        Set::OneInt(set) => set(access, integer.filter(|_| value.len() == 4).ok_or(Errno::EINVAL)?)?,
         // do_ip_setsockopt: "if (optlen >= sizeof(int)) … else if (optlen >= sizeof(char)) … val = (int) ucval;", and 0 for nothing.
         Set::IntOrByte(set) => set(access, integer.unwrap_or_else(|| value.first().copied().map_or(0, i32::from)))?,
         Set::IntOrOneByte(set) => {

@@ -3,6 +3,9 @@
 use super::row::{Access, Applies::Packet, Get, OptionRow, Set, flag, row};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::packet_ring::{Request, Rings, Version};
+use crate::packet_socket;
+use crate::receive_queue;
 use crate::socket::{self, LinkMembership};
 use weft_core::table::LinkType;
 use weft_core::{Answer, InterfaceIndex, Query, Table};
@@ -45,13 +48,99 @@ pub(super) const ROWS: &[OptionRow] = &[
         "PACKET_IGNORE_OUTGOING",
         Packet,
         // "if (val < 0 || val > 1) return -EINVAL;"
-        Set::Int(|a, v| match v {
+        Set::OneInt(|a, v| match v {
             0 | 1 => Ok(packet(a)?.ignores_outgoing = v == 1),
             _ => Err(Errno::EINVAL),
         }),
         Get::Int(|a| flag(packet(a)?.ignores_outgoing)),
     ),
+    row(
+        SOL_PACKET,
+        PACKET_VERSION,
+        "PACKET_VERSION",
+        Packet,
+        Set::OneInt(|a, v| {
+            let version = Version::named(v).ok_or(Errno::EINVAL)?;
+            Ok(unset(a)?.version = version)
+        }),
+        Get::Int(|a| Ok(packet(a)?.rings.version.number())),
+    ),
+    row(SOL_PACKET, PACKET_HDRLEN, "PACKET_HDRLEN", Packet, NO_SUCH, Get::Asked(|_, asked, length| header_bytes(asked, length))),
+    row(
+        SOL_PACKET,
+        PACKET_RESERVE,
+        "PACKET_RESERVE",
+        Packet,
+        // "if (val > INT_MAX) return -EINVAL;"
+        Set::OneInt(|a, v| {
+            let reserve = u32::try_from(v).map_err(|_| Errno::EINVAL)?;
+            Ok(unset(a)?.reserve = reserve)
+        }),
+        Get::Int(|a| Ok(packet(a)?.rings.reserve as i32)),
+    ),
+    row(
+        SOL_PACKET,
+        PACKET_LOSS,
+        "PACKET_LOSS",
+        Packet,
+        Set::OneInt(|a, v| Ok(unset(a)?.leaves_out = v != 0)),
+        Get::Int(|a| flag(packet(a)?.rings.leaves_out)),
+    ),
+    row(
+        SOL_PACKET,
+        PACKET_COPY_THRESH,
+        "PACKET_COPY_THRESH",
+        Packet,
+        Set::OneInt(|a, v| Ok(packet(a)?.rings.copy_threshold = v)),
+        // Linux 6.12 does not read it, later ones do.
+        Get::Int(|a| Ok(packet(a)?.rings.copy_threshold)),
+    ),
+    row(
+        SOL_PACKET,
+        PACKET_TX_HAS_OFF,
+        "PACKET_TX_HAS_OFF",
+        Packet,
+        // "if (!po->rx_ring.pg_vec && !po->tx_ring.pg_vec) po->tp_tx_has_off = !!val;", and success in any case.
+        Set::OneInt(|a, v| Ok(unset(a).map_or((), |rings| rings.has_offsets = v != 0))),
+        Get::Int(|a| flag(packet(a)?.rings.has_offsets)),
+    ),
+    row(SOL_PACKET, PACKET_RX_RING, "PACKET_RX_RING", Packet, Set::Bytes(|a, v| ring(a, v, false)), Get::Never(Errno::ENOPROTOOPT)),
+    row(SOL_PACKET, PACKET_TX_RING, "PACKET_TX_RING", Packet, Set::Bytes(|a, v| ring(a, v, true)), Get::Never(Errno::ENOPROTOOPT)),
 ];
+
+/// The options of rings, while there is none.
+fn unset<'a>(a: &'a mut Access<'_, '_>) -> Result<&'a mut Rings, Errno> {
+    let rings = &mut packet(a)?.rings;
+    rings.check_unset().map(|()| rings)
+}
+
+/// Bytes of a frame's header in a ring of the version that the program has in the place for the value.
+fn header_bytes(asked: &[u8], length: usize) -> Result<Vec<u8>, Errno> {
+    if length < 4 {
+        return Err(Errno::EINVAL);
+    }
+    let version = asked.first_chunk::<4>().map(|version| i32::from_ne_bytes(*version)).ok_or(Errno::EFAULT)?;
+    let version = Version::named(version).ok_or(Errno::EINVAL)?;
+    Ok(version.header_bytes().to_ne_bytes().to_vec())
+}
+
+/// PACKET_RX_RING and PACKET_TX_RING.
+fn ring(a: &mut Access<'_, '_>, value: &[u8], sends: bool) -> Result<(), Errno> {
+    let clock = packet_socket::clock(a.sockets, a.cx);
+    let packet = packet(a)?;
+    let request = Request::parse(value, packet.rings.version)?;
+    let interface = InterfaceIndex(packet.interface);
+    // A veth says how fast it is; `lo` does not.
+    let timed =
+        matches!(a.cx.ask(Table::Interfaces, &Query::Interface(interface)), Answer::Interface(device) if device.link == LinkType::Ethernet);
+    self::packet(a)?.rings.set(sends, &request, timed, clock)?;
+    if !sends {
+        // "skb_queue_purge(rb_queue);"
+        receive_queue::purge(a.sockets, a.id);
+    }
+    packet_socket::arm(a.sockets, a.id, a.cx);
+    Ok(())
+}
 
 /// `struct packet_mreq`; an address of up to 32 bytes may follow its head.
 fn membership(a: &mut Access<'_, '_>, value: &[u8]) -> Result<LinkMembership, Errno> {
@@ -103,9 +192,12 @@ fn drop(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `struct tpacket_stats`: frames, lost ones among them, and how many were lost, since the last question.
+/// `struct tpacket_stats`: frames, lost ones among them, and how many were lost, since the last question; `struct tpacket_stats_v3`: how often nothing
+/// could be received, too.
 fn statistics(a: &mut Access<'_, '_>) -> Result<Vec<u8>, Errno> {
     let packet = packet(a)?;
-    let (frames, lost) = (std::mem::take(&mut packet.frames), std::mem::take(&mut packet.lost));
-    Ok([frames.to_ne_bytes(), lost.to_ne_bytes()].concat())
+    let freezes = packet.rings.take_freezes();
+    let words = [std::mem::take(&mut packet.frames), std::mem::take(&mut packet.lost), freezes];
+    let told = if packet.rings.version == Version::V3 { 3 } else { 2 };
+    Ok(words.into_iter().take(told).flat_map(u32::to_ne_bytes).collect())
 }

@@ -4,6 +4,8 @@ use super::multipath::FULL_HEAD_BYTES;
 use super::row::{OptionRow, Set};
 use super::{find, of_udp, tables};
 use crate::abi::*;
+use crate::packet_ring::REQUEST_BYTES;
+use crate::packet_ring::REQUEST3_BYTES;
 use crate::socket::{Body, Socket};
 
 /// IFNAMSIZ - 1, TCP_CA_NAME_MAX - 1, TCP_ULP_NAME_MAX - 1
@@ -48,6 +50,8 @@ pub fn bytes_asked(level: i32, name: i32, length: i32) -> Option<usize> {
     let bytes = match (level, name) {
         (SOL_IP, IP_MSFILTER) => MSFILTER_BYTES,
         (SOL_IP | SOL_IPV6, MCAST_MSFILTER) => GROUP_FILTER_BYTES,
+        // "if (len > sizeof(int)) len = sizeof(int); if (len < sizeof(int)) return -EINVAL;"
+        (SOL_PACKET, PACKET_HDRLEN) => 4,
         // mptcp_get_subflow_data; what lies between its struct and the elements stays as it is.
         (SOL_MPTCP, MPTCP_TCPINFO | MPTCP_SUBFLOW_ADDRS) => usize::try_from(length).unwrap_or(0),
         (SOL_MPTCP, MPTCP_FULL_INFO) => FULL_HEAD_BYTES,
@@ -88,6 +92,12 @@ pub(crate) fn bytes_read(socket: &Socket, level: i32, name: i32, length: usize) 
                 length.min(PACKET_MREQ_BYTES_MAX)
             }
         }
+        // "if (optlen < len) ret = -EINVAL;", by the version that the socket has.
+        SOL_PACKET if matches!(name, PACKET_RX_RING | PACKET_TX_RING) => {
+            let bytes = socket.packet().map_or(REQUEST_BYTES, |packet| packet.rings.version.request_bytes());
+            from(bytes.min(REQUEST3_BYTES), length, 0)
+        }
+        SOL_PACKET if row.is_some_and(|row| matches!(row.set, Set::OneInt(_))) => exactly(4, length, 0),
         _ => int(length),
     }
 }

@@ -37,6 +37,8 @@ pub(crate) enum Set {
     IntOrOneByte(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// An `int`, or 0 where there are fewer than four bytes (some of SOL_IPV6).
     IntOrZero(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
+    /// An `int`, and nothing else: other lengths are EINVAL (some of SOL_PACKET).
+    OneInt(fn(&mut Access<'_, '_>, i32) -> Result<(), Errno>),
     /// Bytes as they are.
     Bytes(fn(&mut Access<'_, '_>, &[u8]) -> Result<(), Errno>),
     /// Cannot be set: this error.

@@ -1,0 +1,380 @@
+"""What rings of packet sockets do, the cases of body.py that are about them."""
+
+import ctypes
+import os
+import select
+import socket
+import struct
+import time
+
+from body import ALL, AUXDATA, ETH_P_ALL, ETH_P_OTHER, ETH_P_OURS, FOREIGN, LIBC, NAMES, SOL_PACKET, STATISTICS, ask, frame, named, own, packet, peer, said
+
+RX, COPY_THRESH, VERSION, HDRLEN, RESERVE, TX, LOSS, HAS_OFFSETS = 5, 7, 10, 11, 12, 13, 14, 19
+PAGE = 4096
+# Bytes of a frame's header, and where it has status, length, captured length, and where link and network headers are.
+HEADERS = {0: 32, 1: 32, 2: 48}
+FIELDS = {0: (0, 8, 12, 16, 18), 1: (0, 4, 8, 12, 14), 2: (20, 16, 12, 24, 26)}
+# TP_STATUS_CSUMNOTREADY and CSUM_VALID depend on the way of a frame, TS_SOFTWARE on whether anybody wants times.
+CHANCE = 8 | 128 | 1 << 29
+LIBC.mmap.restype = ctypes.c_ssize_t
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class Ring:
+    """Memory of a socket's rings."""
+
+    def __init__(self, one, size, offset=0, protection=3, flags=1):
+        self.at, self.size = LIBC.mmap(None, size, protection, flags, one.fileno(), offset), size
+        if self.at == -1:
+            raise OSError(ctypes.get_errno(), "")
+        self.bytes = (ctypes.c_char * size).from_address(self.at)
+
+    def close(self):
+        del self.bytes
+        LIBC.munmap(self.at, self.size)
+
+    def read(self, kind, at):
+        return struct.unpack_from(kind, self.bytes, at)[0]
+
+    def write(self, kind, at, value):
+        struct.pack_into(kind, self.bytes, at, value)
+
+
+def request(blocks=4, block=PAGE, size=2048, frames=None, *more):
+    return struct.pack(f"{4 + len(more)}I", block, blocks, size, block // size * blocks if frames is None else frames, *more)
+
+
+def one_of(version, what=RX, asked=None, interface="eth0", protocol=ETH_P_OURS, kind=socket.SOCK_RAW):
+    one = packet(kind, protocol, interface)
+    one.setsockopt(SOL_PACKET, VERSION, version)
+    if asked:
+        one.setsockopt(SOL_PACKET, what, asked)
+    return one
+
+
+def header_bytes(one, version, length=4):
+    value, size = ctypes.create_string_buffer(struct.pack("i", version), 8), ctypes.c_int(length)
+    if LIBC.getsockopt(one.fileno(), SOL_PACKET, HDRLEN, value, ctypes.byref(size)) < 0:
+        raise OSError(ctypes.get_errno(), "")
+    return struct.unpack("i", value.raw[:4])[0], size.value
+
+
+def sizes():
+    """What is refused, and what is not."""
+    one = packet(protocol=0, interface="lo")
+    for version in (0, 1, 2, 3, -1):
+        said(f"header of version {version}", lambda: header_bytes(one, version))
+    for length in (0, 3, 8, -1):
+        said(f"header, asked with {length} bytes", lambda: header_bytes(one, 1, length))
+    for name in (VERSION, RESERVE, LOSS, COPY_THRESH, HAS_OFFSETS):
+        for value in (b"\1", b"\1\0\0\0\0", struct.pack("i", -1), struct.pack("i", 3), struct.pack("i", 1)):
+            said(f"set {name} {value}", lambda: one.setsockopt(SOL_PACKET, name, value))
+        said(f"get {name}", lambda: one.getsockopt(SOL_PACKET, name))
+    said("set the header", lambda: one.setsockopt(SOL_PACKET, HDRLEN, 1))
+    said("get a ring", lambda: one.getsockopt(SOL_PACKET, RX))
+    for version in (0, 1, 2):
+        more = (0, 0, 0) if version == 2 else ()
+        for what, asked in (("short", request(4, PAGE, 2048, None, *more)[:-1]), ("nothing", b""), ("no block", request(4, 0, 2048, 8, *more)),
+                            ("huge blocks", request(4, 1 << 31, 2048, 8, *more)), ("odd blocks", request(4, 4100, 2048, 8, *more)), ("small frames", request(4, PAGE, 32, None, *more)),
+                            ("just too small", request(4, PAGE, 48 if version < 2 else 64, None, *more)), ("odd frames", request(4, PAGE, 1000, None, *more)),
+                            ("long frames", request(4, PAGE, 8192, 4, *more)), ("another number", request(4, PAGE, 2048, 9, *more)), ("no number", request(4, PAGE, 2048, 0, *more)),
+                            ("no blocks", request(0, PAGE, 2048, 8, *more)), ("none", request(0, 0, 0, 0, *more)), ("too many", request(1 << 31, PAGE, 2048, 0, *more)),
+                            ("long", request(4, PAGE, 2048, None, *more) + b"x")):
+            for way in (RX, TX):
+                one = one_of(version, interface="lo", protocol=0)
+                said(f"{version} {way} {what}", lambda: one.setsockopt(SOL_PACKET, way, asked))
+    for what, asked in (("private", request(4, PAGE, 2048, None, 0, 13, 0)), ("much private", request(4, PAGE, 2048, None, 0, PAGE, 0)),
+                        ("as much as there is", request(4, PAGE, 2048, None, 0, PAGE - 48 - 68, 0)), ("one more", request(4, PAGE, 2048, None, 0, PAGE - 48 - 67, 0)),
+                        ("time", request(4, PAGE, 2048, None, 10, 0, 0)), ("features", request(4, PAGE, 2048, None, 0, 0, 0xff)), ("all ones", request(4, PAGE, 2048, None, 0, 1 << 32 - 1, 0))):
+        for way in (RX, TX):
+            one = one_of(2, interface="lo", protocol=0)
+            said(f"{way} {what}", lambda: one.setsockopt(SOL_PACKET, way, asked))
+    one = one_of(1, interface="lo", protocol=0)
+    one.setsockopt(SOL_PACKET, RESERVE, 2000)
+    said("with a reserve", lambda: one.setsockopt(SOL_PACKET, RX, request()))
+    said("with room for it", lambda: one.setsockopt(SOL_PACKET, RX, request(4, PAGE, 4096)))
+    for what, name, value in (("again", RX, request()), ("version", VERSION, 1), ("reserve", RESERVE, 0), ("loss", LOSS, 0), ("offsets", HAS_OFFSETS, 1), ("threshold", COPY_THRESH, 1)):
+        said(f"then {what}", lambda: one.setsockopt(SOL_PACKET, name, value))
+    said("offsets", lambda: one.getsockopt(SOL_PACKET, HAS_OFFSETS))
+
+
+def maps():
+    """Who maps what, and for how long a ring stays."""
+    none = struct.pack("4I", 0, 0, 0, 0)
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    said("another socket", lambda: Ring(other, PAGE) and 0)
+    one = one_of(1, interface="lo", protocol=0)
+    said("without a ring", lambda: Ring(one, PAGE) and 0)
+    one.setsockopt(SOL_PACKET, RX, request())
+    for what, words in (("short", (3 * PAGE,)), ("long", (5 * PAGE,)), ("nothing", (0,)), ("from a page on", (4 * PAGE, PAGE)), ("from a byte on", (4 * PAGE, 1)),
+                        ("of no kind", (4 * PAGE, 0, 3, 0)), ("nearly all", (4 * PAGE - 1,))):
+        said(what, lambda: Ring(one, *words).close())
+    ring = Ring(one, 4 * PAGE)
+    said("it is empty", lambda: any(bytes(ring.bytes)))
+    said("while it is mapped", lambda: one.setsockopt(SOL_PACKET, RX, none))
+    said("another one meanwhile", lambda: one.setsockopt(SOL_PACKET, TX, request()))
+    twice = Ring(one, 4 * PAGE)
+    ring.write("I", 1000, 4711)
+    said("mapped twice", lambda: twice.read("I", 1000))
+    ring.close()
+    said("once still", lambda: one.setsockopt(SOL_PACKET, RX, none))
+    twice.close()
+    said("no more", lambda: one.setsockopt(SOL_PACKET, TX, request(2)))
+    both = Ring(one, 6 * PAGE)
+    said("what was there", lambda: both.read("I", 1000))
+    child, go = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(child[1], b"x")
+        os.read(go[0], 1)
+        os._exit(0)
+    os.read(child[0], 1)
+    both.close()
+    said("a child has it", lambda: one.setsockopt(SOL_PACKET, RX, none))
+    os.write(go[1], b"x")
+    os.waitpid(pid, 0)
+    said("the child is gone", lambda: one.setsockopt(SOL_PACKET, RX, none))
+    said("the other is there", lambda: Ring(one, 2 * PAGE).close())
+    said("which goes, too", lambda: one.setsockopt(SOL_PACKET, TX, none))
+    said("none is left", lambda: Ring(one, 2 * PAGE).close())
+    readable = one_of(1, RX, request(), "lo", 0)
+    said("only to read", lambda: Ring(readable, 4 * PAGE, 0, 1).close())
+    said("of its own", lambda: Ring(readable, 4 * PAGE, 0, 3, 2).close())
+
+
+def told(ring, at, version):
+    """A frame, as far as it is the same in each run."""
+    status, length, captured, mac, net = (ring.read(kind, at + field) for kind, field in zip("IIIHH", FIELDS[version]))
+    family, protocol, index, hardware, kind, address = struct.unpack_from("=HHiHBB", ring.bytes, at + HEADERS[version])
+    protocol, index = socket.ntohs(protocol), index == socket.if_nametoindex("eth0")
+    data = bytes(ring.bytes[at + mac:at + mac + captured])
+    text = named(data[:40]), named(bytes(ring.bytes[at + HEADERS[version] + 12:at + HEADERS[version] + 18]))
+    tag = (ring.read("H", at + 24), ring.read("H", at + 26)) if version == 1 else (ring.read("I", at + 32), ring.read("H", at + 36)) if version == 2 else ()
+    seconds = ring.read("I", at + (20, 16, 4)[version])
+    return (status & ~CHANCE, length, captured, mac, net, tag, family, protocol, index, hardware, kind, address, *text, abs(time.time() - seconds) < 100)
+
+
+def wait(one, milliseconds=5000):
+    look = select.poll()
+    look.register(one, select.POLLIN)
+    return [events for _, events in look.poll(milliseconds)]
+
+
+def all_sent(talks):
+    while talks.recv(2000)[14:] != b"done":
+        pass
+
+
+TAGGED = b"\x20\x05" + struct.pack("!H", ETH_P_OURS) + b"tagged"
+
+
+def frames():
+    """Rings of frames: what is there of each, what is lost, and what poll says."""
+    there = peer()
+    NAMES.update({own(): b"<own>", there: b"<peer>"})
+    for version in (0, 1):
+        for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
+            one = one_of(version, RX, request(), protocol=ETH_P_OURS, kind=kind)
+            # Hears what the ring hears, after it.
+            talks, ring = packet(), Ring(one, 4 * PAGE)
+            said("before", lambda: wait(one, 0))
+            ask(talks, [frame(own()), frame(ALL, data=b"x" * 100), frame(FOREIGN), frame(own(), 0x8100, TAGGED)])
+            # The fifth is "done".
+            all_sent(talks)
+            for at in range(5):
+                print(f"{version} {int(kind)}: {told(ring, at * 2048, version)}", flush=True)
+            said("with frames", lambda: wait(one, 0))
+            one.setblocking(False)
+            said("none is queued", lambda: one.recv(100))
+            for at in range(5):
+                ring.write("I", at * 2048, 0)
+            said("given back", lambda: wait(one, 0))
+            said("statistics", lambda: struct.unpack("2I", one.getsockopt(SOL_PACKET, STATISTICS, 12)))
+            # The ring goes on at its sixth place, and has eight.
+            ask(talks, [frame(own(), data=bytes([65 + at])) for at in range(11)])
+            all_sent(talks)
+            said("full", lambda: wait(one, 0))
+            print([ring.bytes[at * 2048 + ring.read("H", at * 2048 + FIELDS[version][3]) + (14 if kind == socket.SOCK_RAW else 0)] for at in range(8)], flush=True)
+            ring.write("I", 5 * 2048, 0)
+            ask(talks, [])
+            all_sent(talks)
+            print(f"losing: {told(ring, 5 * 2048, version)}")
+            said("lost", lambda: struct.unpack("2I", one.getsockopt(SOL_PACKET, STATISTICS, 8)))
+            talks.close(), one.close(), ring.close()
+
+
+def cuts():
+    """Frames that are longer than their place, and places of other sizes."""
+    there = peer()
+    NAMES.update({own(): b"<own>", there: b"<peer>"})
+    for version in (0, 1):
+        for size, reserve, threshold in ((256, 0, 0), (256, 0, 1), (64, 0, 1), (512, 100, 0)):
+            one = one_of(version)
+            one.setsockopt(SOL_PACKET, RESERVE, reserve)
+            one.setsockopt(SOL_PACKET, COPY_THRESH, threshold)
+            one.setsockopt(SOL_PACKET, RX, request(1, PAGE, size))
+            talks, ring = packet(), Ring(one, PAGE)
+            ask(talks, [frame(own(), data=b"0123456789" * 40)])
+            all_sent(talks)
+            for at in range(2):
+                print(f"{version} {size} {reserve} {threshold}: {told(ring, at * size, version)}", flush=True)
+            one.setblocking(False)
+            said("its copy", lambda: one.recvfrom(2000))
+            said("another", lambda: len(one.recv(2000)))
+            talks.close(), one.close(), ring.close()
+
+
+def block(ring, at):
+    """A block's head, but for its times."""
+    version, private, status, count, first, length, sequence = struct.unpack_from("6IQ", ring.bytes, at)
+    return version, private, status & ~CHANCE, count, first, length, sequence
+
+
+def blocks():
+    """Rings of blocks: which are closed when, what is in them, and when nothing is received any more."""
+    there = peer()
+    NAMES.update({own(): b"<own>", there: b"<peer>"})
+    for private in (0, 13):
+        one = one_of(2, RX, request(4, PAGE, 2048, None, 300, private, 0))
+        talks, ring = packet(), Ring(one, 4 * PAGE)
+        for at in range(2):
+            print(f"new: {block(ring, at * PAGE)}", flush=True)
+        said("before", lambda: wait(one, 0))
+        ask(talks, [frame(own()), frame(own(), data=b"x" * 100), frame(own(), 0x8100, TAGGED)])
+        all_sent(talks)
+        said("when its time is over", lambda: wait(one))
+        print(f"block: {block(ring, 0)}")
+        at = ring.read("I", 16)
+        while True:
+            behind = ring.read("I", at)
+            print(f"{behind}: {told(ring, at, 2)}", flush=True)
+            if not behind:
+                break
+            at += behind
+        print("last", ring.read("I", 40) == ring.read("I", at + 4), ring.read("I", 44) == ring.read("I", at + 8), "first", ring.read("I", 32) <= ring.read("I", 40))
+        said("statistics", lambda: struct.unpack("3I", one.getsockopt(SOL_PACKET, STATISTICS, 12)))
+        ring.write("I", 8, 0)
+        said("given back", lambda: wait(one, 0))
+        ask(talks, [frame(own(), data=b"x" * 1000)], 30)
+        all_sent(talks)
+        said("full", lambda: wait(one, 0))
+        for at in range(4):
+            print(f"block {at}: {block(ring, at * PAGE)}")
+        said("lost", lambda: struct.unpack("3I", one.getsockopt(SOL_PACKET, STATISTICS, 16)))
+        for at in (1, 2, 3, 0):
+            ring.write("I", at * PAGE + 8, 0)
+        ask(talks, [])
+        all_sent(talks)
+        said("goes on", lambda: wait(one))
+        for at in range(4):
+            print(f"block {at}: {block(ring, at * PAGE)}")
+        talks.close(), one.close(), ring.close()
+
+
+def transmits():
+    """Send rings: what is marked goes out, and what cannot says so."""
+    there = peer()
+    NAMES.update({own(): b"<own>", there: b"<peer>"})
+    tap = packet(protocol=ETH_P_ALL)
+    for version in (0, 1, 2):
+        status, length, captured, mac, net = FIELDS[version]
+        for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
+            more = (0, 0, 0) if version == 2 else ()
+            one = one_of(version, TX, request(1, PAGE, 512, None, *more), protocol=ETH_P_OURS, kind=kind)
+            ring = Ring(one, PAGE)
+            to = ("eth0", ETH_P_OURS, 0, 0, FOREIGN)
+            go = (lambda: one.sendto(b"", to)) if kind == socket.SOCK_DGRAM else (lambda: one.send(b""))
+
+            def put(at, data, offset=HEADERS[version], bytes_=None):
+                where = 512 * at
+                ctypes.memmove(ring.at + where + offset, data, len(data))
+                ring.write("I", where + length, len(data) if bytes_ is None else bytes_)
+                ring.write("I", where + status, 1)
+
+            look = select.poll()
+            look.register(one)
+            said("before", lambda: look.poll(0)[0][1])
+            said("nothing", go)
+            wrap = (lambda data: frame(FOREIGN, sender=own(), data=data)) if kind == socket.SOCK_RAW else (lambda data: data)
+            put(0, wrap(b"first")), put(1, wrap(b"second")), put(3, wrap(b"none of these"))
+            said("two", go)
+            print("status", [ring.read("I", 512 * at + status) for at in range(4)])
+            put(2, wrap(b"third"))
+            said("two more", lambda: one.sendto(b"ignored", to))
+            put(4, wrap(b"x"), bytes_=5)
+            said("five bytes", go)
+            print("status", [ring.read("I", 512 * at + status) for at in range(8)])
+            put(4, wrap(b"x"), bytes_=2000)
+            said("too many", go)
+            print("status", [ring.read("I", 512 * at + status) for at in range(8)], look.poll(0)[0][1])
+            if version == 2:
+                put(4, wrap(b"x"))
+                ring.write("I", 4 * 512, 100)
+                said("of another size", go)
+                ring.write("I", 4 * 512, 0)
+            if kind == socket.SOCK_DGRAM:
+                put(4, b"to nobody")
+                said("without an address", lambda: one.send(b""))
+            put(4, wrap(b"goes on"))
+            said("goes on", go)
+            ring.close(), one.close()
+            one = one_of(version)
+            one.setsockopt(SOL_PACKET, LOSS, 1)
+            one.setsockopt(SOL_PACKET, HAS_OFFSETS, 1)
+            one.setsockopt(SOL_PACKET, TX, request(1, PAGE, 512, None, *more))
+            ring = Ring(one, PAGE)
+            put(0, frame(FOREIGN, sender=own(), data=b"at its place"), 100)
+            ring.write("H", mac, 100)
+            put(1, frame(FOREIGN, sender=own(), data=b"nowhere"))
+            ring.write("H", 512 + mac, 10)
+            put(2, frame(FOREIGN, sender=own(), data=b"beyond"))
+            ring.write("H", 1024 + mac, 511)
+            put(3, frame(FOREIGN, sender=own(), data=b"at another"), 120)
+            ring.write("H", 1536 + mac, 120)
+            said("what can go", lambda: one.send(b""))
+            print("status", [ring.read("I", 512 * at + status) for at in range(8)])
+            ring.close(), one.close()
+    tap.setblocking(False)
+    while True:
+        try:
+            data, who = tap.recvfrom(2000)
+        except BlockingIOError:
+            break
+        if who[1] == ETH_P_OURS and who[2] == socket.PACKET_OUTGOING:
+            print(named(data), named(who), flush=True)
+    one = one_of(1, TX, request(1, PAGE, 512), protocol=ETH_P_OURS)
+    ring = Ring(one, PAGE)
+    asks = ALL + own() + struct.pack("!HHH", ETH_P_OTHER, 1, 0)
+    ctypes.memmove(ring.at + 32, asks, len(asks))
+    ring.write("I", 4, len(asks)), ring.write("I", 0, 1)
+    said("asks", lambda: one.send(b""))
+    said("is answered", lambda: one.recv(100))
+    unbound = one_of(1, TX, request(1, PAGE, 512), interface=None, protocol=0)
+    said("of no interface", lambda: unbound.send(b""))
+
+
+def tags():
+    """A frame with a tag of a VLAN is heard without it."""
+    there = peer()
+    NAMES.update({own(): b"<own>", there: b"<peer>"})
+    kept = [frame(own(), 0x8100, TAGGED), frame(own(), 0x88A8, TAGGED), frame(own(), 0x8100, b"\x60\0" + TAGGED[2:]), frame(own(), 0x8100, b"\0\1")]
+    for what, kind, protocol in (("all", socket.SOCK_RAW, ETH_P_ALL), ("all cooked", socket.SOCK_DGRAM, ETH_P_ALL), ("ours", socket.SOCK_RAW, ETH_P_OURS),
+                                 ("tagged", socket.SOCK_RAW, 0x8100), ("ours cooked", socket.SOCK_DGRAM, ETH_P_OURS)):
+        talks, one = packet(), packet(kind, protocol)
+        one.setsockopt(SOL_PACKET, AUXDATA, 1)
+        ask(talks, kept)
+        all_sent(talks)
+        one.setblocking(False)
+        while True:
+            try:
+                data, control, _, who = one.recvmsg(2000, 200)
+            except BlockingIOError:
+                break
+            if who[2] != socket.PACKET_OUTGOING and who[1] not in (0x800, 0x806, 0x86DD):
+                status, length, captured, _, net, tag, of = struct.unpack("IIIHHHH", control[0][2])
+                print(f"{what}: {named(data)} {named(who)} {status & ~CHANCE} {length} {captured} {net} {tag:x} {of:x}", flush=True)
+        talks.close(), one.close()
+
+
+CASES = {"sizes": sizes, "maps": maps, "frames": frames, "cuts": cuts, "blocks": blocks, "transmits": transmits, "tags": tags}
