@@ -1,4 +1,4 @@
-//! What programs read below /proc/net and /proc/sys/net: files of the stack's, and not of the host's kernel.
+//! What programs read below /proc/net, /proc/sys/net and /sys/class/net: files of the stack's, and not of the host's kernel.
 //!
 //! Each program that is started has a file system of weft's mounted there ([`weft_notify::mounts`]). A thread for each answers the kernel (fuse(4), by the crate
 //! fuser) and asks the world for what a file says ([`NetworkFiles`]); the world looks at its node in its own turn. A thread ends with the last process that sees
@@ -19,8 +19,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use weft_notify::mounts::NETWORK;
+use weft_notify::spawn;
 use weft_process::Outside;
-use weft_process::network_files::{self, Kind, NetworkFiles, PROC_NET, SETTINGS};
+use weft_process::network_files::{self, DEVICES, Kind, NetworkFiles, PROC_NET, SETTINGS};
 
 /// Most file systems at a time: each is a thread. Programs that come while there are so many find an end of theirs ("Transport endpoint is not connected").
 pub const FILE_SYSTEMS_MAX: usize = 256;
@@ -76,14 +77,15 @@ impl Files {
     }
 
     /// Answers for the file system behind this descriptor from now on.
-    pub fn serve(&mut self, fuse: OwnedFd) -> io::Result<()> {
+    pub fn serve(&mut self, spawn::Files { place, fuse }: spawn::Files) -> io::Result<()> {
         if Arc::strong_count(&self.threads) > FILE_SYSTEMS_MAX {
             self.refused += 1;
             let advice = "end programs, or start them from one that runs";
             tracing::warn!("{} programs have files of this stack already: one more sees no /proc/net; {advice}", FILE_SYSTEMS_MAX);
             return Ok(());
         }
-        let served = Served { asks: Mutex::new(self.asks.clone()), event: Arc::clone(&self.event), nodes: Mutex::default() };
+        let root = if place == spawn::Place::Devices { DEVICES } else { SETTINGS };
+        let served = Served { root, asks: Mutex::new(self.asks.clone()), event: Arc::clone(&self.event), nodes: Mutex::default() };
         let here = Arc::clone(&self.threads);
         std::thread::Builder::new().name("weft-files".to_owned()).stack_size(STACK_BYTES).spawn(move || {
             let mut config = fuser::Config::default();
@@ -150,7 +152,7 @@ struct Node {
 
 impl Nodes {
     fn path(&self, node: INodeNo) -> Option<String> {
-        if node == INodeNo::ROOT { Some(SETTINGS.to_owned()) } else { self.paths.get(&node.0).map(|one| one.path.clone()) }
+        self.paths.get(&node.0).map(|one| one.path.clone())
     }
 
     /// The number of a path that the kernel looks up.
@@ -178,6 +180,8 @@ impl Nodes {
 
 /// The kernel's side of a file system.
 struct Served {
+    /// Where it lies.
+    root: &'static str,
     asks: Mutex<Sender<Asked>>,
     event: Arc<OwnedFd>,
     nodes: Mutex<Nodes>,
@@ -197,7 +201,7 @@ impl Served {
     }
 
     fn path(&self, node: INodeNo) -> Result<String, Errno> {
-        self.nodes().path(node).ok_or(Errno::ESTALE)
+        if node == INodeNo::ROOT { Ok(self.root.to_owned()) } else { self.nodes().path(node).ok_or(Errno::ESTALE) }
     }
 
     fn kind(&self, path: &str) -> Result<Kind, Errno> {
@@ -214,7 +218,7 @@ impl Served {
     fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
         let name = name.to_str().ok_or(Errno::ENOENT)?;
         let path = match (parent, name) {
-            (INodeNo::ROOT, NETWORK) => PROC_NET.to_owned(),
+            (INodeNo::ROOT, NETWORK) if self.root == SETTINGS => PROC_NET.to_owned(),
             _ => format!("{}/{name}", self.path(parent)?),
         };
         let kind = self.kind(&path)?;
@@ -470,7 +474,6 @@ mod tests {
         assert_eq!(nodes.path(INodeNo(dev)).as_deref(), Some("/proc/net/dev"));
         nodes.forget(dev, 1);
         assert_eq!((nodes.path(INodeNo(dev)), nodes.paths.len(), nodes.numbers.len()), (None, 1, 1));
-        assert_eq!(nodes.path(INodeNo::ROOT).as_deref(), Some("/proc/sys/net"));
         nodes.forget(77, 1);
     }
 }

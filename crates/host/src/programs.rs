@@ -14,7 +14,7 @@ use weft_intercept::calls::Calls;
 use weft_intercept::{Errno, Lend, SocketId, Stack};
 use weft_node::Node;
 use weft_notify::caretaker::ledger::Ledger;
-use weft_notify::{Epoll, Readiness, Supervisor};
+use weft_notify::{Epoll, Readiness, Supervisor, spawn};
 use weft_process::{Outside, Parts, Record, Tree};
 use weft_socket::Sockets;
 
@@ -128,9 +128,9 @@ impl Programs {
         Ok(())
     }
 
-    /// Answers for files of a program that is started: the descriptor of a file system ([`weft_notify::spawn::Program::take_files`]).
-    pub(crate) fn serve_files(&mut self, fuse: OwnedFd) -> io::Result<()> {
-        self.files.serve(fuse)
+    /// Answers for files of a program that is started ([`weft_notify::spawn::Program::take_files`]).
+    pub(crate) fn serve_files(&mut self, files: spawn::Files) -> io::Result<()> {
+        self.files.serve(files)
     }
 
     /// Programs want to know what such files say.

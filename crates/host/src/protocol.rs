@@ -54,7 +54,10 @@ pub enum Ask {
         program: String,
     },
     /// Answer for the files of a program's network; the descriptor of its file system is attached (fuse(4)).
-    Files,
+    Files {
+        /// Is it that for /sys/class/net? Else it is that for /proc/sys/net and /proc/net.
+        devices: bool,
+    },
     /// Send a line for every frame from now on.
     Trace,
     /// End. Answered with the number of programs that are still on it.

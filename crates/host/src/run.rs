@@ -5,7 +5,7 @@ use crate::place;
 use crate::protocol::Ask;
 use crate::world::{World, WorldError};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use weft_core::control::{Message, Op, Value};
 use weft_core::{Show, Table};
-use weft_notify::spawn::{self, Command, Program, Signals, SpawnError};
+use weft_notify::spawn::{self, Command, Files, Place, Program, Signals, SpawnError};
 use weft_process::{Loading, Parts, StartError};
 
 /// Longest time that a stack of its own outlives its program, to deliver what the program left in its sockets.
@@ -87,16 +87,16 @@ fn load(command: &mut Command) -> Result<Parts, SpawnError> {
 trait Serves {
     /// The loader runs it: what is needed to serve it, before it starts.
     fn adopt(&mut self, parts: Parts) -> Result<(), RunError>;
-    /// The descriptor of its file system ([`Program::take_files`]).
-    fn answer_files(&mut self, fuse: OwnedFd) -> Result<(), RunError>;
+    /// A file system of its ([`Program::take_files`]).
+    fn answer_files(&mut self, files: Files) -> Result<(), RunError>;
 }
 
 impl Serves for World {
     fn adopt(&mut self, parts: Parts) -> Result<(), RunError> {
         self.adopt_strict(parts).map_err(io_error("taking over the program"))
     }
-    fn answer_files(&mut self, fuse: OwnedFd) -> Result<(), RunError> {
-        self.serve_files(fuse).map_err(io_error("answering for the program's files"))
+    fn answer_files(&mut self, files: Files) -> Result<(), RunError> {
+        self.serve_files(files).map_err(io_error("answering for the program's files"))
     }
 }
 
@@ -106,8 +106,8 @@ impl Serves for (&mut Client, &str) {
         self.0.ask_with(Ask::JoinStrict { program: self.1.to_owned() }, &parts.descriptors())?;
         Ok(())
     }
-    fn answer_files(&mut self, fuse: OwnedFd) -> Result<(), RunError> {
-        self.0.ask_with(Ask::Files, &[fuse.as_fd()])?;
+    fn answer_files(&mut self, files: Files) -> Result<(), RunError> {
+        self.0.ask_with(Ask::Files { devices: files.place == Place::Devices }, &[files.fuse.as_fd()])?;
         Ok(())
     }
 }
@@ -149,8 +149,7 @@ fn start(
     match command.spawn() {
         Ok(mut program) => {
             match program.take_files() {
-                Ok(Some(fuse)) => stack.answer_files(fuse)?,
-                Ok(None) => {}
+                Ok(files) => files.into_iter().try_for_each(|files| stack.answer_files(files))?,
                 Err(errno) => {
                     let why = io::Error::from_raw_os_error(errno.0);
                     let advice = "it needs /dev/fuse that its user may open: `modprobe fuse`, or --device /dev/fuse of a container";

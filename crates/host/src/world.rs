@@ -29,6 +29,7 @@ use weft_core::engine::Alert;
 use weft_core::{Frame, Instant, InterfaceIndex, command};
 use weft_node::{EngineKind, Node, Stack, StackError};
 use weft_notify::caretaker::Caretaker;
+use weft_notify::spawn::{Files, Place};
 use weft_process::Parts;
 
 /// Kinds of token; the lower bits say which one.
@@ -275,10 +276,9 @@ impl World {
         self.programs.adopt(listener, &self.reactor)
     }
 
-    /// Answers what a program reads of the network below /proc: `fuse` is the descriptor of its file system there
-    /// ([`weft_notify::spawn::Program::take_files`]).
-    pub fn serve_files(&mut self, fuse: rustix::fd::OwnedFd) -> io::Result<()> {
-        self.programs.serve_files(fuse)
+    /// Answers what a program reads of its network's files ([`weft_notify::spawn::Program::take_files`]).
+    pub fn serve_files(&mut self, files: Files) -> io::Result<()> {
+        self.programs.serve_files(files)
     }
 
     /// Takes over a program that the loader runs, and its children.
@@ -692,10 +692,13 @@ impl World {
                 let parts = Parts::from_descriptors([next()?, next()?, next()?]);
                 self.adopt_strict(parts).map(|()| Value::Null).map_err(|error| world(format!("cannot take over {program}: {error}")))
             }
-            Ask::Files => {
+            Ask::Files { devices } => {
+                let place = if devices { Place::Devices } else { Place::Settings };
                 let fuse =
                     client.take_descriptor().ok_or_else(|| world("files came without the descriptor of their file system".to_owned()))?;
-                self.serve_files(fuse).map(|()| Value::Null).map_err(|error| world(format!("cannot answer for files: {error}")))
+                self.serve_files(Files { place, fuse })
+                    .map(|()| Value::Null)
+                    .map_err(|error| world(format!("cannot answer for files: {error}")))
             }
             Ask::Trace => {
                 client.traces = true;

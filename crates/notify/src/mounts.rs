@@ -11,7 +11,7 @@
 //!
 //! /proc/sys/net and /proc/net are the host's kernel's, and weft's stack has nothing to do with them. So a file system of weft's own is mounted over the first
 //! (FUSE: whoever has the other end of its descriptor answers), and has the second, too, in a folder [`NETWORK`] that no listing shows. /proc/net is a symbolic
-//! link, over which one is mounted that leads there. Where that is not possible (no /dev/fuse, or it may not be opened), the program sees the host's settings
+//! link, over which one is mounted that leads there. A second one lies over /sys/class/net. Where that is not possible (no /dev/fuse, or it may not be opened), the program sees the host's settings
 //! read-only: what it wrote there would change the host and not its own network.
 
 use crate::sys::{self, Errno};
@@ -84,6 +84,7 @@ impl Paths {
 
 const TARGET: &CStr = c"/etc/resolv.conf";
 const SETTINGS: &CStr = c"/proc/sys/net";
+const DEVICES: &CStr = c"/sys/class/net";
 /// The folder of what stands in /proc/net, in the root of the file system for [`SETTINGS`].
 pub const NETWORK: &str = ".proc-net";
 /// Where /proc/net leads. Relative, as the kernel's own link ("self/net"): it holds for programs that see /proc elsewhere.
@@ -123,29 +124,35 @@ impl Prepared {
         };
         match separate() {
             Ok(()) => {
-                let files = self.mount_files();
+                let files = self.mount_files(SETTINGS).and_then(|files| {
+                    lead_network().inspect_err(|_| {
+                        // SAFETY: a NUL-terminated path.
+                        unsafe { libc::umount2(SETTINGS.as_ptr(), libc::MNT_DETACH) };
+                    })?;
+                    Ok(files)
+                });
+                let devices = files.as_ref().map_err(|errno| *errno).and_then(|_| self.mount_files(DEVICES));
                 let settings = if files.is_ok() { Ok(()) } else { protect_settings() };
-                Entered { files, settings, names: self.cover_names() }
+                Entered { files, devices, settings, names: self.cover_names() }
             }
-            Err(errno) => {
-                Entered { files: Err(errno), settings: Err(errno), names: if self.content.is_some() { Err(errno) } else { Ok(()) } }
-            }
+            Err(errno) => Entered {
+                files: Err(errno),
+                devices: Err(errno),
+                settings: Err(errno),
+                names: if self.content.is_some() { Err(errno) } else { Ok(()) },
+            },
         }
     }
 
-    /// Mounts a file system over the settings, and leads /proc/net into it.
-    fn mount_files(&self) -> Result<OwnedFd, Errno> {
+    /// Mounts a file system of weft's over a folder.
+    fn mount_files(&self, folder: &CStr) -> Result<OwnedFd, Errno> {
         // SAFETY: a NUL-terminated path.
         let fuse = sys::owned(i64::from(unsafe { libc::open(c"/dev/fuse".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) }))?;
         let mut options = Text::default();
         options.put(b"fd=").number(fuse.as_raw_fd() as u32, 10);
         options.put(b",rootmode=").number(libc::S_IFDIR | 0o555, 8);
         options.put(b",user_id=").number(self.owner[0], 10).put(b",group_id=").number(self.owner[1], 10).put(b",allow_other");
-        mount(Some(c"weft"), SETTINGS, Some(c"fuse"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, Some(options.as_c_str()))?;
-        lead_network().inspect_err(|_| {
-            // SAFETY: a NUL-terminated path.
-            unsafe { libc::umount2(SETTINGS.as_ptr(), libc::MNT_DETACH) };
-        })?;
+        mount(Some(c"weft"), folder, Some(c"fuse"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, Some(options.as_c_str()))?;
         Ok(fuse)
     }
 
@@ -209,6 +216,8 @@ impl Prepared {
 pub struct Entered {
     /// The file system for /proc/sys/net and /proc/net: who has this descriptor is asked what stands there (fuse(4)).
     pub files: Result<OwnedFd, Errno>,
+    /// The same for /sys/class/net, where there is a /sys.
+    pub devices: Result<OwnedFd, Errno>,
     /// The resolv.conf, if one was asked for; when it failed nothing is covered.
     pub names: Result<(), Errno>,
     /// The read-only settings.

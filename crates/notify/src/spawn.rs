@@ -57,6 +57,24 @@ pub enum SpawnError {
     },
 }
 
+/// Where a program has a file system of weft's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// /proc/sys/net, and /proc/net in it.
+    Settings,
+    /// /sys/class/net.
+    Devices,
+}
+
+/// A file system that a program has.
+#[derive(Debug)]
+pub struct Files {
+    /// Where.
+    pub place: Place,
+    /// Whoever has this is asked what stands there: fuse(4).
+    pub fuse: OwnedFd,
+}
+
 /// A program that was started.
 #[derive(Debug)]
 pub struct Program {
@@ -65,7 +83,7 @@ pub struct Program {
     listener: Option<OwnedFd>,
     resolv: Result<(), Errno>,
     settings: Result<(), Errno>,
-    files: Result<Option<OwnedFd>, Errno>,
+    files: Result<Vec<Files>, Errno>,
     status: Option<ExitStatus>,
 }
 
@@ -166,7 +184,7 @@ impl Command {
         }
         drop((child_reports, child_goes));
         let pidfd = sys::pidfd_open_process(pid as u32).map_err(step("open a pidfd"))?;
-        let mut program = Program { pid, pidfd, listener: None, resolv: Ok(()), settings: Ok(()), files: Ok(None), status: None };
+        let mut program = Program { pid, pidfd, listener: None, resolv: Ok(()), settings: Ok(()), files: Ok(Vec::new()), status: None };
         let outcome = self.follow(&mut program, reports.as_fd(), goes);
         if let Err(error) = outcome {
             program.signal(libc::SIGKILL);
@@ -187,9 +205,14 @@ impl Command {
                     // A word and not only the end of the pipe: other threads' children may hold copies of our end for a moment.
                     sys::write_report(goes.as_fd(), Report::LISTENER, 0);
                 }
-                Report::FILES => {
-                    program.files = sys::pidfd_getfd(program.pidfd.as_fd(), value).map(Some);
-                    sys::write_report(goes.as_fd(), Report::FILES, 0);
+                Report::FILES | Report::DEVICES => {
+                    let place = if what == Report::FILES { Place::Settings } else { Place::Devices };
+                    match (sys::pidfd_getfd(program.pidfd.as_fd(), value), &mut program.files) {
+                        (Ok(fuse), Ok(files)) => files.push(Files { place, fuse }),
+                        (Err(errno), _) => program.files = Err(errno),
+                        _ => {}
+                    }
+                    sys::write_report(goes.as_fd(), what, 0);
                 }
                 Report::NO_FILES => program.files = Err(errno),
                 Report::RESOLV => program.resolv = Err(errno),
@@ -237,13 +260,15 @@ impl Command {
             }
             if let Some(resolv) = &self.resolv {
                 let entered = resolv.enter();
-                match entered.files {
-                    Ok(files) => {
-                        sys::write_report(reports, Report::FILES, files.as_raw_fd());
+                if let Err(errno) = &entered.files {
+                    sys::write_report(reports, Report::NO_FILES, errno.0);
+                }
+                for (what, fuse) in [(Report::FILES, entered.files), (Report::DEVICES, entered.devices)] {
+                    if let Ok(fuse) = fuse {
+                        sys::write_report(reports, what, fuse.as_raw_fd());
                         sys::wait_for_word(goes);
-                        drop(files);
+                        drop(fuse);
                     }
-                    Err(errno) => sys::write_report(reports, Report::NO_FILES, errno.0),
                 }
                 if let Err(errno) = entered.names {
                     sys::write_report(reports, Report::RESOLV, errno.0);
@@ -287,6 +312,7 @@ impl Report {
     const SETTINGS: i32 = 6;
     const FILES: i32 = 7;
     const NO_FILES: i32 = 8;
+    const DEVICES: i32 = 9;
 }
 
 impl Program {
@@ -303,13 +329,12 @@ impl Program {
     pub fn take_listener(&mut self) -> Option<OwnedFd> {
         self.listener.take()
     }
-    /// The descriptor of the file system that it has for /proc/sys/net and /proc/net, once: fuse(4), to be answered here or in a daemon. None: it has no mounts
-    /// of its own.
+    /// The file systems that it has for files of its network, once: to be answered here or in a daemon. None: it has no mounts of its own.
     ///
     /// # Errors
     /// Why there is none, and it sees the host's.
-    pub fn take_files(&mut self) -> Result<Option<OwnedFd>, Errno> {
-        std::mem::replace(&mut self.files, Ok(None))
+    pub fn take_files(&mut self) -> Result<Vec<Files>, Errno> {
+        std::mem::replace(&mut self.files, Ok(Vec::new()))
     }
     /// Whether its /etc/resolv.conf is the one that was asked for; if not, it has the host's.
     ///

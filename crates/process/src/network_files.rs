@@ -1,14 +1,16 @@
-//! Files that tell of a node's network, by their paths: /proc/net and /proc/sys/net. For who shows them to programs that the loader does not run.
+//! Files that tell of a node's network, by their paths: /proc/net, /proc/sys/net and /sys/class/net. For who shows them to programs that the loader does not run.
 
 use super::outside::Outside;
 use super::proc_files::{COUNTED, counted};
 use super::settings;
 use std::collections::BTreeMap;
 use weft_intercept::sys::Errno;
-use weft_intercept::{proc_net, tables};
+use weft_intercept::{proc_net, sys_net, tables};
 
 /// Where files of the first kind are.
 pub const PROC_NET: &str = "/proc/net";
+/// Where those of interfaces are.
+pub const DEVICES: &str = "/sys/class/net";
 /// And settings.
 pub const SETTINGS: &str = "/proc/sys/net";
 /// Sockets of this family are the host's kernel's for such programs.
@@ -42,6 +44,9 @@ impl NetworkFiles {
             let there = proc_net::NAMES.iter().chain(&COUNTED).chain([&OF_THE_HOST]).any(|known| *known == name);
             return if name.is_empty() { Some(Kind::Folder) } else { there.then_some(Kind::File { writable: false }) };
         }
+        if let Some(name) = below(path, DEVICES) {
+            return device(name, outside);
+        }
         let name = below(path, SETTINGS)?;
         if self.setting(name, outside).is_some() {
             return Some(file(name, outside));
@@ -54,6 +59,9 @@ impl NetworkFiles {
         if path == PROC_NET {
             let names = proc_net::NAMES.iter().chain(&COUNTED).chain([&OF_THE_HOST]);
             return names.map(|name| ((*name).to_owned(), Kind::File { writable: false })).collect();
+        }
+        if let Some(folder) = below(path, DEVICES) {
+            return in_devices(folder, outside);
         }
         let Some(folder) = below(path, SETTINGS) else { return BTreeMap::new() };
         let mut there = BTreeMap::new();
@@ -78,6 +86,10 @@ impl NetworkFiles {
     /// # Errors
     /// ENOENT: it is not there, or not any more.
     pub fn read(&mut self, path: &str, outside: &mut dyn Outside) -> Result<Vec<u8>, Errno> {
+        if let Some((interface, file)) = below(path, DEVICES).and_then(|name| name.split_once('/')) {
+            sys_net::is_writable(file).ok_or(Errno(libc::ENOENT))?;
+            return sys_net::read(interface, file, outside.stack()).map(String::into_bytes);
+        }
         let text = match (below(path, PROC_NET), below(path, SETTINGS)) {
             (Some(OF_THE_HOST), _) => std::fs::read_to_string(format!("{PROC_NET}/{OF_THE_HOST}")).ok(),
             (Some(name), _) => proc_net::file(name, outside.stack()).or_else(|| counted(name, outside)),
@@ -92,6 +104,11 @@ impl NetworkFiles {
     /// # Errors
     /// Those of Linux: EINVAL, ENOENT; EACCES where nothing may be written.
     pub fn write(&mut self, path: &str, bytes: &[u8], outside: &mut dyn Outside) -> Result<usize, Errno> {
+        if let Some((interface, file)) = below(path, DEVICES).and_then(|name| name.split_once('/')) {
+            sys_net::is_writable(file).ok_or(Errno(libc::ENOENT))?;
+            let line = bytes.get(..sys_net::WRITTEN_BYTES_MAX).unwrap_or(bytes);
+            return sys_net::write(interface, file, line, outside.stack()).map(|()| bytes.len());
+        }
         let Some(name) = below(path, SETTINGS) else { return Err(Errno(libc::EACCES)) };
         let line = bytes.get(..settings::VALUE_BYTES_MAX).unwrap_or(bytes);
         let used = settings::change(&settings::known_as(name, outside), line, &mut self.written, outside)?;
@@ -120,6 +137,34 @@ fn file(setting: &str, outside: &mut dyn Outside) -> Kind {
     Kind::File {
         writable: setting != SETTING_OF_THE_HOST && settings::is_writable(&settings::known_as(setting, outside), true).unwrap_or(false),
     }
+}
+
+/// What stands below /sys/class/net. Linux has links there, to folders elsewhere; here they are the folders.
+fn device(name: &str, outside: &mut dyn Outside) -> Option<Kind> {
+    if name.is_empty() {
+        return Some(Kind::Folder);
+    }
+    let (interface, file) = name.split_once('/').unwrap_or((name, ""));
+    sys_net::names(outside.stack()).iter().find(|one| *one == interface)?;
+    let is_folder = file.is_empty() || sys_net::FILES.iter().any(|(one, _)| one.strip_suffix('/') == Some(file));
+    if is_folder { Some(Kind::Folder) } else { sys_net::is_writable(file).map(|writable| Kind::File { writable }) }
+}
+
+fn in_devices(folder: &str, outside: &mut dyn Outside) -> BTreeMap<String, Kind> {
+    if folder.is_empty() {
+        return sys_net::names(outside.stack()).into_iter().map(|name| (name, Kind::Folder)).collect();
+    }
+    let folder = folder.split_once('/').map_or("", |(_, folder)| folder);
+    let entry = |(name, writable): &(&str, bool)| {
+        let rest = below(name, folder)?;
+        match (rest.strip_suffix('/').unwrap_or(rest), rest.ends_with('/')) {
+            ("", _) => None,
+            (own, _) if own.contains('/') => None,
+            (own, true) => Some((own.to_owned(), Kind::Folder)),
+            (own, false) => Some((own.to_owned(), Kind::File { writable: *writable })),
+        }
+    };
+    sys_net::FILES.iter().filter_map(entry).collect()
 }
 
 /// Names of all settings, those of blocks that are not there, too.
