@@ -133,6 +133,24 @@ def switched(runs: Runs) -> str:
     return " ".join(seen)
 
 
+def crashed(runs: Runs) -> str:
+    """A machine without power takes the carrier at the other end, and finds none when it boots on a wire that was cut meanwhile."""
+    show = "cat /sys/class/net/eth0/carrier /sys/class/net/eth0/carrier_changes"
+    text = keys(duration="10s", ipv6=True) + section("nodes.a") + section("nodes.b") + section("wires.w", between=["a", "b"]) \
+        + program("a", "a", "sh", "-c", f"for n in 1 2 3 4; do sleep 0.9; {show}; done") \
+        + program("b", "b", "sh", "-c", f"{show}; ip -6 -br address show eth0; sleep 4; {show}; ip -br address show eth0", expect="any") \
+        + events({"at": "1s", "crash": "b"}, {"at": "1500ms", "down": "w"}, {"at": "2s", "restart": "b"}, {"at": "3s", "up": "w"})
+    _, out = runs.run(text)
+    seen = [(out / "programs" / name / "stdout").read_text().split() for name in "ab"]
+    # At 0.9, 1.8, 2.7 and 3.6 s. Of b its first life, and at 2 and 6 s its second: IPv6 begins with the first carrier, but for the address that somebody has set.
+    here, there = seen[0], [word for word in seen[1] if not word.startswith("fe80:")]
+    given = "fd77:0:0:1::2/64"
+    wanted = ["1", "2", "eth0", "UP", given, "0", "1", "eth0", "DOWN", given, "1", "2", "eth0", "UP", "10.0.0.2/24", given]
+    if here != ["1", "2", "0", "3", "0", "3", "1", "4"] or there != wanted:
+        raise Failure(f"{here}\n{there}")
+    return " ".join(here)
+
+
 def converges(runs: Runs, event: Mapping[str, str]) -> str:
     """Three routers with bird, and no route that weft has set; one of their links is lost. OSPF's dead interval is 40 s: who hears of the carrier needs none."""
     bird = shutil.which("bird") or next((place for place in ("/usr/sbin/bird", "/sbin/bird") if os.path.exists(place)), None)
@@ -170,6 +188,7 @@ def rows(runs: Runs) -> dict[str, Callable[[Path], str]]:
         "links/noticed-late": lambda _: noticed(runs, {"delay": "200ms"}, 200),
         "links/never-noticed": lambda _: noticed(runs, False, None),
         "links/switch": lambda _: switched(runs),
+        "links/crash": lambda _: crashed(runs),
         "links/bird-wire": lambda _: converges(runs, {"down": "w12"}),
         "links/bird-interface": lambda _: converges(runs, {"down": "r2:eth0"}),
     }

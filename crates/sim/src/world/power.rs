@@ -20,8 +20,10 @@ pub(super) fn crash(state: &mut State, node: usize) {
     for port in 0..cell.core.ports.len() {
         cell.core.lose_inbox(port);
         cell.core.with_wire(port, |wire, dropped| {
+            // One that is cut stays so.
+            let up = wire.is_up();
             wire.set_up(false, dropped);
-            wire.set_up(true, dropped);
+            wire.set_up(up, dropped);
         });
     }
     cell.core.forget_completions();
