@@ -64,7 +64,7 @@ fn random_programs_give_what_the_kernel_gives() {
         receiver.set_nonblocking(true).unwrap();
         let ours = Program::new(&instructions);
         let theirs = attach(&receiver, &instructions);
-        // The kernel refuses loads from memory that may not have been stored to; ours reads zero. And it knows ancillary data.
+        // The kernel refuses loads from memory that may not have been stored to; ours reads zero.
         let odd = instructions.iter().any(|one| matches!(one.code, 0x60 | 0x61));
         let ancillary = matches!(ours, Err(weft_core::bpf::BpfError::Ancillary(_)));
         assert!(ours.is_ok() == theirs || odd || ancillary, "{instructions:?}: {ours:?}, the kernel: {theirs}");

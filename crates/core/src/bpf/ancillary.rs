@@ -44,7 +44,9 @@ impl About {
     pub fn of(frame: &Frame) -> About {
         let meta = frame.meta();
         let network_at = Some(meta.network_at).filter(|at| *at > 0);
-        About { protocol: meta.ether_type.0, interface: meta.interface.0, mark: meta.mark, network_at, ..About::default() }
+        let of_address = if meta.dst.is_ipv6() { IPV6 } else { IPV4 };
+        let protocol = if meta.ether_type.0 == 0 { of_address } else { meta.ether_type.0 };
+        About { protocol, interface: meta.interface.0, mark: meta.mark, network_at, ..About::default() }
     }
 
     /// A random number (SKF_AD_RANDOM); `times`: how many were drawn before.
