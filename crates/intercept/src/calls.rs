@@ -63,14 +63,16 @@ impl Calls {
     pub fn of(&mut self, name: &'static str) -> &mut Counts {
         self.counts.entry(name).or_default()
     }
-    /// Counts something that is not supported.
-    pub fn unsupported(&mut self, request: String, errno: Errno) {
+    /// Counts something that is not supported. True: for the first time.
+    pub fn unsupported(&mut self, request: String, errno: Errno) -> bool {
         let key = if self.unsupported.len() < UNSUPPORTED_MAX || self.unsupported.contains_key(&(request.clone(), errno.0)) {
             (request, errno.0)
         } else {
             ("(more)".to_owned(), 0)
         };
-        *self.unsupported.entry(key).or_default() += 1;
+        let count = self.unsupported.entry(key).or_default();
+        *count += 1;
+        *count == 1
     }
     /// Adds what another has counted.
     pub fn absorb(&mut self, other: &Calls) {

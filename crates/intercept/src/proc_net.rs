@@ -49,6 +49,7 @@ pub const NAMES: [&str; 18] = [
 pub fn file(name: &str, stack: &mut dyn Stack) -> Option<String> {
     match name {
         "tcp" | "tcp6" | "udp" | "udp6" | "udplite" | "udplite6" | "raw" | "raw6" | "icmp" | "icmp6" => Some(sockets(name, stack)),
+        "packet" => Some(packets(stack)),
         "dev" => Some(devices(stack)),
         "route" => Some(routes(stack)),
         "ipv6_route" => Some(routes6(stack)),
@@ -115,6 +116,30 @@ fn sockets(name: &str, stack: &mut dyn Stack) -> String {
             (false, false) => writeln!(text, "{line:127}"),
             (true, _) => writeln!(text, "{line}"),
         };
+    }
+    text
+}
+
+/// `packet_seq_show`; `ss -0` reads it, too. A socket that hears is held by who hands it frames.
+fn packets(stack: &mut dyn Stack) -> String {
+    let mut text = format!("{:<17}RefCnt Type Proto  Iface R Rmem   User   Inode\n", "sk");
+    let Answer::List(rows) = stack.ask(Table::Sockets, &Query::SocketDetails) else { return text };
+    for row in rows {
+        let Some(details) = row.get("details") else { continue };
+        let number = |field: &str| details.get(field).and_then(Value::as_u64).unwrap_or(0);
+        let Some(protocol) = details.get("ether_type").and_then(Value::as_u64) else { continue };
+        let kind = if row.get("proto").and_then(Value::as_str) == Some("p_dgr") { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
+        let hears = number("hears");
+        let _ = writeln!(
+            text,
+            "{:016x} {:<6} {kind:<4} {protocol:04x}   {:<5} {hears} {:<6} {:<6} {:<6}",
+            0,
+            2 + hears,
+            number("link"),
+            number("received_bytes"),
+            number("uid"),
+            row.get("inode").and_then(Value::as_u64).unwrap_or(0),
+        );
     }
     text
 }

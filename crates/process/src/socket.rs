@@ -68,7 +68,20 @@ impl Tree {
         let wanted = Kind::asked(call)?;
         let Kind { domain, kind, protocol, flags } = wanted;
         let made = match domain {
-            libc::AF_INET | libc::AF_INET6 => outside.stack().socket(domain, kind, protocol),
+            libc::AF_INET | libc::AF_INET6 => {
+                let made = outside.stack().socket(domain, kind, protocol);
+                // inet_create, behind what is wrong with it: "if (sock->type == SOCK_RAW && !kern && !ns_capable(net->user_ns, CAP_NET_RAW)) goto
+                // out_rcu_unlock;", which is EPERM.
+                if kind == libc::SOCK_RAW
+                    && self.real.is_none()
+                    && !self.sends_raw(thread)
+                    && let Ok(socket) = made
+                {
+                    outside.stack().close(socket);
+                    return Err(Errno(libc::EPERM));
+                }
+                made
+            }
             // packet_create: "if (!ns_capable(net->user_ns, CAP_NET_RAW)) return -EPERM;"
             libc::AF_PACKET if self.real.is_some() || self.sends_raw(thread) => outside.stack().socket(domain, kind, protocol),
             libc::AF_PACKET => return Err(Errno(libc::EPERM)),
@@ -386,7 +399,11 @@ impl Carrier for PostedSocket<'_> {
     }
 
     fn unsupported(&mut self, request: String, errno: Errno) {
-        self.tree.calls.unsupported(request, errno);
+        // Others are probed for, by programs that do without.
+        let told = request.contains(" PACKET_");
+        if self.tree.calls.unsupported(request.clone(), errno) && told {
+            tracing::warn!(node = %self.tree.config.name, "a program asked for {request}, which is not supported: {errno:?}");
+        }
     }
 }
 

@@ -79,8 +79,11 @@ pub const PACKET_RESERVE: i32 = 12;
 pub const PACKET_TX_RING: i32 = 13;
 pub const PACKET_LOSS: i32 = 14;
 pub const PACKET_TIMESTAMP: i32 = 17;
+pub const PACKET_FANOUT: i32 = 18;
 pub const PACKET_TX_HAS_OFF: i32 = 19;
 pub const PACKET_QDISC_BYPASS: i32 = 20;
+pub const PACKET_ROLLOVER_STATS: i32 = 21;
+pub const PACKET_FANOUT_DATA: i32 = 22;
 pub const PACKET_IGNORE_OUTGOING: i32 = 23;
 
 /// `sll_pkttype`.

@@ -518,8 +518,11 @@ impl Sockets {
 
     /// What options may look at and change.
     fn access<'a, 'b>(&'a mut self, id: SocketId, cx: &'a mut Context<'b>) -> Access<'a, 'b> {
+        let of = self.registry.store.get(id).map_or(0, |socket| socket.protocol);
+        let Messages { datagrams, lite, packets, .. } = &mut self.messages;
         Access {
-            datagrams: self.messages.of(&self.registry, id),
+            datagrams: if of == IPPROTO_UDPLITE { lite } else { datagrams },
+            packets,
             sockets: &mut self.registry,
             streams: &mut self.streams,
             groups: &mut self.groups,

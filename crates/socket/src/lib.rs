@@ -71,6 +71,7 @@ mod datagrams;
 mod icmp_errors;
 mod messages;
 mod multicast;
+mod packet_fanout;
 mod packet_ring;
 mod packet_socket;
 mod ping_socket;

@@ -24,7 +24,8 @@ pub(crate) fn rows_with_details(sockets: &Registry, streams: &Streams) -> Vec<Va
     let mut rows = rows(sockets, streams);
     for (row, (_, socket)) in rows.iter_mut().zip(sockets.store.iter()) {
         let stream = socket.stream();
-        row["hashed"] = stream.map_or(socket.number != 0, |stream| stream.state != TcpState::Close).into();
+        let listed = socket.number != 0 || socket.packet().is_some();
+        row["hashed"] = stream.map_or(listed, |stream| stream.state != TcpState::Close).into();
         row["details"] = details(socket);
     }
     rows.retain(|row| row.get("hashed").is_none_or(|hashed| *hashed == true));
@@ -43,12 +44,17 @@ fn details(socket: &Socket) -> Value {
         Body::Raw(raw) => (options.send_buffer as usize, raw.queue.queued_truesize, raw.queue.dropped),
         Body::Packet(packet) => (options.send_buffer as usize, packet.queue.queued_truesize, packet.lost),
     };
-    json!({
+    let mut told = json!({
         "interface": options.interface, "uid": socket.owner, "mark": options.mark, "priority": options.priority, "tos": options.tos,
         "tclass": options.traffic_class, "v6_only": options.v6_only,
         "shutdown": u8::from(socket.shutdown.receive) | u8::from(socket.shutdown.send) << 1,
         "receive_buffer": options.receive_buffer, "send_buffer": send_buffer, "received_bytes": received, "dropped": dropped,
-    })
+    });
+    if let Some(packet) = socket.packet() {
+        (told["ether_type"], told["link"]) = (packet.protocol.into(), packet.interface.into());
+        told["hears"] = u8::from(packet.protocol != 0 && !packet.waits_for_interface).into();
+    }
+    told
 }
 
 /// A socket as `ss` shows it.

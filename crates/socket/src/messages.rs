@@ -126,10 +126,7 @@ impl Messages {
     pub(crate) fn close(&mut self, sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
         match sockets.get(s).map(|socket| &socket.body) {
             Ok(Body::Raw(_)) => self.raw.unhash(sockets, s, cx),
-            Ok(Body::Packet(_)) => {
-                self.packets.unhook(s, cx);
-                cx.cancel_timer(s.number());
-            }
+            Ok(Body::Packet(_)) => self.packets.close(sockets, s, cx),
             _ => self.release(sockets, s),
         }
         sockets.remove(s);

@@ -10,7 +10,8 @@ use crate::filter;
 use crate::link_address::{AF_PACKET, SOCKADDR_LL_HEAD_BYTES, fields};
 use crate::memory::truesize;
 use crate::outputs::FRAMES;
-use crate::packet_ring::{Arrival, Clock, Next, Put, Refusal, Transmit};
+use crate::packet_fanout::{Fanout, Fanouts, Passing};
+use crate::packet_ring::{Arrival, Clock, Next, Put, Refusal, Transmit, VERSION_WITH_RINGS};
 use crate::poll::Poll;
 use crate::receive_queue;
 use crate::registry::Registry;
@@ -19,6 +20,7 @@ use crate::socket::{Joined, LinkSeen, Packet, Seen, Socket, SocketId, Waiting};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::bpf::About;
+use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::table::{Interface, LinkType};
 use weft_core::{Answer, Change, Checksum, Completion, Context, Direction, Frame, Instant, InterfaceIndex, Query, Reason, Table};
 use weft_wire::ethernet::{EtherType, HEADER_LEN, Header, Mac};
@@ -37,8 +39,22 @@ const VLAN_ID: u16 = 0xfff;
 pub(crate) struct PacketSockets {
     /// Oldest first.
     pub hearing: Vec<SocketId>,
+    pub groups: Fanouts,
 }
-weft_core::fields!(struct PacketSockets { hearing });
+
+impl Field for PacketSockets {
+    fn write(&self, out: &mut Writer) {
+        let PacketSockets { hearing, groups } = self;
+        out.put(hearing);
+        out.put(groups);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<PacketSockets, Damage> {
+        Ok(PacketSockets {
+            hearing: from.take()?,
+            groups: if from.version() >= VERSION_WITH_RINGS { from.take()? } else { Fanouts::default() },
+        })
+    }
+}
 
 const fn hardware(link: LinkType) -> u16 {
     match link {
@@ -74,13 +90,16 @@ impl PacketSockets {
     /// `packet_create`: "if (proto) { po->prot_hook.type = proto; __register_prot_hook(sk); }"
     pub(crate) fn open(&mut self, sockets: &Registry, s: SocketId, cx: &mut Context<'_>) {
         if sockets.store.get(s).and_then(Socket::packet).is_some_and(|packet| packet.protocol != 0) {
-            self.hook(s, cx);
+            self.hook(sockets, s, cx);
         }
     }
 
-    fn hook(&mut self, s: SocketId, cx: &mut Context<'_>) {
+    fn hook(&mut self, sockets: &Registry, s: SocketId, cx: &mut Context<'_>) {
         if !self.hearing.contains(&s) {
             self.hearing.push(s);
+            if let Some(packet) = sockets.store.get(s).and_then(Socket::packet) {
+                self.groups.link(packet, s);
+            }
             if self.hearing.len() == 1 {
                 cx.tell(Table::Interfaces, Change::WantFrames { wanted: true });
             }
@@ -91,9 +110,19 @@ impl PacketSockets {
     pub(crate) fn unhook(&mut self, s: SocketId, cx: &mut Context<'_>) {
         let before = self.hearing.len();
         self.hearing.retain(|other| *other != s);
+        self.groups.unlink(s);
         if before > 0 && self.hearing.is_empty() {
             cx.tell(Table::Interfaces, Change::WantFrames { wanted: false });
         }
+    }
+
+    /// The socket is closed.
+    pub(crate) fn close(&mut self, sockets: &Registry, s: SocketId, cx: &mut Context<'_>) {
+        self.unhook(s, cx);
+        if let Some(packet) = sockets.store.get(s).and_then(Socket::packet) {
+            self.groups.release(packet);
+        }
+        cx.cancel_timer(s.number());
     }
 
     /// Tells the block of interfaces, which may be new, whether frames are wanted.
@@ -107,6 +136,10 @@ impl PacketSockets {
     pub(crate) fn bind(&mut self, sockets: &mut Registry, s: SocketId, address: &[u8], cx: &mut Context<'_>) -> Result<(), Errno> {
         let (family, to) = fields(address).ok_or(Errno::EINVAL)?;
         if i32::from(family) != AF_PACKET {
+            return Err(Errno::EINVAL);
+        }
+        // "if (po->fanout) { ret = -EINVAL; goto out_unlock; }"
+        if sockets.get(s)?.packet().is_some_and(|packet| packet.fanout.is_some()) {
             return Err(Errno::EINVAL);
         }
         // "else if (ifindex) { dev = dev_get_by_index_rcu(sock_net(sk), ifindex); if (!dev) { ret = -ENODEV; goto out_unlock; } }"
@@ -127,7 +160,7 @@ impl PacketSockets {
         } else if !same {
             // "if (!unlisted && (!dev || (dev->flags & IFF_UP))) register_prot_hook(sk); else { sk->sk_err = ENETDOWN; sk_error_report(sk); }"
             if device.is_none_or(|device| device.up) {
-                self.hook(s, cx);
+                self.hook(sockets, s, cx);
             } else {
                 packet.waits_for_interface = true;
                 self.unhook(s, cx);
@@ -170,13 +203,13 @@ impl PacketSockets {
                 self.fail(sockets, s);
             } else if up && waits && protocol != 0 {
                 packet.waits_for_interface = false;
-                self.hook(s, cx);
+                self.hook(sockets, s, cx);
             }
         }
     }
 
     /// `packet_rcv`: a frame that came in or goes out, from its link header on.
-    pub(crate) fn input(&self, sockets: &mut Registry, mut frame: Frame, cx: &mut Context<'_>) {
+    pub(crate) fn input(&mut self, sockets: &mut Registry, mut frame: Frame, cx: &mut Context<'_>) {
         // A copy: the end of the frame itself is somebody else's.
         let sender = frame.take_completion().filter(|completion| completion.block == cx.me()).map(|completion| completion.token);
         let index = frame.meta().interface.0;
@@ -192,43 +225,100 @@ impl PacketSockets {
         let Some(tag) = tagged else { return cx.drop(frame, Reason::Truncated) };
         let seen = LinkSeen { tag, ..seen(&frame, &device, outgoing) };
         frame.meta_mut().ether_type = EtherType(seen.protocol);
-        let wants = |socket: &Packet| {
-            let kind = socket.protocol == ETH_P_ALL || socket.protocol == seen.protocol && !outgoing;
-            kind && matches!(socket.interface, 0) | (socket.interface == index) && !(outgoing && socket.ignores_outgoing)
-        };
-        for s in &self.hearing {
-            let Some(socket) = sockets.store.get(*s) else { continue };
-            if sender != Some(s.number()) && socket.packet().is_some_and(wants) {
-                let mut copy = frame.clone();
-                // "if (sk->sk_type != SOCK_DGRAM) skb_push(skb, skb->data - skb_mac_header(skb)); else if (skb->pkt_type == PACKET_OUTGOING)
-                // skb_pull(skb, skb_network_offset(skb));"
-                if socket.kind == SOCK_DGRAM && copy.pull(header).is_err() {
-                    continue;
+        let passing = Heard { frame: &frame, seen: &seen, header, outgoing };
+        let sender = sender.map(SocketId::from_number);
+        let sent_by = sender.and_then(|s| sockets.store.get(s)).and_then(Socket::packet).and_then(|packet| packet.fanout);
+        let mut served: Vec<u16> = Vec::new();
+        for at in 0..self.hearing.len() {
+            let Some(s) = self.hearing.get(at).copied() else { break };
+            let Some(packet) = sockets.store.get(s).and_then(Socket::packet) else { continue };
+            let Some(id) = packet.fanout else {
+                if sender != Some(s) && passing.is_for(packet.protocol, packet.interface, packet.ignores_outgoing) {
+                    passing.deliver(sockets, s, cx);
                 }
-                let network_at = if socket.kind == SOCK_DGRAM { 0 } else { header };
-                let mut seen = LinkSeen { network_at: network_at as u16, ..seen.clone() };
-                // __netif_receive_skb_core, behind those that hear all: "if (skb_vlan_tag_get_id(skb)) { skb->pkt_type = PACKET_OTHERHOST; }
-                // __vlan_hwaccel_clear_tag(skb);"
-                if let (Some((tag, _)), true) = (seen.tag, socket.packet().is_some_and(|packet| packet.protocol != ETH_P_ALL)) {
-                    (seen.tag, seen.kind) = (None, if tag & VLAN_ID != 0 { PACKET_OTHERHOST } else { seen.kind });
-                }
-                // What the program sees begins with the link header, or behind it.
-                let link_at = copy.position().checked_sub((header - network_at) as u16);
-                let about = About {
-                    protocol: seen.protocol,
-                    kind: seen.kind,
-                    interface: index,
-                    hardware: seen.hardware,
-                    mark: copy.meta().mark,
-                    tag: seen.tag,
-                    network_at: copy.position().checked_add(network_at as u16),
-                    link_at: link_at.filter(|_| header > 0),
-                    // Unlike from frame to frame and socket to socket, and alike from run to run.
-                    seed: cx.now.as_nanos() ^ socket.cookie << 48 ^ socket.packet().map_or(0, |packet| u64::from(packet.frames) << 24),
-                };
-                enqueue(sockets, *s, copy, seen, &about, cx);
+                continue;
+            };
+            // match_fanout_group: who sends with one of a group is not heard by the others.
+            if served.contains(&id) || sent_by == Some(id) {
+                continue;
+            }
+            served.push(id);
+            let Some(group) = self.groups.of(packet) else { continue };
+            if passing.is_for(group.protocol, group.interface, group.ignores_outgoing())
+                && let Some(s) = passing.choose(group, sockets, cx)
+            {
+                passing.deliver(sockets, s, cx);
             }
         }
+    }
+}
+
+/// A frame that packet sockets hear.
+struct Heard<'a> {
+    frame: &'a Frame,
+    seen: &'a LinkSeen,
+    /// Bytes of its link header.
+    header: usize,
+    outgoing: bool,
+}
+
+impl Heard<'_> {
+    fn is_for(&self, protocol: u16, interface: u32, ignores_outgoing: bool) -> bool {
+        let kind = protocol == ETH_P_ALL || protocol == self.seen.protocol && !self.outgoing;
+        kind && (interface == 0 || interface == self.seen.interface) && !(self.outgoing && ignores_outgoing)
+    }
+
+    /// What is told of it to who hears this protocol.
+    fn seen(&self, protocol: u16) -> LinkSeen {
+        let mut seen = self.seen.clone();
+        // __netif_receive_skb_core, behind those that hear all: "if (skb_vlan_tag_get_id(skb)) { skb->pkt_type = PACKET_OTHERHOST; }
+        // __vlan_hwaccel_clear_tag(skb);"
+        if let (Some((tag, _)), true) = (seen.tag, protocol != ETH_P_ALL) {
+            (seen.tag, seen.kind) = (None, if tag & VLAN_ID != 0 { PACKET_OTHERHOST } else { seen.kind });
+        }
+        seen
+    }
+
+    /// What is known of it; `frame` begins with its link header, or `pulled` bytes behind.
+    fn about(&self, frame: &Frame, seen: &LinkSeen, pulled: usize, seed: u64) -> About {
+        About {
+            protocol: seen.protocol,
+            kind: seen.kind,
+            interface: seen.interface,
+            hardware: seen.hardware,
+            mark: frame.meta().mark,
+            tag: seen.tag,
+            network_at: frame.position().checked_add((self.header - pulled) as u16),
+            link_at: frame.position().checked_sub(pulled as u16).filter(|_| self.header > 0),
+            seed,
+        }
+    }
+
+    fn choose(&self, group: &mut Fanout, sockets: &mut Registry, cx: &mut Context<'_>) -> Option<SocketId> {
+        // What came in begins with its network header there, what goes out with that of the link.
+        let mut frame = self.frame.clone();
+        let pulled = if self.outgoing { 0 } else { self.header };
+        frame.pull(pulled).ok()?;
+        let seen = self.seen(group.protocol);
+        let about = self.about(&frame, &seen, pulled, cx.now.as_nanos());
+        group.choose(&Passing { frame: &frame, about: &about, header: self.header - pulled }, sockets, cx.rng)
+    }
+
+    fn deliver(&self, sockets: &mut Registry, s: SocketId, cx: &mut Context<'_>) {
+        let Some(socket) = sockets.store.get(s) else { return };
+        let Some(packet) = socket.packet() else { return };
+        let mut frame = self.frame.clone();
+        // "if (sk->sk_type != SOCK_DGRAM) skb_push(skb, skb->data - skb_mac_header(skb)); else if (skb->pkt_type == PACKET_OUTGOING)
+        // skb_pull(skb, skb_network_offset(skb));"
+        let pulled = if socket.kind == SOCK_DGRAM { self.header } else { 0 };
+        if frame.pull(pulled).is_err() {
+            return;
+        }
+        let seen = LinkSeen { network_at: (self.header - pulled) as u16, ..self.seen(packet.protocol) };
+        // Unlike from frame to frame and socket to socket, and alike from run to run.
+        let seed = cx.now.as_nanos() ^ socket.cookie << 48 ^ u64::from(packet.frames) << 24;
+        let about = self.about(&frame, &seen, pulled, seed);
+        enqueue(sockets, s, frame, seen, &about, cx);
     }
 }
 

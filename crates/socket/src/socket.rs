@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use crate::options::Options;
+use crate::packet_fanout::Rollover;
 use crate::packet_ring::{Rings, VERSION_WITH_RINGS};
 use crate::poll::Poll;
 use crate::ports::HoldId;
@@ -366,12 +367,20 @@ pub(crate) struct Packet {
     /// It is bound to an interface that is down: it hears nothing until that is up.
     pub waits_for_interface: bool,
     pub rings: Rings,
+    /// PACKET_FANOUT: the number of its group.
+    pub fanout: Option<u16>,
+    pub rollover: Option<Box<Rollover>>,
+    /// PACKET_TIMESTAMP, and PACKET_QDISC_BYPASS: kept.
+    pub timestamp: i32,
+    pub bypasses: bool,
 }
 
 impl Field for Packet {
     fn write(&self, out: &mut Writer) {
         let Packet { queue, protocol, interface, hardware, address, auxiliary, original_device, .. } = self;
-        let Packet { ignores_outgoing, frames, lost, memberships, waits_for_interface, rings, .. } = self;
+        let Packet {
+            ignores_outgoing, frames, lost, memberships, waits_for_interface, rings, fanout, rollover, timestamp, bypasses, ..
+        } = self;
         out.put(queue);
         out.put(protocol);
         out.put(interface);
@@ -385,9 +394,13 @@ impl Field for Packet {
         out.put(memberships);
         out.put(waits_for_interface);
         out.put(rings);
+        out.put(fanout);
+        out.put(rollover);
+        out.put(timestamp);
+        out.put(bypasses);
     }
     fn read(from: &mut Reader<'_>) -> Result<Packet, Damage> {
-        Ok(Packet {
+        let mut packet = Packet {
             queue: from.take()?,
             protocol: from.take()?,
             interface: from.take()?,
@@ -400,8 +413,13 @@ impl Field for Packet {
             lost: from.take()?,
             memberships: from.take()?,
             waits_for_interface: from.take()?,
-            rings: if from.version() >= VERSION_WITH_RINGS { from.take()? } else { Rings::default() },
-        })
+            ..Packet::default()
+        };
+        if from.version() >= VERSION_WITH_RINGS {
+            (packet.rings, packet.fanout, packet.rollover) = (from.take()?, from.take()?, from.take()?);
+            (packet.timestamp, packet.bypasses) = (from.take()?, from.take()?);
+        }
+        Ok(packet)
     }
 }
 

@@ -115,7 +115,8 @@ fn check(sockets: &Sockets) -> Result<(), Damage> {
         .chain(raw.by_protocol.values())
         .chain(pings.by_ident.values())
         .chain([&packets.hearing])
-        .flatten();
+        .flatten()
+        .chain(packets.groups.members());
     let queues_fit = |store: &Store| {
         let streams = store.iter().filter_map(|(_, socket)| socket.stream());
         let mut queued = streams.flat_map(|stream| &stream.accept_queue);

@@ -1,6 +1,6 @@
 //! SOL_SOCKET of netlink sockets (linux/net/core/sock.c: sk_setsockopt, sk_getsockopt): what acts, what is only kept, and what they have not.
 //!
-//! What has no row here is ENOPROTOOPT in both directions. It refuses eBPF, as sockets do, and filters that load Linux's ancillary data.
+//! What has no row here is ENOPROTOOPT in both directions. It refuses eBPF, as sockets do.
 
 use crate::face::Stack;
 use crate::sys::Errno;

@@ -4,8 +4,8 @@ use super::carrier::Carrier;
 use crate::memory::Memory;
 use crate::sys::Errno;
 use weft_loader::calls::{self, requests};
-use weft_socket::abi::{MPTCP_FULL_INFO, SOL_MPTCP};
-use weft_socket::options::{bytes_asked, split_full};
+use weft_socket::abi::{MPTCP_FULL_INFO, PACKET_FANOUT_DATA, SOL_MPTCP, SOL_PACKET};
+use weft_socket::options::{bytes_asked, refused_of_packets, split_full};
 
 /// Of the longest values more is not looked at: filters of groups, which have net.core.optmem_max at most, and one byte to tell that there is more.
 const OPTION_BYTES_MAX: usize = 131_073;
@@ -17,6 +17,8 @@ const IN6_OF_OWN: [i32; 5] = [libc::IPV6_PKTINFO, libc::IPV6_HOPOPTS, libc::IPV6
 const FILTER_INSTRUCTIONS_MAX: usize = 4096;
 /// sizeof(struct sock_filter)
 const INSTRUCTION_BYTES: usize = 8;
+/// Bytes of a `struct sock_fprog`.
+const FILTER_BYTES: usize = 16;
 
 /// getsockopt(2)
 pub fn getsockopt<C: Carrier>(c: &mut C, asked: calls::Getsockopt) -> Result<C::Outcome, Errno> {
@@ -51,7 +53,8 @@ pub fn setsockopt<C: Carrier>(c: &mut C, asked: calls::Setsockopt) -> Result<C::
 
 fn count(c: &mut impl Carrier, call: &str, level: i32, name: i32, errno: Errno) {
     if matches!(errno.0, libc::ENOPROTOOPT | libc::EOPNOTSUPP) {
-        c.unsupported(format!("{call} level {level} name {name}"), errno);
+        let option = refused_of_packets(level, name);
+        c.unsupported(option.map_or_else(|| format!("{call} level {level} name {name}"), |option| format!("{call} {option}")), errno);
     }
 }
 
@@ -197,7 +200,9 @@ fn given<C: Carrier>(c: &mut C, level: i32, name: i32, at: u64, length: i32) -> 
             read => read?,
         },
     }
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) && takes_filters(c)? {
+    // Of PACKET_FANOUT_DATA, where it is as long as a `struct sock_fprog`.
+    let chooses = (level, name) == (SOL_PACKET, PACKET_FANOUT_DATA) && bytes == FILTER_BYTES;
+    if chooses || (level, name) == (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) && takes_filters(c)? {
         filter_program(c.memory(), &value)
     } else {
         Ok(value)

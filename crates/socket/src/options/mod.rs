@@ -32,6 +32,7 @@ use row::{Get, Set};
 pub use control::is_timestamping;
 pub(crate) use kept::{Options, TCP_RECEIVE_BUFFER, TCP_SEND_BUFFER};
 pub use multipath::{Elsewhere, split_full};
+pub use packet::refused as refused_of_packets;
 pub use reads::bytes_asked;
 pub(crate) use reads::bytes_read;
 pub(crate) use row::Access;

@@ -3,10 +3,12 @@
 use super::row::{Access, Applies::Packet, Get, OptionRow, Set, flag, row};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::packet_fanout::{ARGUMENT_BYTES, SHORT_ARGUMENT_BYTES};
 use crate::packet_ring::{Request, Rings, Version};
 use crate::packet_socket;
 use crate::receive_queue;
 use crate::socket::{self, LinkMembership};
+use weft_core::bpf::Program;
 use weft_core::table::LinkType;
 use weft_core::{Answer, InterfaceIndex, Query, Table};
 
@@ -104,9 +106,72 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::OneInt(|a, v| Ok(unset(a).map_or((), |rings| rings.has_offsets = v != 0))),
         Get::Int(|a| flag(packet(a)?.rings.has_offsets)),
     ),
+    // No interface has times of its own.
+    row(
+        SOL_PACKET,
+        PACKET_TIMESTAMP,
+        "PACKET_TIMESTAMP",
+        Packet,
+        Set::OneInt(|a, v| Ok(packet(a)?.timestamp = v)),
+        Get::Int(|a| Ok(packet(a)?.timestamp)),
+    ),
+    // Kept: what is sent goes by the queue of its interface.
+    row(
+        SOL_PACKET,
+        PACKET_QDISC_BYPASS,
+        "PACKET_QDISC_BYPASS",
+        Packet,
+        Set::OneInt(|a, v| Ok(packet(a)?.bypasses = v != 0)),
+        Get::Int(|a| flag(packet(a)?.bypasses)),
+    ),
+    row(SOL_PACKET, PACKET_FANOUT, "PACKET_FANOUT", Packet, Set::Bytes(fan_out), Get::Int(fanout)),
+    row(SOL_PACKET, PACKET_FANOUT_DATA, "PACKET_FANOUT_DATA", Packet, Set::Bytes(fanout_data), Get::Never(Errno::ENOPROTOOPT)),
+    row(SOL_PACKET, PACKET_ROLLOVER_STATS, "PACKET_ROLLOVER_STATS", Packet, NO_SUCH, Get::Bytes(|a, _| rollover(a))),
     row(SOL_PACKET, PACKET_RX_RING, "PACKET_RX_RING", Packet, Set::Bytes(|a, v| ring(a, v, false)), Get::Never(Errno::ENOPROTOOPT)),
     row(SOL_PACKET, PACKET_TX_RING, "PACKET_TX_RING", Packet, Set::Bytes(|a, v| ring(a, v, true)), Get::Never(Errno::ENOPROTOOPT)),
 ];
+
+/// The name of an option that Linux's packet sockets have, and these do not.
+pub fn refused(level: i32, name: i32) -> Option<&'static str> {
+    match (level, name) {
+        (SOL_PACKET, 15) => Some("PACKET_VNET_HDR"),
+        (SOL_PACKET, 24) => Some("PACKET_VNET_HDR_SZ"),
+        _ => None,
+    }
+}
+
+/// PACKET_FANOUT: `struct fanout_args`, or the first four bytes of it.
+fn fan_out(a: &mut Access<'_, '_>, value: &[u8]) -> Result<(), Errno> {
+    // "if (optlen != sizeof(int) && optlen != sizeof(args)) return -EINVAL;"
+    if !matches!(value.len(), SHORT_ARGUMENT_BYTES | ARGUMENT_BYTES) {
+        return Err(Errno::EINVAL);
+    }
+    let hears = a.packets.hearing.contains(&a.id);
+    let packet = a.sockets.get_mut(a.id)?.packet_mut().ok_or(Errno::ENOPROTOOPT)?;
+    a.packets.groups.add(packet, a.id, hears, value)
+}
+
+fn fanout(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
+    let packet = a.sockets.get(a.id)?.packet().ok_or(Errno::ENOPROTOOPT)?;
+    Ok(a.packets.groups.told(packet))
+}
+
+/// `fanout_set_data`. `program`: the instructions that a `struct sock_fprog` leads to.
+fn fanout_data(a: &mut Access<'_, '_>, program: &[u8]) -> Result<(), Errno> {
+    let socket = a.sockets.get(a.id)?;
+    let packet = socket.packet().filter(|packet| packet.fanout.is_some()).ok_or(Errno::EINVAL)?;
+    if socket.options.filter_locked {
+        return Err(Errno::EPERM);
+    }
+    let program = Program::from_bytes(program).map_err(|_| Errno::EINVAL)?;
+    a.packets.groups.set_program(packet, program.into())
+}
+
+/// `struct tpacket_rollover_stats`. "if (!po->rollover) return -EINVAL;"
+fn rollover(a: &mut Access<'_, '_>) -> Result<Vec<u8>, Errno> {
+    let rollover = packet(a)?.rollover.as_ref().ok_or(Errno::EINVAL)?;
+    Ok(rollover.counts.iter().flat_map(|count| count.to_ne_bytes()).collect())
+}
 
 /// The options of rings, while there is none.
 fn unset<'a>(a: &'a mut Access<'_, '_>) -> Result<&'a mut Rings, Errno> {

@@ -97,6 +97,9 @@ pub(crate) fn bytes_read(socket: &Socket, level: i32, name: i32, length: usize) 
             let bytes = socket.packet().map_or(REQUEST_BYTES, |packet| packet.rings.version.request_bytes());
             from(bytes.min(REQUEST3_BYTES), length, 0)
         }
+        SOL_PACKET if name == PACKET_FANOUT => exactly(8, length, exactly(4, length, 0)),
+        // `struct sock_fprog`
+        SOL_PACKET if name == PACKET_FANOUT_DATA => exactly(16, length, 0),
         SOL_PACKET if row.is_some_and(|row| matches!(row.set, Set::OneInt(_))) => exactly(4, length, 0),
         _ => int(length),
     }

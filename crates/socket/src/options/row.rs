@@ -5,6 +5,7 @@ use crate::errno::Errno;
 use crate::holds;
 use crate::multicast::Groups;
 use crate::options::kept::Options;
+use crate::packet_socket::PacketSockets;
 use crate::registry::Registry;
 use crate::socket::{Body, Socket, SocketId, Stream};
 use crate::streams::{Streams, info};
@@ -95,6 +96,7 @@ pub(crate) struct Access<'a, 'b> {
     pub streams: &'a mut Streams,
     pub datagrams: &'a mut Datagrams,
     pub groups: &'a mut Groups,
+    pub packets: &'a mut PacketSockets,
     pub id: SocketId,
     pub cx: &'a mut Context<'b>,
 }

@@ -16,6 +16,7 @@ use crate::poll::Poll;
 use crate::socket::LinkSeen;
 use blocks::Blocks;
 use frames::Frames;
+pub(crate) use hash::of as flow_number;
 use memory::Area;
 pub use memory::RingMemory;
 use request::Layout;
@@ -148,6 +149,14 @@ pub(crate) enum Put {
         /// The socket's queue gets all of it, too (TP_STATUS_COPY).
         copied: bool,
     },
+}
+
+/// How much room there is for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    None,
+    Low,
+    Normal,
 }
 
 #[derive(Debug)]
@@ -295,6 +304,21 @@ impl Rings {
         Some(match self.receive.as_mut()? {
             Receive::Frames(frames) => frames.put(arrival, copies && self.copy_threshold != 0),
             Receive::Blocks(blocks) => blocks.put(arrival),
+        })
+    }
+
+    /// `__packet_rcv_has_room`. None: there is no ring.
+    pub fn room(&self) -> Option<Room> {
+        let (far, near) = match self.receive.as_ref()? {
+            Receive::Frames(frames) => (frames.has_room(frames.layout.frames >> 2), frames.has_room(0)),
+            Receive::Blocks(blocks) => (blocks.has_room(blocks.layout.blocks >> 2), blocks.has_room(0)),
+        };
+        Some(if far {
+            Room::Normal
+        } else if near {
+            Room::Low
+        } else {
+            Room::None
         })
     }
 

@@ -69,7 +69,7 @@ fn a_frame_lies_where_linux_puts_it() {
     assert_eq!([0, 4, 8, 16, 20].map(|at| word(&memory, at)), [TP_STATUS_USER, 60, 60, 5, 3_000_000]);
     assert_eq!(word(&memory, 12), 66 | 80 << 16);
     assert_eq!(word(&memory, 32), 17 | 0xb588 << 16);
-    assert_eq!((memory.0.lock().unwrap()[65], memory.0.lock().unwrap()[66]), (0, 7));
+    assert_eq!(memory.0.lock().unwrap()[65..67], [0, 7]);
     assert_eq!(rings.readiness(), Poll::READABLE);
 }
 
