@@ -24,7 +24,8 @@ from virtual.shared import USUAL_SIGNALS, keys, program, run_rows, section
 from . import carriers, programs
 
 BODY = Path(__file__).with_name("body.py")
-CASES = ("refusals", "hears", "sends", "reads", "lost", "polls", "downs", "loops", "sizes", "maps", "frames", "cuts", "blocks", "transmits", "tags")
+CASES = ("refusals", "hears", "sends", "reads", "lost", "polls", "downs", "loops", "sizes", "maps", "frames", "cuts", "blocks", "transmits", "tags", "local", "groups")
+ALONE = ("loops", "sizes", "maps", "local", "groups")
 SECONDS_MAX = 60 * PATIENCE
 RIGHTS = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
 # A namespace with eth0, whose other end is eth0 of a second one, where the peer is.
@@ -72,13 +73,13 @@ def alike(native: list[str], other: list[str]) -> str:
     return f"{len(native)} lines"
 
 
-def strict(runs: Runs) -> str:
-    """The case that needs nobody else, with --strict on a stack that has nothing but lo."""
-    command = [paths.tool("unshare"), *RIGHTS, "--net", str(runs.folder / "weft"), "run", "--strict", "--", "python3", str(BODY), "loops"]
+def strict(runs: Runs, case: str) -> str:
+    """A case that needs nobody else, with --strict on a stack that has nothing but lo."""
+    command = [paths.tool("unshare"), *RIGHTS, "--net", str(runs.folder / "weft"), "run", "--strict", "--", "python3", str(BODY), case]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise Failure(f"{done.returncode}\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
-    return alike(natively("loops"), done.stdout.splitlines())
+    return alike(natively(case), done.stdout.splitlines())
 
 
 def main() -> int:
@@ -88,7 +89,7 @@ def main() -> int:
         shutil.copy2(weft.binary(), folder / "weft")
         runs = Runs(folder)
         rows = {f"socket/{case}": (lambda _, case=case: same(runs, case)) for case in CASES}
-        rows["strict/loops"] = lambda _: strict(runs)
+        rows |= {f"strict/{case}": (lambda _, case=case: strict(runs, case)) for case in ALONE}
         rows |= programs.rows(runs)
         rows |= carriers.rows(runs)
         return run_rows(rows, directory="/var/tmp")

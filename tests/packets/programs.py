@@ -1,11 +1,14 @@
-"""Unmodified programs over packet sockets, in worlds: DHCP clients on interfaces without an address, arping, and what scapy sends and sniffs."""
+"""Unmodified programs over packet sockets, in worlds: DHCP clients on interfaces without an address, arping, what scapy sends and sniffs, and those that read from rings: tcpdump, tshark, dumpcap,
+nmap, hping3 and arp-scan; and lldpd and IS-IS, which speak without IP."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from harness import paths
 from harness.processes import Failure
 from virtual.runs import Runs
 from virtual.shared import keys, program, section
@@ -14,6 +17,8 @@ from virtual.shared import keys, program, section
 CLIENTS = {
     "udhcpc": ("udhcpc -f -q -n -i eth0", "lease of 192.168.50."),
     "dhclient": ("dhclient -1 -v eth0", "bound to 192.168.50."),
+    # Its processes share a socket, and each filters it in its own way.
+    "dhcpcd": ("dhcpcd -4 -B -1 -L eth0", "leased 192.168.50."),
 }
 AFTER = "ip -4 -o addr show eth0; ping -c 1 192.168.50.1 | grep received; arping -c 2 -I eth0 192.168.50.1 | grep response"
 SCAPY = """
@@ -44,12 +49,15 @@ def lan(**clients: str) -> str:
     return text
 
 
+# The server of ISC reads frames, too: who asks has no address that it could answer to.
+ISC = program("dhcpd", "srv", "sh", "-c", "echo 'subnet 192.168.50.0 netmask 255.255.255.0 { range 192.168.50.50 192.168.50.99; }' > /tmp/dhcpd.conf; : > /tmp/leases; "
+              "exec dhcpd -d -f -cf /tmp/dhcpd.conf -lf /tmp/leases -pf /tmp/dhcpd.pid eth0", expect="running")
 SERVER = program("dnsmasq", "srv", "dnsmasq", "-d", "--port=0", "--dhcp-range=192.168.50.50,192.168.50.99,1h", "--user=root", "--no-resolv", expect="running")
 
 
-def dhcp(runs: Runs) -> str:
-    """Each client gets an address of its own from dnsmasq, and is there for others; as a user and on two threads, with one hash."""
-    text = lan(**{name: command for name, (command, _) in CLIENTS.items()}) + SERVER
+def dhcp(runs: Runs, server: str = SERVER) -> str:
+    """Each client gets an address of its own from the server, and is there for others; as a user and on two threads, with one hash."""
+    text = lan(**{name: command for name, (command, _) in CLIENTS.items()}) + server
     found, out = runs.run(text)
     addresses = []
     for name, (_, says) in CLIENTS.items():
@@ -87,5 +95,135 @@ def scapy(runs: Runs) -> str:
     return "three answers, two heard"
 
 
+def of_two(*programs: str, **top: str) -> str:
+    """Two nodes on a wire, with a web server on b; programs of a begin later than it."""
+    return keys(duration="30s", **top) + section("nodes.a") + section("nodes.b") + section("wires.w", between=["a", "b"], delay="1ms") \
+        + program("web", "b", "python3", "-m", "http.server", "80", expect="running") + "".join(programs)
+
+
+def shell(name: str, node: str, command: str, start: str = "2s") -> str:
+    return program(name, node, "sh", "-c", f"exec 2>&1; {command}", start=start)
+
+
+def said_by(runs: Runs, text: str, name: str, *ways: str) -> tuple[str, str]:
+    """What a program says, and the hash, which is one with calls ahead and without, and on two threads."""
+    found, out = runs.run(text, *ways)
+    said = (out / "programs" / name / "stdout").read_text()
+    for how in ({"shortcuts": False}, *([{"as_user": True}] if os.geteuid() == 0 else [])):
+        if runs.run(text, "--threads", "2", *ways, **how)[0] != found:
+            raise Failure(f"another hash {how}")
+    return said, found
+
+
+def contains(said: str, *parts: str) -> None:
+    for part in parts:
+        if part not in said:
+            raise Failure(f"{part!r} is not in\n{said}")
+
+
+PINGS = "ping -c 3 10.0.0.2"
+
+
+def tcpdump(runs: Runs) -> str:
+    """tcpdump, and what it writes: the frames of the wire, with the times at which they passed. The canary: with another expression it finds none of them."""
+    text = of_two(shell("ping", "a", PINGS, "3s"), shell("tcpdump", "a", "tcpdump -n -i eth0 -c 6 icmp"))
+    said, hash_ = said_by(runs, text, "tcpdump")
+    contains(said, "ICMP echo request", "seq 3, length 64", "6 packets captured", "0 packets dropped by kernel")
+    if "Kernel filter failed" in said:
+        raise Failure(said)
+    _, out = runs.run(of_two(shell("ping", "a", PINGS, "3s"), shell("tcpdump", "a", "timeout --preserve-status 10 tcpdump -n -i eth0 tcp")))
+    contains((out / "programs" / "tcpdump" / "stdout").read_text(), "0 packets captured")
+    return f"6 packets; {hash_}"
+
+
+def cooked(runs: Runs) -> str:
+    """tcpdump of all interfaces: its expression is run over headers that its socket does not show (SKF_LL_OFF), and asks for what is beside the frame."""
+    text = of_two(shell("ping", "a", PINGS, "3s"), shell("tcpdump", "a", "timeout --preserve-status 10 tcpdump -n -e -i any arp and inbound"))
+    said, hash_ = said_by(runs, text, "tcpdump")
+    contains(said, "eth0  In", "Reply 10.0.0.2 is-at")
+    if "who-has 10.0.0.2" in said or "Kernel filter failed" in said:
+        raise Failure(said)
+    return f"what came in; {hash_}"
+
+
+def wireshark(runs: Runs) -> str:
+    """dumpcap writes a file that tshark reads, and tshark shows what passes while it does."""
+    text = of_two(shell("fetch", "a", "curl -s -o page http://10.0.0.2/ && echo fetched", "3s"), shell("dumpcap", "a", "dumpcap -q -i eth0 -a duration:10 -w kept.pcapng -f 'tcp port 80'; tshark -r kept.pcapng -Y http"),
+                  shell("tshark", "b", "tshark -n -l -i eth0 -a duration:10 -f 'tcp port 80' -Y http.request"))
+    said, hash_ = said_by(runs, text, "dumpcap")
+    contains(said, "GET / HTTP/1.1", "200 OK")
+    _, out = runs.run(text)
+    contains((out / "programs" / "tshark" / "stdout").read_text(), "GET / HTTP/1.1")
+    return hash_
+
+
+def nmap(runs: Runs) -> str:
+    """nmap finds the port that listens, and the hosts that are there. The canary: a port whose server ends is closed."""
+    text = of_two(shell("nmap", "a", "nmap -n -sS -p 79-81 10.0.0.2; nmap -n -sn 10.0.0.1-4"))
+    said, hash_ = said_by(runs, text, "nmap")
+    contains(said, "79/tcp closed", "80/tcp open", "81/tcp closed", "4 IP addresses (2 hosts up)", "MAC Address: 02:")
+    _, out = runs.run(text.replace('"80"', '"8080"'))
+    contains((out / "programs" / "nmap" / "stdout").read_text(), "80/tcp closed")
+    return f"one of three ports; {hash_}"
+
+
+def hping(runs: Runs) -> str:
+    """hping3 sends by a raw socket and hears by a ring."""
+    text = of_two(shell("hping", "a", "hping3 -S -p 80 -c 2 10.0.0.2; hping3 -S -p 81 -c 2 10.0.0.2; hping3 --icmp -c 2 10.0.0.2; hping3 -S -p 80 -c 2 10.0.0.3 || echo nobody"))
+    said, hash_ = said_by(runs, text, "hping")
+    contains(said, "sport=80 flags=SA seq=1", "sport=81 flags=RA seq=1", "icmp_seq=1", "0 packets received, 100% packet loss", "nobody")
+    return hash_
+
+
+def arp_scan(runs: Runs) -> str:
+    """arp-scan sends and hears by libpcap. It finds who is there, and nobody else."""
+    said, hash_ = said_by(runs, of_two(shell("scan", "a", "arp-scan -I eth0 10.0.0.0/29")), "scan")
+    contains(said, "10.0.0.2\t02:", "8 hosts scanned", "1 responded")
+    return f"one of eight; {hash_}"
+
+
+def lldp(runs: Runs) -> str:
+    """Two hosts get to know each other, and who says nothing stays unknown."""
+    client = runs.folder / "lldpcli"
+    try:
+        shutil.copy("/usr/sbin/lldpcli", client)
+    except PermissionError:
+        raise paths.MissingTool("/usr/sbin/lldpcli may be read by root and the group adm only") from None
+    client.chmod(0o755)
+
+    def world(*names: str) -> str:
+        daemons = (program(f"lldpd-{name}", name, "sh", "-c", f"exec 2>&1; exec lldpd -d -L {client} -u /tmp/lldpd.sock -O /dev/null", expect="running") for name in names)
+        return of_two(*daemons, *(shell(f"ask-{name}", name, f"{client} -u /tmp/lldpd.sock resume; sleep 20; {client} -u /tmp/lldpd.sock show neighbors") for name in names))
+
+    said, hash_ = said_by(runs, world("a", "b"), "ask-a")
+    contains(said, "via: LLDP", "SysName:      b", "MgmtIP:       10.0.0.2", "PortDescr:    eth0")
+    _, out = runs.run(world("a"))
+    said = (out / "programs" / "ask-a" / "stdout").read_text()
+    if "SysName" in said:
+        raise Failure(said)
+    return hash_
+
+
+def isis(runs: Runs) -> str:
+    """IS-IS of FRR, whose packets have no IP: two routers are neighbours, and have one database. Of different areas they are strangers."""
+    def world(*areas: str) -> str:
+        text = keys(duration="60s") + "".join(section(f"nodes.r{at}") for at in (1, 2)) + section("wires.w", between=["r1", "r2"], delay="1ms")
+        for at, area in enumerate(areas, 1):
+            config = f"hostname r{at}\\nrouter isis x\\n net {area}.0000.0000.000{at}.00\\n is-type level-1\\ninterface eth0\\n ip router isis x\\n"
+            daemon = f"-z /tmp/f/z.sock --vty_socket /tmp/f -u frr -g frr --log stdout -i /tmp/f"
+            text += program(f"isis{at}", f"r{at}", "sh", "-c", f"exec 2>&1; mkdir /tmp/f; chmod 777 /tmp/f; cd /tmp/f; printf '{config}' > isis.conf; : > zebra.conf; "
+                            f"/usr/lib/frr/zebra -f zebra.conf {daemon}/zebra.pid & sleep 1; exec /usr/lib/frr/isisd -f isis.conf {daemon}/isisd.pid", expect="running")
+        return text + shell("ask", "r2", "vtysh --vty_socket /tmp/f -c 'show isis neighbor' -c 'show isis database'", "40s")
+
+    said, hash_ = said_by(runs, world("49.0001", "49.0001"), "ask")
+    contains(said, " r1                  eth0        1  Up", "r1.00-00", "r2.00-00", "3 LSPs")
+    _, out = runs.run(world("49.0001", "49.0002"))
+    said = (out / "programs" / "ask" / "stdout").read_text()
+    if " Up" in said or "r1.00-00" in said:
+        raise Failure(said)
+    return hash_
+
+
 def rows(runs: Runs) -> dict[str, Callable[[Path], str]]:
-    return {"programs/dhcp": lambda _: dhcp(runs), "programs/dhcp without a server": lambda _: nobody(runs), "programs/scapy": lambda _: scapy(runs)}
+    all_ = {"dhcp": dhcp, "dhcp from isc-dhcp-server": lambda runs: dhcp(runs, ISC), "dhcp without a server": nobody, "scapy": scapy, "tcpdump": tcpdump, "tcpdump of all interfaces": cooked, "wireshark": wireshark, "nmap": nmap, "hping": hping, "arp-scan": arp_scan, "lldpd": lldp, "isis": isis}
+    return {f"programs/{name}": (lambda _, row=row: row(runs)) for name, row in all_.items()}

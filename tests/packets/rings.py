@@ -377,4 +377,155 @@ def tags():
         talks.close(), one.close()
 
 
-CASES = {"sizes": sizes, "maps": maps, "frames": frames, "cuts": cuts, "blocks": blocks, "transmits": transmits, "tags": tags}
+def local():
+    """Rings of lo: what IP sends there, and what a send ring does."""
+    takes = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    takes.bind(("127.0.0.1", 7000))
+    takes.settimeout(5)
+    sends = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sends.bind(("127.0.0.1", 7001))
+    for version in (0, 1, 2):
+        more = (20, 0, 0) if version == 2 else ()
+        one = one_of(version, RX, request(4, PAGE, 2048, None, *more), "lo", 0x800)
+        one.setsockopt(SOL_PACKET, TX, request(2, PAGE, 2048, None, *((0, 0, 0) if more else ())))
+        ring = Ring(one, 6 * PAGE)
+        sends.sendto(b"hello", ("127.0.0.1", 7000))
+        said("came", lambda: takes.recv(100))
+        said("readable", lambda: wait(one))
+        at = ring.read("I", 16) if version == 2 else 0
+        status, length, captured, mac, _ = FIELDS[version]
+        frame_, bytes_ = at + ring.read("H", at + mac), ring.read("I", at + captured)
+        data = bytes(ring.bytes[frame_:frame_ + bytes_])
+        print(version, ring.read("I", at + length), bytes_, data[:14], data[-5:], struct.unpack_from("=HHiHBB6s", ring.bytes, at + HEADERS[version]))
+        where = 4 * PAGE
+        ctypes.memmove(ring.at + where + HEADERS[version], data, len(data))
+        ring.write("I", where + length, len(data)), ring.write("I", where + status, 1)
+        said("sent again", lambda: one.send(b""))
+        takes.settimeout(0.3)
+        said("came again", lambda: takes.recv(100))
+        takes.settimeout(5)
+        said("its place", lambda: ring.read("I", where + status))
+        ready = select.epoll()
+        ready.register(one, select.EPOLLIN)
+        said("with epoll", lambda: [events for _, events in ready.poll(5)])
+        for block_ in range(4):
+            for frame_ in range(2):
+                ring.write("I", block_ * PAGE + (8 if version == 2 else frame_ * 2048), 0)
+        said("nothing", lambda: ready.poll(0))
+        sends.sendto(b"again", ("127.0.0.1", 7000))
+        said("once more", lambda: [events for _, events in ready.poll(5)])
+        takes.recv(100)
+        frames_, lost = struct.unpack("2I", one.getsockopt(SOL_PACKET, STATISTICS, 8))
+        print("statistics", frames_, lost)
+        one.close()
+        said("its memory is there", lambda: ring.read("I", where + length) == len(data))
+        ring.close(), ready.close()
+
+
+FANOUT, ROLLOVER_STATISTICS, FANOUT_DATA, BYPASS, TIMESTAMP, VNET = 18, 21, 22, 20, 17, 15
+
+
+def heard(who):
+    """How many frames each has."""
+    counts = []
+    for one in who:
+        one.setblocking(False)
+        count = 0
+        while True:
+            try:
+                count += one.recvfrom(2000)[1][2] != socket.PACKET_OUTGOING
+            except BlockingIOError:
+                break
+        counts.append(count)
+    return counts
+
+
+def groups():
+    """PACKET_FANOUT: who may be in a group, and who of it hears."""
+    # One processor: some groups go by it.
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    takes = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(8)]
+    for at, one in enumerate(takes):
+        one.bind(("127.0.0.1", 7000 + at))
+    sends = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sends.bind(("127.0.0.1", 8000))
+
+    def send(times=1, length=5):
+        for _ in range(times):
+            for at in range(8):
+                sends.sendto(b"x" * length, ("127.0.0.1", 7000 + at))
+
+    def member(id_, kind, flags=0, most=None, protocol=0x800, kind_=socket.SOCK_RAW):
+        one = packet(kind_, protocol, "lo")
+        one.setsockopt(SOL_PACKET, FANOUT, struct.pack("=HBB", id_, kind, flags) + (b"" if most is None else struct.pack("I", most)))
+        return one
+
+    for name in (BYPASS, TIMESTAMP):
+        one = packet(protocol=0x800, interface="lo")
+        for value in (b"\1", struct.pack("i", 3), struct.pack("i", 0), struct.pack("i", -1)):
+            said(f"set {name} {value}", lambda: one.setsockopt(SOL_PACKET, name, value))
+            said(f"get {name}", lambda: one.getsockopt(SOL_PACKET, name))
+    for kind in range(-1, 10):
+        said(f"kind {kind}", lambda: member(1, kind & 0xff) and 0)
+    for flags in (0x10, 0x20, 0x40, 0x80, 0x01):
+        said(f"flags {flags}", lambda: hex(member(0, 0, flags).getsockopt(SOL_PACKET, FANOUT) & 0xffff0000))
+    said("rollover of rollover", lambda: member(1, 3, 0x10) and 0)
+    said("a number of its own, and another", lambda: member(5, 0, 0x20) and 0)
+    for length in (0, 3, 5, 7, 9):
+        said(f"{length} bytes", lambda: packet(protocol=0x800, interface="lo").setsockopt(SOL_PACKET, FANOUT, b"\1\0\0\0\0\0\0\0\0"[:length]))
+    said("that hears nothing", lambda: member(1, 0, protocol=0) and 0)
+    said("too many", lambda: member(1, 0, most=(1 << 16) + 1) and 0)
+    first = member(1, 1, most=2)
+    said("of no group", lambda: packet(protocol=0x800, interface="lo").getsockopt(SOL_PACKET, FANOUT))
+    said("of a group", lambda: first.getsockopt(SOL_PACKET, FANOUT))
+    said("again", lambda: first.setsockopt(SOL_PACKET, FANOUT, struct.pack("=HBB", 1, 1, 0)))
+    said("then bind", lambda: first.bind(("lo", 0x800)))
+    for what, words in (("another kind", (1, 0)), ("other flags", (1, 1, 0x10)), ("another bound", (1, 1, 0, 3)), ("another protocol", (1, 1, 0, None, 0x806))):
+        said(what, lambda: member(*words) and 0)
+    second = member(1, 1, kind_=socket.SOCK_DGRAM)
+    said("a third", lambda: member(1, 1) and 0)
+    send()
+    said("in turn", lambda: heard((first, second)))
+    second.close()
+    send()
+    said("alone", lambda: heard((first,)))
+    first.close()
+    said("gone", lambda: member(1, 0).getsockopt(SOL_PACKET, FANOUT))
+    pair = [member(2, 0), member(2, 0)]
+    send(3)
+    count = heard(pair)
+    print("by flow", sum(count), [one % 3 for one in count])
+    for kind in (2, 5):
+        pair = [member(10 + kind, kind), member(10 + kind, kind)]
+        send()
+        count = heard(pair)
+        print(kind, sum(count), max(count))
+    pair = [member(4, 4), member(4, 4)]
+    send(10)
+    count = heard(pair)
+    print("by chance", sum(count), min(count) > 10)
+    pair = [member(6, 6), member(6, 6), member(6, 6)]
+    said("without a program", lambda: pair[0].setsockopt(SOL_PACKET, FANOUT_DATA, b"x" * 15))
+    send()
+    said("by no program", lambda: heard(pair))
+    # The lowest bit of the port that it goes to: ldh [22]; and #1; ret a, from the network header on.
+    program = ctypes.create_string_buffer(struct.pack("HBBI" * 3, 0x28, 0, 0, 22, 0x54, 0, 0, 1, 0x16, 0, 0, 0))
+    said("a program", lambda: pair[1].setsockopt(SOL_PACKET, FANOUT_DATA, struct.pack("HxxxxxxQ", 3, ctypes.addressof(program))))
+    send()
+    said("by it", lambda: heard(pair))
+    said("a program for another kind", lambda: member(20, 0).setsockopt(SOL_PACKET, FANOUT_DATA, struct.pack("HxxxxxxQ", 3, ctypes.addressof(program))))
+    said("for none", lambda: packet(protocol=0x800, interface="lo").setsockopt(SOL_PACKET, FANOUT_DATA, struct.pack("HxxxxxxQ", 3, ctypes.addressof(program))))
+    small = [member(3, 3), member(3, 3)]
+    small[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    send(2, 500)
+    statistics = struct.unpack("3Q", small[0].getsockopt(SOL_PACKET, ROLLOVER_STATISTICS, 24))
+    count = heard(small)
+    print("by room", sum(count), count[1] > 0, statistics[0] > 0, statistics[2])
+    said("statistics of another", lambda: member(21, 0).getsockopt(SOL_PACKET, ROLLOVER_STATISTICS, 24))
+    deaf = member(22, 0, 0x40, protocol=ETH_P_ALL)
+    send()
+    deaf.setblocking(False)
+    said("what goes out", lambda: deaf.recvfrom(2000)[1][2])
+
+
+CASES = {"sizes": sizes, "maps": maps, "frames": frames, "cuts": cuts, "blocks": blocks, "transmits": transmits, "tags": tags, "local": local, "groups": groups}
