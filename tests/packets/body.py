@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import select
 import socket
 import struct
 import subprocess
@@ -212,7 +213,10 @@ def reads():
         # Whether a checksum was looked at depends on the way of a frame.
         status, length, captured, link, network, tag, of = struct.unpack("IIIHHHH", value)
         print(f"auxiliary: {level} {kind} {status & ~(8 | 128)} {length} {captured} {network - link} {tag} {of}")
+    # These two do not wait, and the peer may be late.
+    select.select([one], [], [], 5)
     said("a part of its name", lambda: raw("recvfrom", one, ctypes.create_string_buffer(100), 100, 0, None, None))
+    select.select([one], [], [], 5)
     said("waits", lambda: struct.unpack("i", fcntl_ioctl(one, 0x541B))[0])
     said("rest", lambda: one.recv(2000))
     # if (A == 0x88b5) keep 20 bytes, else none
