@@ -19,7 +19,7 @@ from weft._section import keys
 
 RAW = paths.ROOT / "crates" / "sim" / "src" / "scenario" / "raw.rs"
 # What raw.rs calls otherwise.
-NAMES = {"Raw": "World", "Mounted": "Mount"}
+NAMES = {"Raw": "World", "Mounted": "Mount", "After": "Carrier"}
 
 
 def all_keys(folder: Path) -> str:
