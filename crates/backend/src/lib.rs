@@ -29,7 +29,6 @@ pub mod stream;
 pub mod tap;
 pub mod trace;
 pub mod tun;
-pub mod vnet;
 
 mod device;
 mod error;
@@ -45,6 +44,7 @@ mod sys;
 pub use error::OpenError;
 pub use interface::{Backend, Features, OpenOptions, Prefix};
 pub use link_type::LinkType;
+pub use weft_core::vnet;
 
 type Open = fn(&str, &OpenOptions) -> Result<Box<dyn Backend>, OpenError>;
 

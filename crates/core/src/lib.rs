@@ -43,6 +43,7 @@ pub mod time;
 pub mod timer;
 pub mod transaction;
 pub mod vector;
+pub mod vnet;
 
 pub use attached::Attached;
 pub use block::{

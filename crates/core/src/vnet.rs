@@ -1,4 +1,4 @@
-//! `struct virtio_net_hdr`: what TAP devices, packet sockets and the devices of Linux nodes say about a frame's checksum and segments
+//! `struct virtio_net_hdr`: what TAP devices, packet sockets (the host's and the node's own) and the devices of Linux nodes say about a frame's checksum and segments
 //! (include/uapi/linux/virtio_net.h; virtio 1.2 §5.1.6).
 //!
 //! ```text
@@ -9,22 +9,26 @@
 //! Fields are in the machine's byte order, which is what both devices use unless told otherwise (TUNSETVNETLE). The header of 10 bytes is
 //! used, not the one of 12: the field it adds (`num_buffers`) means nothing here, and packet sockets know only 10 before Linux 6.6.
 
-use weft_core::offload::{self, Headers};
-use weft_core::{Checksum, Frame, Gso, GsoKind};
+use crate::offload::{self, Headers};
+use crate::{Checksum, Frame, Gso, GsoKind};
 
 /// Length of the header, bytes.
 pub const HEADER_BYTES: usize = 10;
 /// The header as it lies before a frame.
 pub type Header = [u8; HEADER_BYTES];
 
-const NEEDS_CSUM: u8 = 1;
-const DATA_VALID: u8 = 2;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
+/// Flags: the checksum's field has that of the pseudo-header alone; the checksum was looked at.
+pub const NEEDS_CSUM: u8 = 1;
+/// See there.
+pub const DATA_VALID: u8 = 2;
+/// Kinds of large frames.
+pub const GSO_TCPV4: u8 = 1;
+/// Of TCP over IPv6.
+pub const GSO_TCPV6: u8 = 4;
 /// USO, since Linux 6.2.
-const GSO_UDP_L4: u8 = 5;
+pub const GSO_UDP_L4: u8 = 5;
 /// The frame has CWR set, which only its first segment may keep.
-const GSO_ECN: u8 = 0x80;
+pub const GSO_ECN: u8 = 0x80;
 
 const CHECKSUM_BYTES: usize = 2;
 const TCP_FLAGS_AT: usize = 13;
@@ -60,8 +64,8 @@ pub fn decode(header: &Header, inserted: u16, frame: &mut Frame) {
     }
 }
 
-/// The header for a frame to be sent. Only for frames that are sent as they are: [`crate::Features::prepare_front`].
-pub(crate) fn encode(frame: &Frame) -> Header {
+/// The header for a frame to be sent. Only for frames that are sent as they are: those whose checksum and segments the other side takes as they are.
+pub fn encode(frame: &Frame) -> Header {
     let mut header = [0; HEADER_BYTES];
     let meta = frame.meta();
     let partial = match meta.checksum {
