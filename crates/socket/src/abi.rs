@@ -78,6 +78,7 @@ pub const PACKET_HDRLEN: i32 = 11;
 pub const PACKET_RESERVE: i32 = 12;
 pub const PACKET_TX_RING: i32 = 13;
 pub const PACKET_LOSS: i32 = 14;
+pub const PACKET_VNET_HDR: i32 = 15;
 pub const PACKET_TIMESTAMP: i32 = 17;
 pub const PACKET_FANOUT: i32 = 18;
 pub const PACKET_TX_HAS_OFF: i32 = 19;
@@ -85,6 +86,7 @@ pub const PACKET_QDISC_BYPASS: i32 = 20;
 pub const PACKET_ROLLOVER_STATS: i32 = 21;
 pub const PACKET_FANOUT_DATA: i32 = 22;
 pub const PACKET_IGNORE_OUTGOING: i32 = 23;
+pub const PACKET_VNET_HDR_SZ: i32 = 24;
 
 /// `sll_pkttype`.
 pub const PACKET_HOST: u8 = 0;

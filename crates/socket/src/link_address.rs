@@ -2,7 +2,7 @@
 
 use crate::abi::*;
 use crate::cmsg::message;
-use crate::socket::{LinkSeen, Packet};
+use crate::packet::{LinkSeen, Packet};
 
 /// AF_PACKET.
 pub(crate) const AF_PACKET: i32 = 17;
@@ -78,6 +78,7 @@ pub(crate) fn local_address(packet: &Packet) -> Vec<u8> {
         network_at: 0,
         status: 0,
         tag: None,
+        offload: None,
     };
     let mut out = told(&seen);
     out.truncate(SOCKADDR_LL_HEAD_BYTES + packet.address.map_or(0, |address| address.len()));

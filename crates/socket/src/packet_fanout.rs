@@ -4,9 +4,10 @@
 
 use crate::errno::Errno;
 use crate::memory::truesize;
+use crate::packet::Packet;
 use crate::packet_ring::{Room, flow_number};
 use crate::registry::Registry;
-use crate::socket::{Packet, Socket, SocketId};
+use crate::socket::{Socket, SocketId};
 use weft_core::bpf::{About, Shared};
 use weft_core::{Frame, Rng};
 
@@ -246,6 +247,11 @@ impl Fanouts {
             group.members.push(s);
         }
         Ok(())
+    }
+
+    /// `fanout_set_data`: "default: return -EINVAL;". Nobody has a program of eBPF.
+    pub fn takes_program(&mut self, packet: &Packet) -> bool {
+        self.of(packet).is_some_and(|group| group.kind == BY_PROGRAM)
     }
 
     /// PACKET_FANOUT_DATA: a program that chooses.

@@ -10,18 +10,21 @@ use crate::filter;
 use crate::link_address::{AF_PACKET, SOCKADDR_LL_HEAD_BYTES, fields};
 use crate::memory::truesize;
 use crate::outputs::FRAMES;
+use crate::packet::{LinkSeen, Packet};
 use crate::packet_fanout::{Fanout, Fanouts, Passing};
+use crate::packet_offload;
 use crate::packet_ring::{Arrival, Clock, Next, Put, Refusal, Transmit, VERSION_WITH_RINGS};
 use crate::poll::Poll;
 use crate::receive_queue;
 use crate::registry::Registry;
 use crate::sending::Sending;
-use crate::socket::{Joined, LinkSeen, Packet, Seen, Socket, SocketId, Waiting};
+use crate::socket::{Joined, Seen, Socket, SocketId, Waiting};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weft_core::bpf::About;
 use weft_core::state::{Damage, Field, Reader, Writer};
 use weft_core::table::{Interface, LinkType};
+use weft_core::vnet;
 use weft_core::{Answer, Change, Checksum, Completion, Context, Direction, Frame, Instant, InterfaceIndex, Query, Reason, Table};
 use weft_wire::ethernet::{EtherType, HEADER_LEN, Header, Mac};
 
@@ -262,6 +265,15 @@ struct Heard<'a> {
     outgoing: bool,
 }
 
+/// `virtio_net_hdr_from_skb`
+fn offload(frame: &Frame, status: u32) -> vnet::Header {
+    let mut header = vnet::encode(frame);
+    if status & TP_STATUS_CSUM_VALID != 0 {
+        header[0] |= vnet::DATA_VALID;
+    }
+    header
+}
+
 impl Heard<'_> {
     fn is_for(&self, protocol: u16, interface: u32, ignores_outgoing: bool) -> bool {
         let kind = protocol == ETH_P_ALL || protocol == self.seen.protocol && !self.outgoing;
@@ -314,7 +326,10 @@ impl Heard<'_> {
         if frame.pull(pulled).is_err() {
             return;
         }
-        let seen = LinkSeen { network_at: (self.header - pulled) as u16, ..self.seen(packet.protocol) };
+        let mut seen = LinkSeen { network_at: (self.header - pulled) as u16, ..self.seen(packet.protocol) };
+        if packet.offload_bytes > 0 {
+            seen.offload = Some(offload(&frame, seen.status));
+        }
         // Unlike from frame to frame and socket to socket, and alike from run to run.
         let seed = cx.now.as_nanos() ^ socket.cookie << 48 ^ u64::from(packet.frames) << 24;
         let about = self.about(&frame, &seen, pulled, seed);
@@ -349,6 +364,7 @@ fn seen(frame: &Frame, device: &Interface, outgoing: bool) -> LinkSeen {
         network_at: 0,
         status: TP_STATUS_USER | if partial { TP_STATUS_CSUMNOTREADY } else { 0 },
         tag: None,
+        offload: None,
     };
     if !partial && matches!(frame.meta().checksum, Checksum::Valid) && !outgoing {
         out.status |= TP_STATUS_CSUM_VALID;
@@ -476,6 +492,7 @@ fn put(sockets: &mut Registry, s: SocketId, frame: &Frame, link: &LinkSeen, whol
         kept: frame.len() as u32,
         cooked,
         reserve: packet.rings.reserve,
+        offload_bytes: packet.offload_bytes.into(),
         losing: packet.lost > 0,
         received: received(frame, cx),
         clock,
@@ -528,6 +545,8 @@ struct Way {
     protocol: u16,
     address: Option<[u8; 8]>,
     cooked: bool,
+    /// Bytes of PACKET_VNET_HDR.
+    offload_bytes: usize,
 }
 
 impl Way {
@@ -553,7 +572,7 @@ impl Way {
         if !control.is_empty() {
             cmsg::each(control, |_, _, _| Ok(()))?;
         }
-        Ok(Way { device, protocol, address, cooked: socket.kind == SOCK_DGRAM })
+        Ok(Way { device, protocol, address, cooked: socket.kind == SOCK_DGRAM, offload_bytes: packet.offload_bytes.into() })
     }
 
     /// Bytes of the link header that who sends has in front.
@@ -577,7 +596,38 @@ impl Way {
         data.len() >= self.reserve()
     }
 
-    fn emit(&self, sockets: &mut Registry, s: SocketId, data: Bytes, cx: &mut Context<'_>) -> Result<(), Errno> {
+    /// Sends a frame of a ring: how many bytes it has, without what PACKET_VNET_HDR says of it.
+    fn send_framed(&self, sockets: &mut Registry, s: SocketId, data: Bytes, cx: &mut Context<'_>) -> Result<usize, Errno> {
+        let (offload, data) = self.split(data)?;
+        if !self.has_receiver() || !self.has_header(&data) {
+            return Err(Errno::EINVAL);
+        }
+        if offload.is_none() && !self.takes(&data) {
+            return Err(Errno::EMSGSIZE);
+        }
+        let bytes = data.len();
+        self.emit(sockets, s, data, offload.as_ref(), cx).map(|()| bytes)
+    }
+
+    /// Takes what PACKET_VNET_HDR says off the front of what is sent.
+    fn split(&self, data: Bytes) -> Result<(Option<vnet::Header>, Bytes), Errno> {
+        if self.offload_bytes == 0 {
+            return Ok((None, data));
+        }
+        // packet_snd_vnet_parse: "if (*len < vnet_hdr_sz) return -EINVAL;"
+        let mut header = *data.get(..self.offload_bytes).and_then(|header| header.first_chunk()).ok_or(Errno::EINVAL)?;
+        let data = data.slice(self.offload_bytes..);
+        packet_offload::settle(&mut header, data.len()).map(|()| (Some(header), data))
+    }
+
+    fn emit(
+        &self,
+        sockets: &mut Registry,
+        s: SocketId,
+        data: Bytes,
+        offload: Option<&vnet::Header>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Errno> {
         let header = header_bytes(self.device.link);
         let mut frame = Frame::egress();
         if !self.cooked {
@@ -589,6 +639,9 @@ impl Way {
                 let dst = self.address.and_then(|address| address.first_chunk::<6>().copied()).map_or(Mac::ZERO, Mac);
                 Header { dst, src: self.device.mac(), vlan: None, ether_type: EtherType(self.protocol) }.emit(frame.push(HEADER_LEN));
             }
+        }
+        if let Some(offload) = offload {
+            packet_offload::apply(offload, &mut frame, header)?;
         }
         let bytes = truesize(frame.len());
         let socket = sockets.get_mut(s)?;
@@ -620,10 +673,13 @@ pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx
     if sockets.get(s)?.packet().is_some_and(|packet| packet.rings.sends()) {
         return send_ring(sockets, s, &way, flags, cx);
     }
+    let length = data.len();
+    let (offload, data) = way.split(data)?;
     if !way.has_receiver() {
         return Err(Errno::EINVAL);
     }
-    if !way.takes(&data) {
+    // "if (!vnet_hdr.gso_type && (len > dev->mtu + reserve + VLAN_HLEN + extra_len))"
+    if !offload.is_some_and(|offload| packet_offload::is_cut(&offload)) && !way.takes(&data) {
         return Err(Errno::EMSGSIZE);
     }
     if !has_room(sockets, s)? {
@@ -635,8 +691,7 @@ pub(crate) fn send(sockets: &mut Registry, s: SocketId, sending: Sending<'_>, cx
     if !way.has_header(&data) {
         return Err(Errno::EINVAL);
     }
-    let length = data.len();
-    way.emit(sockets, s, data, cx)?;
+    way.emit(sockets, s, data, offload.as_ref(), cx)?;
     Ok(length)
 }
 
@@ -649,7 +704,7 @@ fn send_ring(sockets: &mut Registry, s: SocketId, way: &Way, flags: i32, cx: &mu
         let (has_offsets, leaves_out) =
             sockets.get(s)?.packet().map_or((false, false), |packet| (packet.rings.has_offsets, packet.rings.leaves_out));
         // "if ((size_max > dev->mtu + reserve + VLAN_HLEN) && !po->has_vnet_hdr) size_max = dev->mtu + reserve + VLAN_HLEN;"
-        let most = way.device.mtu as usize + way.reserve() + VLAN_BYTES;
+        let most = if way.offload_bytes > 0 { usize::MAX } else { way.device.mtu as usize + way.reserve() + VLAN_BYTES };
         let next = if left == 0 { Next::None } else { transmit(sockets, s)?.next(most, way.cooked, has_offsets) };
         left = left.saturating_sub(1);
         let refused = match next {
@@ -666,14 +721,14 @@ fn send_ring(sockets: &mut Registry, s: SocketId, way: &Way, flags: i32, cx: &mu
                     sent => Ok(sent),
                 };
             }
-            Next::Frame(data) if !way.has_receiver() || !way.has_header(&data) => Errno::EINVAL,
-            Next::Frame(data) if !way.takes(&data) => Errno::EMSGSIZE,
-            Next::Frame(data) => {
-                sent += data.len();
-                way.emit(sockets, s, data, cx)?;
-                transmit(sockets, s)?.taken();
-                continue;
-            }
+            Next::Frame(data) => match way.send_framed(sockets, s, data, cx) {
+                Ok(bytes) => {
+                    sent += bytes;
+                    transmit(sockets, s)?.taken();
+                    continue;
+                }
+                Err(errno) => errno,
+            },
             Next::Bad(errno) => errno,
         };
         if transmit(sockets, s)?.refuse(leaves_out) == Refusal::Told {

@@ -15,6 +15,7 @@ use crate::poll::Poll;
 use crate::received::Received;
 use crate::registry::Registry;
 use crate::socket::{Body, Joined, Seen, Socket, SocketId, Waiting};
+use bytes::Bytes;
 use std::net::IpAddr;
 use weft_core::table::{AddressKind, Family, Traffic};
 use weft_core::{Context, Frame, Instant, InterfaceIndex, Query, Reason, Tail};
@@ -170,6 +171,9 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
     }
     // ping_recvmsg has sock_recv_timestamp only, no sock_recv_drops.
     let dropped = if matches!(socket.body, Body::Ping(_)) { 0 } else { waiting.dropped };
+    // packet_rcv_vnet: "if (*len < vnet_hdr_sz) return -EINVAL; *len -= vnet_hdr_sz;", and what was taken is gone.
+    let offload_bytes = socket.packet().map_or(0, |packet| usize::from(packet.offload_bytes));
+    let length = length.checked_sub(offload_bytes).ok_or(Errno::EINVAL)?;
     offset = offset.min(waiting.bytes);
     let available = waiting.bytes - offset;
     let copied = length.min(available);
@@ -182,13 +186,12 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
         }
         _ => address::told(domain, waiting.from),
     };
-    let out = Received {
-        data: cut(&waiting.data, offset, copied),
-        from,
-        flags: if length < available { MSG_TRUNC } else { 0 },
-        control,
-        datagram_bytes: available,
-    };
+    let mut data = cut(&waiting.data, offset, copied);
+    if offload_bytes > 0 {
+        data.insert(0, offload(&waiting, offload_bytes));
+    }
+    let out =
+        Received { data, from, flags: if length < available { MSG_TRUNC } else { 0 }, control, datagram_bytes: available + offload_bytes };
     keep_stamp(&mut socket.options, boot_time.saturating_add(waiting.received.as_nanos()));
     // udp_recvmsg: "err = copied; if (flags & MSG_TRUNC) err = ulen; … skb_consume_udp(sk, skb, peeking ? -err : err);"
     move_peek_offset(socket, peek, copied, if flags & MSG_TRUNC != 0 { waiting.bytes } else { copied });
@@ -196,6 +199,14 @@ pub(crate) fn receive(sockets: &mut Registry, s: SocketId, length: usize, flags:
         sockets.touch(s, Poll::NONE);
     }
     Ok(out)
+}
+
+/// What PACKET_VNET_HDR puts before a frame.
+fn offload(waiting: &Waiting, bytes: usize) -> Bytes {
+    let header = waiting.link.as_ref().and_then(|link| link.offload).unwrap_or_default();
+    let mut out = header.to_vec();
+    out.resize(bytes, 0);
+    out.into()
 }
 
 /// sock_recv_cmsgs: "if (READ_ONCE(sk->sk_flags) & FLAGS_RECV_CMSGS || … & TSFLAGS_ANY) __sock_recv_cmsgs(…); else if (sock_flag(sk, SOCK_TIMESTAMP))

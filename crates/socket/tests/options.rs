@@ -85,7 +85,7 @@ fn what_the_page_calls_refused_is_refused_so_and_everything_else_is_not() {
         let said = |what: &str| all.iter().any(|one| one == what);
         let right = match how {
             "works" | "kept" => said("ok") || said("EADDRNOTAVAIL") || said("ENODEV") || said("EINVAL") && row_of(level, number).is_some(),
-            "read only" => !said("ok") && (said("read") || said("ENODATA") || said("EINVAL") || said("ENOTCONN")),
+            "read only" => !said("ok") && (said("read") || said("ENODATA") || said("EINVAL") || said("ENOTCONN") || said("EFAULT")),
             errno => said(errno),
         };
         if !right {

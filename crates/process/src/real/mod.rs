@@ -318,6 +318,11 @@ impl Tree {
         for thread in one.threads {
             self.remove_thread(thread, outside);
         }
+        if self.maps_rings {
+            // What it had mapped kept sockets open.
+            self.look_for_closed();
+            self.drop_closed(outside);
+        }
     }
 
     /// Forgets a thread: its channel is free.

@@ -3,13 +3,14 @@
 use super::row::{Access, Applies::Packet, Get, OptionRow, Set, flag, row};
 use crate::abi::*;
 use crate::errno::Errno;
+use crate::packet::{self, LinkMembership};
 use crate::packet_fanout::{ARGUMENT_BYTES, SHORT_ARGUMENT_BYTES};
 use crate::packet_ring::{Request, Rings, Version};
 use crate::packet_socket;
 use crate::receive_queue;
-use crate::socket::{self, LinkMembership};
 use weft_core::bpf::Program;
 use weft_core::table::LinkType;
+use weft_core::vnet;
 use weft_core::{Answer, InterfaceIndex, Query, Table};
 
 /// Bytes of `struct packet_mreq`, and of what stands before its address.
@@ -19,7 +20,7 @@ const MREQ_HEAD_BYTES: usize = 8;
 const MEMBERSHIPS_MAX: usize = 1024;
 const NO_SUCH: Set = Set::Never(Errno::ENOPROTOOPT);
 
-fn packet<'a>(a: &'a mut Access<'_, '_>) -> Result<&'a mut socket::Packet, Errno> {
+fn packet<'a>(a: &'a mut Access<'_, '_>) -> Result<&'a mut packet::Packet, Errno> {
     a.socket()?.packet_mut().ok_or(Errno::ENOPROTOOPT)
 }
 
@@ -124,6 +125,15 @@ pub(super) const ROWS: &[OptionRow] = &[
         Set::OneInt(|a, v| Ok(packet(a)?.bypasses = v != 0)),
         Get::Int(|a| flag(packet(a)?.bypasses)),
     ),
+    row(
+        SOL_PACKET,
+        PACKET_VNET_HDR,
+        "PACKET_VNET_HDR",
+        Packet,
+        Set::Int(|a, v| offload(a, if v == 0 { 0 } else { vnet::HEADER_BYTES as i32 })),
+        Get::Int(|a| flag(packet(a)?.offload_bytes != 0)),
+    ),
+    row(SOL_PACKET, PACKET_VNET_HDR_SZ, "PACKET_VNET_HDR_SZ", Packet, Set::Int(offload), Get::Int(|a| Ok(packet(a)?.offload_bytes.into()))),
     row(SOL_PACKET, PACKET_FANOUT, "PACKET_FANOUT", Packet, Set::Bytes(fan_out), Get::Int(fanout)),
     row(SOL_PACKET, PACKET_FANOUT_DATA, "PACKET_FANOUT_DATA", Packet, Set::Bytes(fanout_data), Get::Never(Errno::ENOPROTOOPT)),
     row(SOL_PACKET, PACKET_ROLLOVER_STATS, "PACKET_ROLLOVER_STATS", Packet, NO_SUCH, Get::Bytes(|a, _| rollover(a))),
@@ -131,13 +141,24 @@ pub(super) const ROWS: &[OptionRow] = &[
     row(SOL_PACKET, PACKET_TX_RING, "PACKET_TX_RING", Packet, Set::Bytes(|a, v| ring(a, v, true)), Get::Never(Errno::ENOPROTOOPT)),
 ];
 
-/// The name of an option that Linux's packet sockets have, and these do not.
+/// The name of an option that packet sockets of Linux's have, and these do not.
 pub fn refused(level: i32, name: i32) -> Option<&'static str> {
     match (level, name) {
-        (SOL_PACKET, 15) => Some("PACKET_VNET_HDR"),
-        (SOL_PACKET, 24) => Some("PACKET_VNET_HDR_SZ"),
+        (SOL_SOCKET, SO_ATTACH_BPF) => Some("SO_ATTACH_BPF"),
         _ => None,
     }
+}
+
+/// Bytes of a header before each frame: `struct virtio_net_hdr`, `struct virtio_net_hdr_mrg_rxbuf`, or none.
+fn offload(a: &mut Access<'_, '_>, bytes: i32) -> Result<(), Errno> {
+    let socket = a.socket()?;
+    if socket.kind != SOCK_RAW || !matches!(bytes, 0 | 10 | 12) {
+        return Err(Errno::EINVAL);
+    }
+    let packet = packet(a)?;
+    packet.rings.check_unset()?;
+    packet.offload_bytes = bytes as u8;
+    Ok(())
 }
 
 /// PACKET_FANOUT: `struct fanout_args`, or the first four bytes of it.
@@ -159,7 +180,10 @@ fn fanout(a: &mut Access<'_, '_>) -> Result<i32, Errno> {
 /// `fanout_set_data`. `program`: the instructions that a `struct sock_fprog` leads to.
 fn fanout_data(a: &mut Access<'_, '_>, program: &[u8]) -> Result<(), Errno> {
     let socket = a.sockets.get(a.id)?;
-    let packet = socket.packet().filter(|packet| packet.fanout.is_some()).ok_or(Errno::EINVAL)?;
+    let packet = socket.packet().ok_or(Errno::ENOPROTOOPT)?;
+    if !a.packets.groups.takes_program(packet) {
+        return Err(Errno::EINVAL);
+    }
     if socket.options.filter_locked {
         return Err(Errno::EPERM);
     }

@@ -212,7 +212,7 @@ impl Blocks {
         let at = self.layout.block_at(self.active) + u64::from(self.next);
         (self.last, self.next, self.frames) = (self.next, self.next + length, self.frames.saturating_add(1));
         self.tell_counts();
-        arrival.write_data(&mut self.area, at + u64::from(mac), kept);
+        arrival.write_data(&mut self.area, at + u64::from(mac), kept, mac < length);
         let (seconds, nanos) = arrival.date(&self.area);
         self.last_date = (seconds, nanos);
         let link = arrival.link;

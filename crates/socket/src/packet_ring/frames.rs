@@ -54,7 +54,7 @@ impl Frames {
         let mut told = arrival.link.status | TP_STATUS_USER;
         // "LOSING will be reported till you read the stats, because it's COR - Clear On Read."
         told |= if arrival.losing { TP_STATUS_LOSING } else { 0 } | if copied { TP_STATUS_COPY } else { 0 };
-        arrival.write_data(&mut self.area, at + u64::from(mac), kept);
+        arrival.write_data(&mut self.area, at + u64::from(mac), kept, mac <= self.layout.frame_bytes);
         let (seconds, nanos) = arrival.date(&self.area);
         let mut head = Vec::with_capacity(28);
         head.extend(arrival.link.whole_bytes.to_ne_bytes());

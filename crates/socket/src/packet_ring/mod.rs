@@ -12,8 +12,8 @@ mod request;
 mod transmit;
 
 use crate::errno::Errno;
+use crate::packet::LinkSeen;
 use crate::poll::Poll;
-use crate::socket::LinkSeen;
 use blocks::Blocks;
 use frames::Frames;
 pub(crate) use hash::of as flow_number;
@@ -72,6 +72,8 @@ pub(crate) struct Arrival<'a> {
     pub cooked: bool,
     /// PACKET_RESERVE.
     pub reserve: u32,
+    /// Bytes of PACKET_VNET_HDR.
+    pub offload_bytes: u32,
     /// Something was lost since the statistics were asked for.
     pub losing: bool,
     pub received: Instant,
@@ -94,11 +96,20 @@ impl Arrival<'_> {
         } else {
             (head_bytes + link_bytes.max(16)).next_multiple_of(ALIGNMENT)
         };
-        let net = net.checked_add(self.reserve).filter(|net| *net <= u32::from(u16::MAX))?;
+        let net = net
+            .checked_add(self.reserve)?
+            .checked_add(if self.cooked { 0 } else { self.offload_bytes })
+            .filter(|net| *net <= u32::from(u16::MAX))?;
         Some(Place { mac: net - link_bytes, net })
     }
 
-    fn write_data(&self, area: &mut Area, mut at: u64, mut bytes: u32) {
+    /// Writes the frame, and before it what PACKET_VNET_HDR says of it. `whole`: there is room for it.
+    fn write_data(&self, area: &mut Area, mut at: u64, mut bytes: u32, whole: bool) {
+        if let (Some(header), true, false) = (self.link.offload, whole, self.cooked) {
+            let mut header = header.to_vec();
+            header.resize(self.offload_bytes as usize, 0);
+            area.write(at.saturating_sub(header.len() as u64), &header);
+        }
         for chunk in self.frame.chunks() {
             let part = chunk.get(..bytes as usize).unwrap_or(chunk);
             area.write(at, part);

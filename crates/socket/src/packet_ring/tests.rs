@@ -16,6 +16,7 @@ fn link() -> LinkSeen {
         network_at: 14,
         status: TP_STATUS_USER,
         tag: None,
+        offload: None,
     }
 }
 
@@ -47,6 +48,7 @@ fn put(rings: &mut Rings, bytes: usize, ms: u64, losing: bool) -> Option<Put> {
         kept: bytes as u32,
         cooked: false,
         reserve: 0,
+        offload_bytes: 0,
         losing,
         received: clock(ms).now,
         clock: clock(ms),
