@@ -24,7 +24,7 @@ from virtual.shared import USUAL_SIGNALS, keys, program, run_rows, section
 from . import carriers, programs
 
 BODY = Path(__file__).with_name("body.py")
-CASES = ("refusals", "hears", "sends", "reads", "lost", "polls", "downs", "loops", "sizes", "maps", "frames", "cuts", "blocks", "transmits", "tags", "local", "groups")
+CASES = ("refusals", "hears", "sends", "reads", "lost", "polls", "downs", "loops", "sizes", "maps", "frames", "cuts", "blocks", "transmits", "tags", "local", "groups", "offloads")
 ALONE = ("loops", "sizes", "maps", "local", "groups")
 SECONDS_MAX = 60 * PATIENCE
 RIGHTS = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]

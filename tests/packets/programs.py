@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from harness import paths
-from harness.processes import Failure
+from harness.processes import PATIENCE, Failure
 from virtual.runs import Runs
 from virtual.shared import keys, program, section
 
@@ -224,6 +225,57 @@ def isis(runs: Runs) -> str:
     return hash_
 
 
+LISTED = """
+import socket, subprocess
+kept = [socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)), socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)]
+kept[0].bind(("eth0", 3))
+print(open("/proc/net/packet").read(), end="")
+print(subprocess.run(["ss", "-0", "-n", "-H"], capture_output=True, text=True).stdout, end="")
+"""
+
+
+def listed(runs: Runs) -> str:
+    """/proc/net/packet and `ss -0`, which reads it."""
+    _, out = runs.run(of_two(program("lists", "a", "/usr/bin/python3", "-c", LISTED, start="2s")))
+    said = (out / "programs" / "lists" / "stdout").read_text()
+    lines = [line.split() for line in said.splitlines()]
+    if [line[1:6] for line in lines[1:3]] != [["3", "3", "0003", "2", "1"], ["2", "2", "0000", "0", "0"]] or [line[0] for line in lines[3:]] != ["p_raw", "p_dgr"] or lines[3][3] != "*:eth0":
+        raise Failure(said)
+    return "two sockets"
+
+
+RIGHTS = """
+import errno, os, socket
+os.setgid(1000), os.setuid(1000)
+for family, kind, protocol in ((socket.AF_INET, socket.SOCK_RAW, 1), (socket.AF_INET6, socket.SOCK_RAW, 58), (socket.AF_INET, socket.SOCK_RAW, 0), (socket.AF_PACKET, socket.SOCK_RAW, 0), (socket.AF_INET, socket.SOCK_DGRAM, 0)):
+    try:
+        print(socket.socket(family, kind, protocol).fileno() > 0)
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"""
+
+
+def rights(runs: Runs) -> str:
+    """Who is not root and has no capability gets no raw socket and no packet socket."""
+    _, out = runs.run(of_two(program("asks", "a", "/usr/bin/python3", "-c", RIGHTS, start="2s")))
+    said = (out / "programs" / "asks" / "stdout").read_text().split()
+    if said != ["EPERM", "EPERM", "EPROTONOSUPPORT", "EPERM", "True"]:
+        raise Failure(f"{said}")
+    return " ".join(said)
+
+
+CAPTURE = "timeout --preserve-status 3 tcpdump -n -l -i lo -c 2 udp port {} 2>&1 & sleep 1; python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((\"127.0.0.1\", 9000)); s.connect((\"127.0.0.1\", 9000)); s.send(b\"x\"); s.send(b\"x\")'; wait"
+
+
+def strict(runs: Runs) -> str:
+    """tcpdump below --strict sees what passes on the stack's lo, and nothing that does not."""
+    for port, found in ((9000, "127.0.0.1.9000 > 127.0.0.1.9000: UDP, length 1"), (9001, "0 packets captured")):
+        command = [paths.tool("unshare"), *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--net", str(runs.folder / "weft"), "run", "--strict", "--", "sh", "-c", CAPTURE.format(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE, stdin=subprocess.DEVNULL)
+        contains(done.stdout + done.stderr, found)
+    return "one port of two"
+
+
 def rows(runs: Runs) -> dict[str, Callable[[Path], str]]:
-    all_ = {"dhcp": dhcp, "dhcp from isc-dhcp-server": lambda runs: dhcp(runs, ISC), "dhcp without a server": nobody, "scapy": scapy, "tcpdump": tcpdump, "tcpdump of all interfaces": cooked, "wireshark": wireshark, "nmap": nmap, "hping": hping, "arp-scan": arp_scan, "lldpd": lldp, "isis": isis}
+    all_ = {"dhcp": dhcp, "dhcp from isc-dhcp-server": lambda runs: dhcp(runs, ISC), "dhcp without a server": nobody, "scapy": scapy, "tcpdump": tcpdump, "tcpdump of all interfaces": cooked, "wireshark": wireshark, "nmap": nmap, "hping": hping, "arp-scan": arp_scan, "lldpd": lldp, "isis": isis, "tables": listed, "rights": rights, "tcpdump with --strict": strict}
     return {f"programs/{name}": (lambda _, row=row: row(runs)) for name, row in all_.items()}

@@ -422,7 +422,7 @@ def local():
         ring.close(), ready.close()
 
 
-FANOUT, ROLLOVER_STATISTICS, FANOUT_DATA, BYPASS, TIMESTAMP, VNET = 18, 21, 22, 20, 17, 15
+FANOUT, ROLLOVER_STATISTICS, FANOUT_DATA, BYPASS, TIMESTAMP, VNET, VNET_BYTES = 18, 21, 22, 20, 17, 15, 24
 
 
 def heard(who):
@@ -528,4 +528,65 @@ def groups():
     said("what goes out", lambda: deaf.recvfrom(2000)[1][2])
 
 
-CASES = {"sizes": sizes, "maps": maps, "frames": frames, "cuts": cuts, "blocks": blocks, "transmits": transmits, "tags": tags, "local": local, "groups": groups}
+def offloads():
+    """PACKET_VNET_HDR: what is said of each frame, and what is believed of one that is sent."""
+    there = peer()
+    NAMES.update({own(): b"<own>", there: b"<peer>"})
+    said("cooked", lambda: packet(socket.SOCK_DGRAM).setsockopt(SOL_PACKET, VNET, 1))
+    one = packet()
+    for name in (VNET, VNET_BYTES):
+        for value in (b"\1", struct.pack("i", 1), struct.pack("q", 1), struct.pack("i", 10), struct.pack("i", 12), struct.pack("i", -1), struct.pack("i", 0)):
+            said(f"set {name} {value}", lambda: one.setsockopt(SOL_PACKET, name, value))
+            said("gives", lambda: (one.getsockopt(SOL_PACKET, VNET), one.getsockopt(SOL_PACKET, VNET_BYTES)))
+    for bytes_ in (10, 12):
+        one = packet()
+        one.setsockopt(SOL_PACKET, VNET_BYTES, bytes_)
+        talks = packet()
+        ask(talks, [frame(own()), frame(own(), data=b"second"), frame(own(), data=b"third")])
+        all_sent(talks)
+        said("in too little", lambda: one.recv(5))
+        said("the next", lambda: one.recv(2000))
+        said("cut", lambda: one.recv(bytes_ + 12))
+        said("the last", lambda: one.recv(2000))
+        plain = b"\0" * bytes_
+        out = frame(FOREIGN, sender=own())
+        said("nothing", lambda: one.send(plain[1:]))
+        said("a header alone", lambda: one.send(plain))
+        said("plain", lambda: one.send(plain + out))
+        head = lambda protocol, length: FOREIGN + own() + b"\x08\0" + struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, 0, 0, 9, protocol, 0, b"\x0a\0\0\1", b"\x0a\0\0\2")
+        large = head(6, 3020) + struct.pack("!HHIIBBHHH", 1, 2, 3, 4, 0x50, 0x10, 9, 0, 0) + b"x" * 3000
+        datagrams = head(17, 3008) + struct.pack("!HHHH", 1, 2, 3008, 0) + b"x" * 3000
+        for what, words in (("headers beyond the end", (0, 0, 20, 0, 0, 0)), ("a checksum beyond it", (1, 0, 0, 0, 40, 0)), ("a kind that is none", (0, 9, 0, 100, 0, 0)),
+                            ("pieces of nothing", (0, 1, 0, 0, 0, 0)), ("no TCP", (0, 1, 0, 100, 0, 0))):
+            said(what, lambda: one.send(struct.pack("=BBHHHH", *words).ljust(bytes_, b"\0") + out))
+        for what, words in (("too long", (0, 0, 0, 0, 0, 0)), ("in pieces", (1, 1, 54, 1000, 34, 16)), ("with another checksum", (1, 1, 54, 1000, 34, 6)), ("of IPv6", (1, 4, 54, 1000, 34, 16)),
+                            ("of TCP without one", (0, 1, 54, 1000, 0, 0)), ("all at once", (0, 1, 54, 0xffff, 0, 0))):
+            said(f"large, {what}", lambda: one.sendto(struct.pack("=BBHHHH", *words).ljust(bytes_, b"\0") + large, ("eth0", 0x800)))
+        for what, words in (("in pieces", (1, 5, 42, 1000, 34, 6)), ("in too many", (1, 5, 42, 10, 34, 6)), ("without a checksum", (0, 5, 42, 1000, 0, 0)), ("with another", (1, 5, 42, 1000, 34, 4))):
+            said(f"datagrams, {what}", lambda: one.sendto(struct.pack("=BBHHHH", *words).ljust(bytes_, b"\0") + datagrams, ("eth0", 0x800)))
+        for version in (0, 1, 2):
+            more = (100, 0, 0) if version == 2 else ()
+            one = one_of(version)
+            one.setsockopt(SOL_PACKET, VNET_BYTES, bytes_)
+            one.setsockopt(SOL_PACKET, RX, request(1, PAGE, 2048, None, *more))
+            one.setsockopt(SOL_PACKET, TX, request(1, PAGE, 2048, None, *((0, 0, 0) if more else ())))
+            said("with a ring", lambda: one.setsockopt(SOL_PACKET, VNET, 0))
+            ring, talks = Ring(one, 2 * PAGE), packet()
+            ask(talks, [frame(own())])
+            all_sent(talks)
+            wait(one)
+            at = ring.read("I", 16) if version == 2 else 0
+            mac = ring.read("H", at + FIELDS[version][3])
+            print(version, told(ring, at, version), bytes(ring.bytes[at + mac - bytes_:at + mac]))
+            status, length = FIELDS[version][:2]
+            for where, header in enumerate((plain, struct.pack("=BBHHHH", 0, 9, 0, 100, 0, 0).ljust(bytes_, b"\0"))):
+                where = PAGE + where * 2048
+                data = header + out
+                ctypes.memmove(ring.at + where + HEADERS[version], data, len(data))
+                ring.write("I", where + length, len(data)), ring.write("I", where + status, 1)
+                said("sends", lambda: one.send(b""))
+                said("its place", lambda: ring.read("I", where + status))
+            one.close(), ring.close(), talks.close()
+
+
+CASES = {"sizes": sizes, "maps": maps, "frames": frames, "cuts": cuts, "blocks": blocks, "transmits": transmits, "tags": tags, "local": local, "groups": groups, "offloads": offloads}
