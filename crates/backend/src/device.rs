@@ -4,11 +4,12 @@ use crate::interface::Features;
 use crate::link_type::LinkType;
 use crate::ring::{Ring, Slot};
 use crate::scatter::{Blocks, Source};
-use crate::{sys, vnet};
+use crate::sys;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use weft_core::vnet;
 use weft_core::{Bytes, Completion, Frame, Instant, InterfaceIndex};
 use weft_wire::ethernet::EtherType;
 

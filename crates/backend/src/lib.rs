@@ -44,7 +44,6 @@ mod sys;
 pub use error::OpenError;
 pub use interface::{Backend, Features, OpenOptions, Prefix};
 pub use link_type::LinkType;
-pub use weft_core::vnet;
 
 type Open = fn(&str, &OpenOptions) -> Result<Box<dyn Backend>, OpenError>;
 

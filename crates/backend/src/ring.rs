@@ -7,11 +7,12 @@
 //! be that late (measured: docs/linux-notes/packet-ring.md).
 
 use crate::scatter::{HEAD_READ_BYTES, TAG_BYTES, frame_with_tag};
-use crate::{sys, vnet};
+use crate::sys;
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
+use weft_core::vnet;
 use weft_core::{Bytes, Frame};
 
 /// An Ethernet frame of 1500 bytes fits with everything the kernel puts before it.

@@ -3,8 +3,8 @@
 //! by reading them.
 
 use crate::link_type::LinkType;
-use crate::vnet;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use weft_core::vnet;
 use weft_core::{Checksum, Frame, Gso, GsoKind};
 use weft_wire::{Protocol, checksum};
 

@@ -7,7 +7,6 @@
 //! decides nothing: what a frame's own headers need is moved into its head once they can be read.
 
 use crate::link_type::LinkType;
-use crate::vnet;
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io;
@@ -15,6 +14,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use weft_core::Frame;
 use weft_core::frame::HEAD_BYTES_INGRESS;
+use weft_core::vnet;
 use weft_wire::Protocol;
 use weft_wire::ethernet::{EtherType, HEADER_LEN, TAGGED_HEADER_LEN};
 

@@ -11,11 +11,12 @@ use crate::error::OpenError;
 use crate::interface::{Backend, Features, OpenOptions};
 use crate::link_type::LinkType;
 use crate::scatter::Source;
-use crate::{host_side, sys, vnet};
+use crate::{host_side, sys};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
+use weft_core::vnet;
 use weft_core::{Completion, Frame, Instant};
 use weft_wire::ethernet::Mac;
 

@@ -9,7 +9,7 @@ mod ancillary;
 pub use ancillary::About;
 
 use crate::frame::Frame;
-use ancillary::{Ask, asks, load_anywhere};
+use ancillary::{Ask, Bytes, asks, load_anywhere};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -325,6 +325,32 @@ pub(crate) fn load(frame: &Frame, at: u32, bytes: u8) -> Option<u32> {
         }
     }
     Some(value(&found[..bytes]))
+}
+
+impl Bytes for Frame {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+    fn begins_at(&self) -> u16 {
+        self.position()
+    }
+    #[inline]
+    fn load(&self, at: u32, bytes: u8) -> Option<u32> {
+        load(self, at, bytes)
+    }
+    fn before(&self, at: u16) -> Option<u8> {
+        self.pulled(at).first().copied()
+    }
+}
+
+impl About {
+    /// As much as a frame tells of itself.
+    pub fn of(frame: &Frame) -> About {
+        let meta = frame.meta();
+        let network_at = Some(meta.network_at).filter(|at| *at > 0);
+        let protocol = if meta.ether_type.0 == 0 { About::protocol_of(meta.dst.is_ipv6()) } else { meta.ether_type.0 };
+        About { protocol, interface: meta.interface.0, mark: meta.mark, network_at, ..About::default() }
+    }
 }
 
 /// `None`: division by zero, which rejects the frame. Shifts by X take its lowest five bits, as Linux's do.

@@ -13,8 +13,8 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use weft_backend::vnet;
 use weft_core::Frame;
+use weft_core::vnet;
 
 /// VIRTIO_NET_F_MTU, VIRTIO_NET_F_MAC, VHOST_USER_F_PROTOCOL_FEATURES, VIRTIO_F_VERSION_1.
 const FEATURES: u64 = 1 << 3 | 1 << 5 | 1 << 30 | 1 << 32;

@@ -55,6 +55,9 @@ pub const SIOCOUTQ: u64 = 0x5411;
 pub const SIOCATMARK: u64 = 0x8905;
 pub const SIOCOUTQNSD: u64 = 0x894B;
 
+/// The family of packet sockets.
+pub const AF_PACKET: i32 = 17;
+
 pub const SOL_IP: i32 = 0;
 pub const SOL_SOCKET: i32 = 1;
 pub const SOL_TCP: i32 = 6;

@@ -2,10 +2,9 @@
 
 use crate::abi::*;
 use crate::cmsg::message;
-use crate::packet::{LinkSeen, Packet};
+use crate::link_seen::LinkSeen;
+use crate::socket::Packet;
 
-/// AF_PACKET.
-pub(crate) const AF_PACKET: i32 = 17;
 /// Bytes of `struct sockaddr_ll`, and of what stands before its address.
 const SOCKADDR_LL_BYTES: usize = 20;
 pub(crate) const SOCKADDR_LL_HEAD_BYTES: usize = 12;

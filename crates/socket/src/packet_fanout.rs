@@ -4,9 +4,10 @@
 
 use crate::errno::Errno;
 use crate::memory::truesize;
-use crate::packet::Packet;
 use crate::packet_ring::{Room, flow_number};
+use crate::packet_rollover::Rollover;
 use crate::registry::Registry;
+use crate::socket::Packet;
 use crate::socket::{Socket, SocketId};
 use weft_core::bpf::{About, Shared};
 use weft_core::{Frame, Rng};
@@ -30,8 +31,6 @@ const BY_CHANCE: u8 = 4;
 const BY_QUEUE: u8 = 5;
 const BY_PROGRAM: u8 = 6;
 const BY_EBPF: u8 = 7;
-/// ROLLOVER_HLEN
-const HISTORY: usize = 16;
 
 /// A group.
 #[derive(Debug)]
@@ -51,18 +50,6 @@ pub(crate) struct Fanout {
     program: Option<Shared>,
 }
 weft_core::fields!(struct Fanout { id, kind, flags, protocol, interface, members_max, sockets, members, turn, program });
-
-/// What a member has of frames that went to others because it had no room (`struct packet_rollover`).
-#[derive(Debug, Default)]
-pub(crate) struct Rollover {
-    /// Where it found room last.
-    next: u32,
-    /// PACKET_ROLLOVER_STATS: how many, those of large flows among them, and those for which there was no room anywhere.
-    pub counts: [u64; 3],
-    /// Flows of the last frames.
-    history: [u32; HISTORY],
-}
-weft_core::fields!(struct Rollover { next, counts, history });
 
 /// All groups of a node.
 #[derive(Debug, Default)]
@@ -92,7 +79,7 @@ impl Fanout {
         let flow = || flow_number(passing.frame, passing.header, passing.about.protocol);
         let index = match self.kind {
             // "return reciprocal_scale(__skb_get_hash_symmetric(skb), num);"
-            BY_FLOW => (u64::from(flow()) * u64::from(count) >> 32) as u32,
+            BY_FLOW => ((u64::from(flow()) * u64::from(count)) >> 32) as u32,
             IN_TURN => {
                 self.turn = self.turn.wrapping_add(1);
                 self.turn % count
@@ -157,17 +144,6 @@ fn room(socket: &Socket, bytes: usize) -> Room {
             _ => Room::None,
         }
     })
-}
-
-impl Rollover {
-    /// `fanout_flow_is_huge`
-    fn is_huge(&mut self, flow: u32, rng: &mut Rng) -> bool {
-        let count = self.history.iter().filter(|one| **one == flow).count();
-        if let Some(victim) = self.history.get_mut(rng.below(HISTORY as u64) as usize) {
-            *victim = flow;
-        }
-        count > HISTORY / 2
-    }
 }
 
 impl Fanouts {

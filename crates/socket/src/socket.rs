@@ -1,8 +1,10 @@
 //! One socket's fields, with the kernel's names in the comments, and the store of all sockets.
 
 use crate::errno::Errno;
+use crate::link_seen::{LinkMembership, LinkSeen, VERSION_WITH_RINGS};
 use crate::options::Options;
-use crate::packet::{LinkSeen, Packet};
+use crate::packet_ring::Rings;
+use crate::packet_rollover::Rollover;
 use crate::poll::Poll;
 use crate::ports::HoldId;
 use crate::times::Times;
@@ -288,6 +290,89 @@ impl Field for Waiting {
             dropped: from.take()?,
             link: if from.version() >= VERSION_WITH_LINKS { from.take()? } else { None },
         })
+    }
+}
+
+/// What only a packet socket has (`struct packet_sock`).
+#[derive(Debug, Default)]
+pub(crate) struct Packet {
+    pub queue: Datagram,
+    /// `po->num`: which EtherType it hears; ETH_P_ALL: all, also what goes out; 0: none.
+    pub protocol: u16,
+    /// `po->ifindex`; 0: all.
+    pub interface: u32,
+    /// ARPHRD_* of that interface, and its address; 0: it is bound to none.
+    pub hardware: u16,
+    pub address: Option<[u8; 6]>,
+    /// PACKET_AUXDATA.
+    pub auxiliary: bool,
+    /// PACKET_ORIGDEV.
+    pub original_device: bool,
+    /// PACKET_IGNORE_OUTGOING.
+    pub ignores_outgoing: bool,
+    /// PACKET_STATISTICS since they were asked for: frames, and those of them that were lost.
+    pub frames: u32,
+    pub lost: u32,
+    /// PACKET_ADD_MEMBERSHIP: which, how often each.
+    pub memberships: Vec<(LinkMembership, u32)>,
+    /// It is bound to an interface that is down: it hears nothing until that is up.
+    pub waits_for_interface: bool,
+    pub rings: Rings,
+    /// PACKET_FANOUT: the number of its group.
+    pub fanout: Option<u16>,
+    pub rollover: Option<Box<Rollover>>,
+    /// PACKET_TIMESTAMP, and PACKET_QDISC_BYPASS: kept.
+    pub timestamp: i32,
+    pub bypasses: bool,
+    /// PACKET_VNET_HDR_SZ: bytes of a header before each frame; 0: none.
+    pub offload_bytes: u8,
+}
+
+impl Field for Packet {
+    fn write(&self, out: &mut Writer) {
+        let Packet { queue, protocol, interface, hardware, address, auxiliary, original_device, .. } = self;
+        let Packet { ignores_outgoing, frames, lost, memberships, waits_for_interface, rings, fanout, rollover, .. } = self;
+        let Packet { timestamp, bypasses, offload_bytes, .. } = self;
+        out.put(queue);
+        out.put(protocol);
+        out.put(interface);
+        out.put(hardware);
+        out.put(address);
+        out.put(auxiliary);
+        out.put(original_device);
+        out.put(ignores_outgoing);
+        out.put(frames);
+        out.put(lost);
+        out.put(memberships);
+        out.put(waits_for_interface);
+        out.put(rings);
+        out.put(fanout);
+        out.put(rollover);
+        out.put(timestamp);
+        out.put(bypasses);
+        out.put(offload_bytes);
+    }
+    fn read(from: &mut Reader<'_>) -> Result<Packet, Damage> {
+        let mut packet = Packet {
+            queue: from.take()?,
+            protocol: from.take()?,
+            interface: from.take()?,
+            hardware: from.take()?,
+            address: from.take()?,
+            auxiliary: from.take()?,
+            original_device: from.take()?,
+            ignores_outgoing: from.take()?,
+            frames: from.take()?,
+            lost: from.take()?,
+            memberships: from.take()?,
+            waits_for_interface: from.take()?,
+            ..Packet::default()
+        };
+        if from.version() >= VERSION_WITH_RINGS {
+            (packet.rings, packet.fanout, packet.rollover) = (from.take()?, from.take()?, from.take()?);
+            (packet.timestamp, packet.bypasses, packet.offload_bytes) = (from.take()?, from.take()?, from.take()?);
+        }
+        Ok(packet)
     }
 }
 

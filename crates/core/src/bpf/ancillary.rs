@@ -1,9 +1,6 @@
 //! What a program may ask of a frame beside its bytes: Linux's ancillary data (SKF_AD_OFF), and places before the bytes that it sees (SKF_NET_OFF,
 //! SKF_LL_OFF).
 
-use super::load;
-use crate::frame::Frame;
-
 /// SKF_AD_OFF: offsets from here on are no places.
 const ANCILLARY_FROM: u32 = 0xffff_f000;
 /// SKF_NET_OFF and SKF_LL_OFF: offsets from here on count from the network header, or the link header.
@@ -15,6 +12,18 @@ const ATTRIBUTE_BYTES: u32 = 4;
 const ATTRIBUTES_MAX: u32 = 1 << 16;
 const IPV6: u16 = 0x86dd;
 const IPV4: u16 = 0x0800;
+
+/// The bytes of a frame.
+pub(super) trait Bytes {
+    /// How many there are.
+    fn bytes(&self) -> usize;
+    /// The place of the first one, as [`About`] counts places.
+    fn begins_at(&self) -> u16;
+    /// A big-endian number; `None`: beyond the end.
+    fn load(&self, at: u32, bytes: u8) -> Option<u32>;
+    /// A byte that was taken off, by its place.
+    fn before(&self, at: u16) -> Option<u8>;
+}
 
 /// What is known of a frame beside its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,7 +40,7 @@ pub struct About {
     pub mark: u32,
     /// A VLAN's tag that it came with, and the tag's EtherType.
     pub tag: Option<(u16, u16)>,
-    /// [`Frame::position`] of its network header, and of its link header.
+    /// Where its network header begins: `Frame::position` then.
     pub network_at: Option<u16>,
     /// The same of its link header.
     pub link_at: Option<u16>,
@@ -40,13 +49,9 @@ pub struct About {
 }
 
 impl About {
-    /// As much as a frame tells of itself.
-    pub fn of(frame: &Frame) -> About {
-        let meta = frame.meta();
-        let network_at = Some(meta.network_at).filter(|at| *at > 0);
-        let of_address = if meta.dst.is_ipv6() { IPV6 } else { IPV4 };
-        let protocol = if meta.ether_type.0 == 0 { of_address } else { meta.ether_type.0 };
-        About { protocol, interface: meta.interface.0, mark: meta.mark, network_at, ..About::default() }
+    /// The EtherType of an IP packet.
+    pub(super) fn protocol_of(v6: bool) -> u16 {
+        if v6 { IPV6 } else { IPV4 }
     }
 
     /// A random number (SKF_AD_RANDOM); `times`: how many were drawn before.
@@ -107,12 +112,12 @@ pub(super) fn asks(at: u32) -> Result<Option<Ask>, ()> {
 
 impl Ask {
     /// What it loads; `a` and `x`: the registers.
-    pub fn value(self, frame: &Frame, about: &About, (a, x): (u32, u32), drawn: &mut u32) -> u32 {
+    pub fn value(self, frame: &impl Bytes, about: &About, (a, x): (u32, u32), drawn: &mut u32) -> u32 {
         match self {
             Ask::Protocol => about.protocol.into(),
             Ask::PacketType => about.kind.into(),
             Ask::Interface => about.interface,
-            Ask::Attribute => attribute(frame, a, frame.len() as u32, x),
+            Ask::Attribute => attribute(frame, a, frame.bytes() as u32, x),
             Ask::NestedAttribute => nested(frame, a, x),
             Ask::Mark => about.mark,
             // A node has one queue and one processor, and gives frames no number of their flow.
@@ -130,23 +135,23 @@ impl Ask {
 
 /// A number at any offset, also one before the frame; `None`: there is nothing (`bpf_internal_load_pointer_neg_helper`).
 #[inline]
-pub(super) fn load_anywhere(frame: &Frame, at: u32, bytes: u8, about: &About) -> Option<u32> {
+pub(super) fn load_anywhere(frame: &impl Bytes, at: u32, bytes: u8, about: &About) -> Option<u32> {
     if at < LINK_FROM {
-        return load(frame, at, bytes);
+        return frame.load(at, bytes);
     }
     let (from, offset) = if at >= NETWORK_FROM { (about.network_at?, at - NETWORK_FROM) } else { (about.link_at?, at - LINK_FROM) };
-    let (from, start) = (u32::from(from) + offset, u32::from(frame.position()));
+    let (from, start) = (u32::from(from) + offset, u32::from(frame.begins_at()));
     let byte = |at: u32| match at.checked_sub(start) {
-        Some(behind) => load(frame, behind, 1),
-        None => frame.pulled(u16::try_from(at).ok()?).first().map(|byte| u32::from(*byte)),
+        Some(behind) => frame.load(behind, 1),
+        None => frame.before(u16::try_from(at).ok()?).map(u32::from),
     };
     (from..from.checked_add(u32::from(bytes))?).try_fold(0, |value, at| Some(value << 8 | byte(at)?))
 }
 
 /// `nla_find` from `at` to `end`; 0: there is none.
-fn attribute(frame: &Frame, at: u32, end: u32, wanted: u32) -> u32 {
+fn attribute(frame: &impl Bytes, at: u32, end: u32, wanted: u32) -> u32 {
     // struct nlattr is in the machine's order, a load is not.
-    let half = |at: u32| load(frame, at, 2).map(|value| u32::from((value as u16).to_be()));
+    let half = |at: u32| frame.load(at, 2).map(|value| u32::from((value as u16).to_be()));
     let mut at = at;
     for _ in 0..ATTRIBUTES_MAX {
         if end.checked_sub(at).is_none_or(|left| left < ATTRIBUTE_BYTES) {
@@ -166,20 +171,20 @@ fn attribute(frame: &Frame, at: u32, end: u32, wanted: u32) -> u32 {
 }
 
 /// `bpf_skb_get_nlattr_nest`
-fn nested(frame: &Frame, at: u32, wanted: u32) -> u32 {
-    let length = load(frame, at, 2).map_or(0, |value| u32::from((value as u16).to_be()));
-    match at.checked_add(length).filter(|end| *end as usize <= frame.len()) {
+fn nested(frame: &impl Bytes, at: u32, wanted: u32) -> u32 {
+    let length = frame.load(at, 2).map_or(0, |value| u32::from((value as u16).to_be()));
+    match at.checked_add(length).filter(|end| *end as usize <= frame.bytes()) {
         Some(end) => attribute(frame, at.saturating_add(ATTRIBUTE_BYTES), end, wanted),
         None => 0,
     }
 }
 
 /// `skb_get_poff`: where the payload begins, behind the headers of network and transport.
-fn payload_offset(frame: &Frame, about: &About) -> u32 {
-    let Some(network) = about.network_at.and_then(|at| at.checked_sub(frame.position())).map(u32::from) else { return 0 };
-    let byte = |at: u32| load(frame, at, 1).unwrap_or(0);
+fn payload_offset(frame: &impl Bytes, about: &About) -> u32 {
+    let Some(network) = about.network_at.and_then(|at| at.checked_sub(frame.begins_at())).map(u32::from) else { return 0 };
+    let byte = |at: u32| frame.load(at, 1).unwrap_or(0);
     let (transport, protocol, whole) = match about.protocol {
-        IPV4 => (network + (byte(network) & 0xf) * 4, byte(network + 9), load(frame, network + 6, 2).unwrap_or(0) & 0x1fff == 0),
+        IPV4 => (network + (byte(network) & 0xf) * 4, byte(network + 9), frame.load(network + 6, 2).unwrap_or(0) & 0x1fff == 0),
         IPV6 => (network + 40, byte(network + 6), true),
         _ => return 0,
     };
@@ -200,6 +205,7 @@ fn payload_offset(frame: &Frame, about: &About) -> u32 {
 mod tests {
     use super::super::Program;
     use super::*;
+    use crate::frame::Frame;
 
     /// `ld ASK; ret a`.
     fn told(ask: u32, frame: &Frame, about: &About) -> u32 {

@@ -3,11 +3,12 @@
 use super::row::{Access, Applies::Packet, Get, OptionRow, Set, flag, row};
 use crate::abi::*;
 use crate::errno::Errno;
-use crate::packet::{self, LinkMembership};
+use crate::link_seen::LinkMembership;
 use crate::packet_fanout::{ARGUMENT_BYTES, SHORT_ARGUMENT_BYTES};
 use crate::packet_ring::{Request, Rings, Version};
 use crate::packet_socket;
 use crate::receive_queue;
+use crate::socket;
 use weft_core::bpf::Program;
 use weft_core::table::LinkType;
 use weft_core::vnet;
@@ -20,7 +21,7 @@ const MREQ_HEAD_BYTES: usize = 8;
 const MEMBERSHIPS_MAX: usize = 1024;
 const NO_SUCH: Set = Set::Never(Errno::ENOPROTOOPT);
 
-fn packet<'a>(a: &'a mut Access<'_, '_>) -> Result<&'a mut packet::Packet, Errno> {
+fn packet<'a>(a: &'a mut Access<'_, '_>) -> Result<&'a mut socket::Packet, Errno> {
     a.socket()?.packet_mut().ok_or(Errno::ENOPROTOOPT)
 }
 

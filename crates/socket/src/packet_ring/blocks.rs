@@ -1,8 +1,8 @@
 //! A ring of blocks, TPACKET_V3: frames lie one behind the other in a block, which the program gets when it is full, or when its time is over.
 
+use super::arrival::{Arrival, Clock, Place, Put, split, tell_address};
 use super::memory::Area;
 use super::request::{BLOCK_HEAD_BYTES, Layout, Request, Version};
-use super::{Arrival, Clock, Place, Put, split, tell_address};
 use crate::abi::*;
 use std::time::Duration;
 use weft_core::Instant;

@@ -1,8 +1,8 @@
 //! A ring of frames, TPACKET_V1 and V2: each frame has a place with a status of its own.
 
+use super::arrival::{Arrival, Place, Put, status, tell_address};
 use super::memory::Area;
 use super::request::{Layout, Version};
-use super::{Arrival, Place, Put, status, tell_address};
 use crate::abi::*;
 
 /// A receive ring of frames.

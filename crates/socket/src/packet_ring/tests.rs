@@ -1,7 +1,9 @@
 use super::memory::tests::Mapped;
 use super::*;
 use crate::abi::*;
+use crate::link_seen::LinkSeen;
 use std::sync::Mutex;
+use weft_core::Frame;
 
 const MS: u64 = 1_000_000;
 
@@ -21,7 +23,7 @@ fn link() -> LinkSeen {
 }
 
 fn clock(ms: u64) -> Clock {
-    Clock { now: Instant::from_nanos(ms * MS), boot_nanos: 5 * NANOS }
+    Clock { now: Instant::from_nanos(ms * MS), boot_nanos: 5_000_000_000 }
 }
 
 fn request(version: Version, blocks: u32) -> Request {

@@ -1,8 +1,8 @@
 //! A send ring: the program marks frames, and a call of send(2) sends those that are marked (`tpacket_snd`).
 
+use super::arrival::status;
 use super::memory::Area;
 use super::request::{Layout, Version};
-use super::status;
 use crate::abi::*;
 use crate::errno::Errno;
 use bytes::Bytes;
