@@ -264,6 +264,58 @@ def rights(runs: Runs) -> str:
     return " ".join(said)
 
 
+SPINS = """
+import ctypes, socket, struct, time
+library = ctypes.CDLL(None)
+library.mmap.restype, library.mmap.argtypes = ctypes.c_ssize_t, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+one.setsockopt(263, 10, 1)
+one.setsockopt(263, 5, struct.pack("4I", 4096, 4, 2048, 8))
+one.bind(("eth0", 0x806))
+words = (ctypes.c_uint32 * 4096).from_address(library.mmap(None, 16384, 3, 1, one.fileno(), 0))
+looks = 0
+while not words[0] and looks < 100000:
+    looks += 1
+began, times = time.monotonic(), 0
+while not words[0]:
+    time.monotonic()
+    times += 1
+print(looks, words[0], words[1], times, time.monotonic() - began)
+"""
+
+
+def spins(runs: Runs) -> str:
+    """Who looks at a ring again and again, without a call that waits, finds a frame when it has come, and each time at the same look."""
+    text = of_two(program("spins", "a", "/usr/bin/python3", "-c", SPINS, start="3s"), program("ping", "b", "ping", "-c", "1", "10.0.0.1", start="3100ms"))
+    said, hash_ = said_by(runs, text, "spins")
+    looks, status, length, times, _ = said.split()
+    if (looks, status, length) != ("100000", "1", "42") or int(times) < 1000:
+        raise Failure(said)
+    return f"after {times} looks; {hash_}"
+
+
+WARNS = """
+import socket
+one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+for _ in range(3):
+    try:
+        one.setsockopt(socket.SOL_SOCKET, 50, 1)
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+def warns(runs: Runs) -> str:
+    """What is refused still is told once."""
+    file = runs.folder / "warns.toml"
+    file.write_text(keys(duration="5s") + section("nodes.a") + program("asks", "a", "/usr/bin/python3", "-c", WARNS))
+    done = subprocess.run([str(runs.folder / "weft"), "sim", str(file)], capture_output=True, text=True, timeout=60 * PATIENCE, stdin=subprocess.DEVNULL, cwd="/")
+    lines = [line for line in done.stderr.splitlines() if "WARN" in line]
+    if len(lines) != 1 or "setsockopt SO_ATTACH_BPF" not in lines[0]:
+        raise Failure(f"{done.stdout}{done.stderr}")
+    return lines[0].strip()
+
+
 CAPTURE = "timeout --preserve-status 3 tcpdump -n -l -i lo -c 2 udp port {} 2>&1 & sleep 1; python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((\"127.0.0.1\", 9000)); s.connect((\"127.0.0.1\", 9000)); s.send(b\"x\"); s.send(b\"x\")'; wait"
 
 
@@ -277,5 +329,5 @@ def strict(runs: Runs) -> str:
 
 
 def rows(runs: Runs) -> dict[str, Callable[[Path], str]]:
-    all_ = {"dhcp": dhcp, "dhcp from isc-dhcp-server": lambda runs: dhcp(runs, ISC), "dhcp without a server": nobody, "scapy": scapy, "tcpdump": tcpdump, "tcpdump of all interfaces": cooked, "wireshark": wireshark, "nmap": nmap, "hping": hping, "arp-scan": arp_scan, "lldpd": lldp, "isis": isis, "tables": listed, "rights": rights, "tcpdump with --strict": strict}
+    all_ = {"dhcp": dhcp, "dhcp from isc-dhcp-server": lambda runs: dhcp(runs, ISC), "dhcp without a server": nobody, "scapy": scapy, "tcpdump": tcpdump, "tcpdump of all interfaces": cooked, "wireshark": wireshark, "nmap": nmap, "hping": hping, "arp-scan": arp_scan, "lldpd": lldp, "isis": isis, "spins": spins, "warns": warns, "tables": listed, "rights": rights, "tcpdump with --strict": strict}
     return {f"programs/{name}": (lambda _, row=row: row(runs)) for name, row in all_.items()}

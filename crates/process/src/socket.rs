@@ -399,8 +399,8 @@ impl Carrier for PostedSocket<'_> {
     }
 
     fn unsupported(&mut self, request: String, errno: Errno) {
-        // Others are probed for, by programs that do without.
-        let told = request.contains(" PACKET_");
+        // Options that have a name here are missed. Others are probed for, by programs that do without.
+        let told = request.starts_with("setsockopt ") && !request.contains(" level ");
         if self.tree.calls.unsupported(request.clone(), errno) && told {
             tracing::warn!(node = %self.tree.config.name, "a program asked for {request}, which is not supported: {errno:?}");
         }
