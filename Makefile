@@ -206,7 +206,7 @@ test-clocks: ## virtual time: clocks and process ids that differ from node to no
 	@$(BUILD) --quiet
 	@$(PYTHON) -m virtual clocks
 
-test-packets: ## packet sockets: the same body on the kernel and in a node; DHCP clients, arping and scapy in worlds; ONLY is words of names
+test-packets: ## packet sockets: the same body on the kernel and in a node, with rings and groups; tcpdump, nmap, DHCP clients and others in worlds; ONLY is words of names
 	@$(SETUP) test
 	@$(BUILD) --quiet
 	@$(PYTHON) -m packets

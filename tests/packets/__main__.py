@@ -1,4 +1,4 @@
-"""`make test-packets`: packet sockets. body.py does the same on the kernel, in a network namespace with a pair of interfaces, and in a node of a world; the lines must be the same. And programs that need
+"""`make test-packets`: packet sockets. body.py (with rings.py) does the same on the kernel, in a network namespace with a pair of interfaces, and in a node of a world; the lines must be the same. And programs that need
 such sockets (programs.py).
 
 ONLY= chooses rows by words of their names.
