@@ -66,6 +66,7 @@ pub(crate) struct Files {
 
 impl Files {
     pub fn new() -> io::Result<Files> {
+        weft_notify::mounts::keep_large_memory_apart();
         let (asks, asked) = channel();
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         Ok(Files { files: NetworkFiles::default(), asked, asks, event, threads: Arc::new(()), refused: 0 })

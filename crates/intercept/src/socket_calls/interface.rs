@@ -135,6 +135,8 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
         // Whatever interface they name: no kernel answers them any more.
         SIOCGIFMEM => return Err(Errno(libc::ENOTTY)),
         SIOCGIFPFLAGS | SIOCSIFPFLAGS => return Err(Errno(libc::EINVAL)),
+        // dev_ethtool: "if (copy_from_user(&ethcmd, useraddr, sizeof(ethcmd))) return -EFAULT;", before it looks for the device.
+        ethtool::SIOCETHTOOL => memory.read(data(&ifreq), &mut [0; 4])?,
         _ => {}
     }
     let (name, union) = ifreq.split_at_mut(NAME_BYTES);
@@ -158,8 +160,7 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
             name[..length].copy_from_slice(&interface.name.as_bytes()[..length]);
         }
         ethtool::SIOCETHTOOL => {
-            let data = union.first_chunk::<8>().map_or(0, |data| u64::from_ne_bytes(*data));
-            return ethtool::answer(memory, interface, data, manages);
+            return ethtool::answer(memory, interface, data(&ifreq), manages);
         }
         SIOCGIFINDEX => union[..4].copy_from_slice(&interface.index.to_ne_bytes()),
         SIOCGIFFLAGS => union[..2].copy_from_slice(&(flags(interface) as u16).to_ne_bytes()),
@@ -188,6 +189,11 @@ pub fn answer(memory: &impl Memory, stack: &mut dyn Stack, request: u32, pointer
         _ => return Err(Errno(libc::EOPNOTSUPP)),
     }
     memory.write(pointer, &ifreq)
+}
+
+/// ifr_data
+fn data(ifreq: &[u8; IFREQ_BYTES]) -> u64 {
+    ifreq[NAME_BYTES..].first_chunk::<8>().map_or(0, |data| u64::from_ne_bytes(*data))
 }
 
 /// dev_ifsioc, devinet_ioctl.

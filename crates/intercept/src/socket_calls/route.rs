@@ -75,7 +75,16 @@ pub(super) fn answer(
     // Who counts what is not there sees the errno.
     let node = &mut Node { stack, calls: &mut Calls::default() };
     let done = if adds { route.add(node) } else { route.delete(node) };
-    done.map_err(|refusal| Errno(refusal.errno))
+    done.map_err(|refusal| match refusal.errno {
+        // fib6_del finds that it is the entry of nothing: "if (!fn || rt == net->ipv6.fib6_null_entry) return -ENOENT;"
+        libc::ESRCH if is_nothing6(&route) => Errno(libc::ENOENT),
+        errno => Errno(errno),
+    })
+}
+
+/// Is it what fits the root of the table of IPv6, where there is no default route?
+fn is_nothing6(route: &PlainRoute) -> bool {
+    route.destination.is_ipv6() && route.prefix_bits == 0 && (route.gateway, route.interface, route.metric) == (None, None, 0)
 }
 
 fn may(manages: bool) -> Result<(), Errno> {
