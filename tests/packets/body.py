@@ -27,6 +27,16 @@ def packet(kind=socket.SOCK_RAW, protocol=ETH_P_OURS, interface="eth0"):
     return one
 
 
+def left(one, take=None):
+    """What lies in a socket's queue, until that is empty. It does not wait from then on."""
+    one.setblocking(False)
+    while True:
+        try:
+            yield (take or (lambda: one.recvfrom(2000)))()
+        except BlockingIOError:
+            return
+
+
 def own():
     return packet(protocol=0).getsockname()[4]
 
@@ -164,12 +174,7 @@ def hears():
         ask(talks, frames)
         while talks.recv(100)[14:] != b"done":
             pass
-        one.setblocking(False)
-        while True:
-            try:
-                data, who = one.recvfrom(2000)
-            except BlockingIOError:
-                break
+        for data, who in left(one):
             # What is asked of the peer names addresses of this run; IP is not what this is about.
             if (who[1] != ETH_P_OTHER or who[2] != socket.PACKET_OUTGOING) and who[1] not in (0x800, 0x806, 0x86DD):
                 print(f"{what}: {named(data)} {named(who)}", flush=True)
@@ -188,12 +193,7 @@ def sends():
     said("cooked, and to nobody", lambda: cooked.send(b"plain"))
     said("itself, all", lambda: beside.send(frame(FOREIGN, sender=own(), data=b"mine")))
     for what, who in (("one", one), ("beside", beside), ("deaf", deaf), ("cooked", cooked)):
-        who.setblocking(False)
-        while True:
-            try:
-                data, sender = who.recvfrom(2000)
-            except BlockingIOError:
-                break
+        for data, sender in left(who):
             if sender[1] not in (0x800, 0x806, 0x86DD):
                 print(f"{what} hears {named(data)} {named(sender)}", flush=True)
 
@@ -249,18 +249,11 @@ def lost():
         pass
     frames, lost = struct.unpack("II", one.getsockopt(SOL_PACKET, STATISTICS, 8))
     print(f"frames {frames} lost {lost > 0}")
-    one.setblocking(False)
-    count = 0
-    try:
-        while one.recv(2000):
-            count += 1
-    except BlockingIOError:
-        print(f"together {count + lost}")
+    print(f"together {len(list(left(one))) + lost}")
     said("statistics again", lambda: struct.unpack("II", one.getsockopt(SOL_PACKET, STATISTICS, 8)))
 
 
 def polls():
-    import select
     peer()
     one = packet()
     look = select.poll()
@@ -321,12 +314,7 @@ def loops():
         said("came", lambda: takes.recv(100))
         kept = b""
         for what, one in (("all", all_), ("IPv4", ip), ("cooked", cooked)):
-            one.setblocking(False)
-            while True:
-                try:
-                    data, who = one.recvfrom(2000)
-                except BlockingIOError:
-                    break
+            for data, who in left(one):
                 kept = data if what == "IPv4" else kept
                 header = data[:14] if what != "cooked" else b""
                 print(f"{what}: {header} {len(data)} {data[-5:]} {who}", flush=True)

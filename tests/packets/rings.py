@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 
-from body import ALL, AUXDATA, ETH_P_ALL, ETH_P_OTHER, ETH_P_OURS, FOREIGN, LIBC, NAMES, SOL_PACKET, STATISTICS, ask, frame, named, own, packet, peer, said
+from body import ALL, AUXDATA, ETH_P_ALL, ETH_P_OTHER, ETH_P_OURS, FOREIGN, LIBC, NAMES, SOL_PACKET, STATISTICS, ask, frame, left, named, own, packet, peer, said
 
 RX, COPY_THRESH, VERSION, HDRLEN, RESERVE, TX, LOSS, HAS_OFFSETS = 5, 7, 10, 11, 12, 13, 14, 19
 PAGE = 4096
@@ -335,12 +335,7 @@ def transmits():
             said("what can go", lambda: one.send(b""))
             print("status", [ring.read("I", 512 * at + status) for at in range(8)])
             ring.close(), one.close()
-    tap.setblocking(False)
-    while True:
-        try:
-            data, who = tap.recvfrom(2000)
-        except BlockingIOError:
-            break
+    for data, who in left(tap):
         if who[1] == ETH_P_OURS and who[2] == socket.PACKET_OUTGOING:
             print(named(data), named(who), flush=True)
     one = one_of(1, TX, request(1, PAGE, 512), protocol=ETH_P_OURS)
@@ -365,12 +360,7 @@ def tags():
         one.setsockopt(SOL_PACKET, AUXDATA, 1)
         ask(talks, kept)
         all_sent(talks)
-        one.setblocking(False)
-        while True:
-            try:
-                data, control, _, who = one.recvmsg(2000, 200)
-            except BlockingIOError:
-                break
+        for data, control, _, who in left(one, lambda: one.recvmsg(2000, 200)):
             if who[2] != socket.PACKET_OUTGOING and who[1] not in (0x800, 0x806, 0x86DD):
                 status, length, captured, _, net, tag, of = struct.unpack("IIIHHHH", control[0][2])
                 print(f"{what}: {named(data)} {named(who)} {status & ~CHANCE} {length} {captured} {net} {tag:x} {of:x}", flush=True)
@@ -429,14 +419,7 @@ def heard(who):
     """How many frames each has."""
     counts = []
     for one in who:
-        one.setblocking(False)
-        count = 0
-        while True:
-            try:
-                count += one.recvfrom(2000)[1][2] != socket.PACKET_OUTGOING
-            except BlockingIOError:
-                break
-        counts.append(count)
+        counts.append(sum(who[2] != socket.PACKET_OUTGOING for _, who in left(one)))
     return counts
 
 
