@@ -23,8 +23,8 @@ use weft_notify::spawn;
 use weft_process::Outside;
 use weft_process::network_files::{self, DEVICES, Kind, NetworkFiles, PROC_NET, SETTINGS};
 
-/// Most file systems at a time: each is a thread. Programs that come while there are so many find an end of theirs ("Transport endpoint is not connected").
-pub const FILE_SYSTEMS_MAX: usize = 256;
+/// Most file systems at a time: each is a thread, and a program has two. Who comes while there are so many finds theirs dead (ENOTCONN).
+const FILE_SYSTEMS_MAX: usize = 1024;
 /// The kernel keeps nothing: each look is a new one.
 const KEPT: Duration = Duration::ZERO;
 /// Stack of a thread; its buffer lies elsewhere.
@@ -82,7 +82,7 @@ impl Files {
         if Arc::strong_count(&self.threads) > FILE_SYSTEMS_MAX {
             self.refused += 1;
             let advice = "end programs, or start them from one that runs";
-            tracing::warn!("{} programs have files of this stack already: one more sees no /proc/net; {advice}", FILE_SYSTEMS_MAX);
+            tracing::warn!("{} programs have files of this stack already: one more sees no /proc/net; {advice}", FILE_SYSTEMS_MAX / 2);
             return Ok(());
         }
         let root = if place == spawn::Place::Devices { DEVICES } else { SETTINGS };
@@ -463,6 +463,30 @@ impl Filesystem for Served {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_systems_beyond_the_bound_are_refused_and_counted() {
+        let mut files = Files::new().unwrap();
+        // Nothing comes from these, so that the threads stay.
+        let mut ends = Vec::new();
+        let mut serve = |files: &mut Files| {
+            let (reads, writes) = rustix::pipe::pipe().unwrap();
+            ends.push(writes);
+            files.serve(spawn::Files { place: spawn::Place::Settings, fuse: reads }).unwrap();
+        };
+        (0..FILE_SYSTEMS_MAX).for_each(|_| serve(&mut files));
+        assert_eq!((files.refused, Arc::strong_count(&files.threads)), (0, FILE_SYSTEMS_MAX + 1));
+        serve(&mut files);
+        assert_eq!((files.refused, Arc::strong_count(&files.threads)), (1, FILE_SYSTEMS_MAX + 1));
+        // They end, and there is room again.
+        drop(ends);
+        while Arc::strong_count(&files.threads) > 1 {
+            std::thread::yield_now();
+        }
+        let (reads, _writes) = rustix::pipe::pipe().unwrap();
+        files.serve(spawn::Files { place: spawn::Place::Devices, fuse: reads }).unwrap();
+        assert_eq!(files.refused, 1);
+    }
 
     #[test]
     fn nodes_are_forgotten_with_the_last_look() {

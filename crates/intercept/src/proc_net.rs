@@ -23,43 +23,40 @@ const TCP_CLOSE: u8 = 7;
 /// psched_show: nanoseconds a microsecond, nanoseconds a tick of queues, how many of the first a second has, and the resolution of timers. tc reckons with it.
 const PSCHED: &str = "000003e8 00000040 000f4240 3b9aca00\n";
 
-/// The names of the files.
-pub const NAMES: [&str; 18] = [
-    "arp",
-    "dev",
-    "icmp",
-    "icmp6",
-    "if_inet6",
-    "ipv6_route",
-    "psched",
-    "raw",
-    "raw6",
-    "route",
-    "sockstat",
-    "sockstat6",
-    "tcp",
-    "tcp6",
-    "udp",
-    "udp6",
-    "udplite",
-    "udplite6",
+/// How a file is made.
+type Make = fn(&str, &mut dyn Stack) -> String;
+
+/// The files below /proc/net, by their names in order.
+const FILES: [(&str, Make); 19] = [
+    ("arp", |_, stack| neighbours(stack)),
+    ("dev", |_, stack| devices(stack)),
+    ("icmp", sockets),
+    ("icmp6", sockets),
+    ("if_inet6", |_, stack| addresses6(stack)),
+    ("ipv6_route", |_, stack| routes6(stack)),
+    ("packet", |_, stack| packets(stack)),
+    ("psched", |_, _| PSCHED.to_owned()),
+    ("raw", sockets),
+    ("raw6", sockets),
+    ("route", |_, stack| routes(stack)),
+    ("sockstat", |_, stack| counts(stack, false)),
+    ("sockstat6", |_, stack| counts(stack, true)),
+    ("tcp", sockets),
+    ("tcp6", sockets),
+    ("udp", sockets),
+    ("udp6", sockets),
+    ("udplite", sockets),
+    ("udplite6", sockets),
 ];
+
+/// The names of the files.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
 
 /// The text of a file, by its name below /proc/net; None: it is none of these.
 pub fn file(name: &str, stack: &mut dyn Stack) -> Option<String> {
-    match name {
-        "tcp" | "tcp6" | "udp" | "udp6" | "udplite" | "udplite6" | "raw" | "raw6" | "icmp" | "icmp6" => Some(sockets(name, stack)),
-        "packet" => Some(packets(stack)),
-        "dev" => Some(devices(stack)),
-        "route" => Some(routes(stack)),
-        "ipv6_route" => Some(routes6(stack)),
-        "if_inet6" => Some(addresses6(stack)),
-        "arp" => Some(neighbours(stack)),
-        "psched" => Some(PSCHED.to_owned()),
-        "sockstat" => Some(counts(stack, false)),
-        "sockstat6" => Some(counts(stack, true)),
-        _ => None,
-    }
+    FILES.iter().find(|(known, _)| *known == name).map(|(_, make)| make(name, stack))
 }
 
 fn header(name: &str, v6: bool) -> String {

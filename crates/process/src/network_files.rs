@@ -41,7 +41,7 @@ impl NetworkFiles {
     /// What stands at an absolute path.
     pub fn look(&mut self, path: &str, outside: &mut dyn Outside) -> Option<Kind> {
         if let Some(name) = below(path, PROC_NET) {
-            let there = proc_net::NAMES.iter().chain(&COUNTED).chain([&OF_THE_HOST]).any(|known| *known == name);
+            let there = in_proc_net().any(|known| known == name);
             return if name.is_empty() { Some(Kind::Folder) } else { there.then_some(Kind::File { writable: false }) };
         }
         if let Some(name) = below(path, DEVICES) {
@@ -57,8 +57,7 @@ impl NetworkFiles {
     /// What is in a folder, by its names in their order.
     pub fn list(&mut self, path: &str, outside: &mut dyn Outside) -> BTreeMap<String, Kind> {
         if path == PROC_NET {
-            let names = proc_net::NAMES.iter().chain(&COUNTED).chain([&OF_THE_HOST]);
-            return names.map(|name| ((*name).to_owned(), Kind::File { writable: false })).collect();
+            return in_proc_net().map(|name| (name.to_owned(), Kind::File { writable: false })).collect();
         }
         if let Some(folder) = below(path, DEVICES) {
             return in_devices(folder, outside);
@@ -131,6 +130,11 @@ pub fn rest<'a>(path: &str, text: &'a [u8], at: usize) -> &'a [u8] {
         Some(name) => settings::left(name, text, at),
         None => text.get(at..).unwrap_or_default(),
     }
+}
+
+/// Names of the files below /proc/net.
+fn in_proc_net() -> impl Iterator<Item = &'static str> {
+    proc_net::names().chain(COUNTED).chain([OF_THE_HOST])
 }
 
 fn file(setting: &str, outside: &mut dyn Outside) -> Kind {
