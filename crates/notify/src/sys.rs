@@ -207,34 +207,43 @@ pub fn with_own_table<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Errno>
     })
 }
 
-/// An epoll that watches a file under a number watches another one from now on. Only for [`with_own_table`]: it takes the number.
+/// What an epoll watches a file under.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// The descriptor.
+    pub number: i32,
+    /// EPOLLIN and so on.
+    pub events: u32,
+    /// What the program gets back.
+    pub data: u64,
+}
+
+/// An epoll that watches a file under some numbers watches another one from now on. Only for [`with_own_table`]: it takes the numbers.
 ///
 /// # Errors
 /// Those of dup2(2) and epoll_ctl(2); EEXIST is none, as then somebody else has done it.
-pub fn move_in_epoll(
-    epoll: BorrowedFd<'_>,
-    number: i32,
-    old: BorrowedFd<'_>,
-    new: BorrowedFd<'_>,
-    events: u32,
-    data: u64,
-) -> Result<(), Errno> {
-    // Any of the three may have this number here.
+pub fn move_in_epoll(epoll: BorrowedFd<'_>, members: &[Member], old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno> {
+    // Any of the three may have one of these numbers here, so they are put beyond all of them before the first is taken.
+    let beyond = members.iter().map(|one| one.number).max().unwrap_or(0) + 1;
     let aside = |fd: BorrowedFd<'_>| {
         // SAFETY: takes no pointers.
-        owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, number + 1) })
+        owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, beyond) })
     };
     let (epoll, old, new) = (aside(epoll)?, aside(old)?, aside(new)?);
+    members.iter().try_for_each(|one| move_member(epoll.as_raw_fd(), *one, old.as_raw_fd(), new.as_raw_fd()))
+}
+
+fn move_member(epoll: i32, Member { number, events, data }: Member, old: i32, new: i32) -> Result<(), Errno> {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: descriptors of this thread's own table, and an event of ours.
     unsafe {
-        check(libc::dup2(old.as_raw_fd(), number))?;
-        if let Err(Errno(libc::ENOENT)) = check(libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, number, &raw mut event)) {
+        check(libc::dup2(old, number))?;
+        if let Err(Errno(libc::ENOENT)) = check(libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, number, &raw mut event)) {
             // Somebody else has taken it out meanwhile, and did not want it any more.
             return Ok(());
         }
-        check(libc::dup2(new.as_raw_fd(), number))?;
-        match check(libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, number, &raw mut event)) {
+        check(libc::dup2(new, number))?;
+        match check(libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, number, &raw mut event)) {
             Err(errno) if errno.0 != libc::EEXIST => Err(errno),
             _ => Ok(()),
         }

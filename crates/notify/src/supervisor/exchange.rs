@@ -6,7 +6,7 @@
 use super::pidfds::Pidfds;
 use super::state::Supervisor;
 use crate::call::Call;
-use crate::sys::{self, Errno};
+use crate::sys::{self, Errno, Member};
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -25,14 +25,6 @@ pub(crate) struct Exchanged {
     pub old: OwnedFd,
     pub new: OwnedFd,
     epolls: Vec<i32>,
-}
-
-/// What an epoll watches under one number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Member {
-    number: i32,
-    events: u32,
-    data: u64,
 }
 
 impl Supervisor {
@@ -80,11 +72,7 @@ impl Exchanged {
                 continue;
             }
             let Ok(epoll) = pidfds.borrow(tid, epoll) else { continue };
-            let moved = sys::with_own_table(|| {
-                members
-                    .iter()
-                    .try_for_each(|one| sys::move_in_epoll(epoll.as_fd(), one.number, old.as_fd(), new.as_fd(), one.events, one.data))
-            });
+            let moved = sys::with_own_table(|| sys::move_in_epoll(epoll.as_fd(), &members, old.as_fd(), new.as_fd()));
             if let Err(errno) | Ok(Err(errno)) = moved {
                 calls.unsupported("a socket used again that is in an epoll".to_owned(), errno);
             }
@@ -216,10 +204,39 @@ mod tests {
         let epoll = weft_intercept::sys::epoll().unwrap();
         let (old, _old_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
         let (new, _new_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
-        let number = old.as_raw_fd();
-        let move_it = || sys::move_in_epoll(epoll.as_fd(), number, old.as_fd(), new.as_fd(), libc::EPOLLOUT as u32, 1);
+        let member = Member { number: old.as_raw_fd(), events: libc::EPOLLOUT as u32, data: 1 };
+        let move_it = || sys::move_in_epoll(epoll.as_fd(), &[member], old.as_fd(), new.as_fd());
         assert_eq!(sys::with_own_table(move_it).unwrap(), Ok(()));
         assert!(ready(&epoll).is_empty());
+    }
+
+    #[test]
+    fn members_may_have_the_numbers_that_the_mover_has_for_what_it_moves() {
+        let epoll = weft_intercept::sys::epoll().unwrap();
+        let (old, _old_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let (new, new_peer) = sys::unix_pair(libc::SOCK_STREAM).unwrap();
+        let mut numbers = [old.as_raw_fd(), new.as_raw_fd(), epoll.as_raw_fd()];
+        let (watched, watcher) = (old.try_clone().unwrap(), epoll.try_clone().unwrap());
+        let watch = || {
+            for number in numbers {
+                // SAFETY: takes no pointers; the numbers are this thread's own.
+                assert_eq!(unsafe { libc::dup2(watched.as_raw_fd(), number) }, number);
+                assert_eq!(control(&watcher, libc::EPOLL_CTL_ADD, number, libc::EPOLLIN, number as u64), 0);
+            }
+        };
+        sys::with_own_table(watch).unwrap();
+        for order in 0..numbers.len() {
+            numbers.rotate_left(order);
+            let members = numbers.map(|number| Member { number, events: libc::EPOLLIN as u32, data: number as u64 });
+            let (from, to) = if order % 2 == 0 { (&old, &new) } else { (&new, &old) };
+            let moved = sys::with_own_table(|| sys::move_in_epoll(epoll.as_fd(), &members, from.as_fd(), to.as_fd()));
+            assert_eq!(moved.unwrap(), Ok(()));
+        }
+        sys::send_vectors(new_peer.as_fd(), &[b"x"], 0).unwrap();
+        let mut shown = ready(&epoll);
+        shown.sort_unstable();
+        numbers.sort_unstable();
+        assert_eq!(shown, numbers.map(|number| (1, number as u64)));
     }
 
     #[test]
