@@ -175,10 +175,6 @@ impl Prepared {
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0 {
             return Ok(());
         }
-        // Only for names a user namespace is worth it.
-        if self.content.is_none() {
-            return Err(crate::sys::last());
-        }
         // SAFETY: takes no pointers.
         if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) } != 0 {
             return Err(crate::sys::last());

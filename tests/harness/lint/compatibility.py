@@ -53,6 +53,7 @@ ONE_SIDE: dict[str, str] = {
     "disk": "Linux' side is a crash of the machine",
     "pipes": "Linux' side is what a machine's other users do",
     "mounts": "about weft's own setting",
+    "hosts-settings": "about weft's own mounts, where there is no /dev/fuse",
     "stuck": "Linux' side is a wait without an end",
     "host-limits": "Linux' side is what a machine's other users do",
     "host-descriptors": "about weft's own limit of descriptors",
